@@ -1,0 +1,97 @@
+"""The command `rtdb-emulator`: an emulator on a port, until Ctrl-C or SIGTERM.
+
+What the user got wrong (a rules file, a port, an import, a missing extra) is one line on stderr and exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from queue import SimpleQueue
+
+from rtdb_emulator import naming_the_extra
+
+DEFAULT_PORT = 9000
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+    # A queue, not an event: a signal handler may put into it at any moment, an event's lock it could find taken by the
+    # very thread that it interrupts.
+    signals: SimpleQueue[int] = SimpleQueue()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: signals.put(number))
+    try:
+        # Loaded here, not above, so that a missing extra is one clear line.
+        with naming_the_extra():
+            from rtdb_emulator.session import run
+    except ModuleNotFoundError as error:
+        return _fail(str(error))
+    try:
+        run(
+            host=options.host,
+            port=options.port,
+            project=options.project,
+            rules=options.rules,
+            imported=options.imported,
+            export=options.export_on_exit,
+            wait=signals.get,
+            say=lambda line: print(line, flush=True),
+        )
+    except OSError as error:
+        return _fail(error.strerror or str(error))
+    except ValueError as error:
+        return _fail(str(error))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rtdb-emulator",
+        description="A Firebase Realtime Database emulator. Everything is in memory, and gone when it stops.",
+        epilog="Point a client at it with FIREBASE_DATABASE_EMULATOR_HOST=HOST:PORT.",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument(
+        "--port", type=_port, default=DEFAULT_PORT, help="port to listen on, 0 for any free one (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--rules", type=Path, metavar="FILE", help="security rules of every database (default: open to all)"
+    )
+    parser.add_argument(
+        "--import",
+        type=Path,
+        metavar="FILE",
+        dest="imported",
+        help="JSON to begin with, as the Firebase console exports it; FILE.<namespace>.json beside it likewise",
+    )
+    parser.add_argument(
+        "--export-on-exit",
+        type=Path,
+        metavar="FILE",
+        help="where to write the data at the end; databases beside the project's go to FILE.<namespace>.json beside it",
+    )
+    parser.add_argument(
+        "--project",
+        metavar="ID",
+        default="demo-firecron",
+        help="the database of requests that name none (default: %(default)s)",
+    )
+    return parser
+
+
+def _port(text: str) -> int:
+    port = int(text) if text.isascii() and text.isdigit() else -1
+    if not 0 <= port <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535")
+    return port
+
+
+def _fail(line: str) -> int:
+    print(f"rtdb-emulator: {line}", file=sys.stderr)
+    return 2

@@ -1,0 +1,243 @@
+"""One database (a namespace): its tree, its rules, and the one place where a write is decided.
+
+Every write goes through `Database._commit`, under one lock: permission, precondition, validation, then the new root and
+the listeners, in that order. Readers take no lock: a root never changes. A listener is called under the lock, so it
+sees every commit once and in order; it must not block.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+from rtdb_emulator.errors import BadRequest, Denied, Refusal
+from rtdb_emulator.jsondata import INVALID_OBJECT, parse, parse_priority
+from rtdb_emulator.paths import PRIORITY, check_depth, split_keys
+from rtdb_emulator.query import Query
+from rtdb_emulator.rules import OPEN, Rules, Write
+from rtdb_emulator.tree import EMPTY, Node, Path, leaf
+
+NULL_ETAG = "null_etag"
+
+
+def etag(node: Node) -> str:
+    return node.hash or NULL_ETAG
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who asks: an admin, whom no rule stops, or `auth` as the rules see it (None: signed out)."""
+
+    admin: bool
+    auth: object | None = None
+
+
+ADMIN = Access(admin=True)
+
+
+class PreconditionFailed(Refusal):
+    """`if-match` names another state than the current one, which comes along."""
+
+    def __init__(self, current: Node) -> None:
+        super().__init__("if-match names another state of the node")
+        self.current = current
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One location of a write: where, what was sent for it, and whether that was only the node's priority."""
+
+    path: Path
+    sent: Node
+    priority_only: bool = False
+
+    def apply(self, root: Node) -> Node:
+        if self.priority_only:
+            return root.put(self.path, root.at(self.path).with_priority(self.sent.value))
+        return root.put(self.path, self.sent)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A write that happened: the tree before and after it, and what was written (`patch`: by one PATCH at `path`)."""
+
+    before: Node
+    after: Node
+    path: Path
+    changes: tuple[Change, ...]
+    patch: bool
+
+
+class Listener(Protocol):
+    def committed(self, commit: Commit) -> None: ...
+
+    def rules_changed(self) -> None: ...
+
+
+class Database:
+    """A namespace. `now` is the server's clock in milliseconds."""
+
+    def __init__(self, name: str, now: Callable[[], int], rules: Rules = OPEN) -> None:
+        self.name = name
+        self.root = EMPTY
+        self.rules = rules
+        self._now = now
+        self._lock = threading.Lock()
+        self._listeners: list[Listener] = []
+
+    def read(self, path: Path, access: Access, query: Query | None = None) -> Node:
+        """The node at a path (for `…/.priority`: its priority). Raises Denied, and BadRequest for a missing index."""
+        root = self.root
+        self._check_read(root, path, access, query)
+        index = query.index if query else None
+        if index is not None and index not in self.rules.index_on(path):
+            raise BadRequest(
+                f'Index not defined, add ".indexOn": "{index}", for path "/{"/".join(path)}", to the rules'
+            )
+        return _at(root, path)
+
+    def check_read(self, path: Path, access: Access, query: Query | None = None) -> None:
+        self._check_read(self.root, path, access, query)
+
+    def write(self, path: Path, data: object, access: Access, *, if_match: str | None = None) -> Node:
+        """Put `data` (None: delete) at a path, if the ETag there is `if_match`; answers with what is there then."""
+        with self._lock:
+            now = self._now()
+            changes = (self._change(path, data, now),)
+            return _at(self._commit(path, changes, access, now, if_match=if_match), path)
+
+    def update(self, path: Path, data: Mapping[str, object], access: Access) -> dict[str, Node]:
+        """Write all of these paths below `path`, or none; answers with what is stored at each of them then."""
+        targets = _targets(path, data)
+        with self._lock:
+            now = self._now()
+            changes = tuple(self._change(targets[key], item, now) for key, item in data.items())
+            after = self._commit(path, changes, access, now, patch=True)
+            return {key: _at(after, target) for key, target in targets.items()}
+
+    def check_write(self, path: Path, data: object, access: Access) -> None:
+        """Raise what `write` would raise for want of permission, and write nothing."""
+        with self._lock:
+            now = self._now()
+            self._check_permission((self._change(path, data, now),), access, now)
+
+    def set_rules(self, rules: Rules) -> None:
+        with self._lock:
+            self.rules = rules
+            for listener in tuple(self._listeners):
+                listener.rules_changed()
+
+    @contextmanager
+    def listening(self, listener: Listener) -> Iterator[Node]:
+        """Have `listener` hear of every commit after the tree that this gives."""
+        with self._lock:
+            self._listeners.append(listener)
+            root = self.root
+        try:
+            yield root
+        finally:
+            with self._lock:
+                self._listeners.remove(listener)
+
+    def _check_read(self, root: Node, path: Path, access: Access, query: Query | None) -> None:
+        if access.admin:
+            return
+        facts = query.facts if query else None
+        if not self.rules.may_read(root, _real(path), auth=access.auth, now=self._now(), query=facts):
+            raise Denied
+
+    def _change(self, path: Path, data: object, now: int) -> Change:
+        real = _real(path)
+        check_depth(len(real))
+        existing = self.root.at(real)
+        if real == path:
+            return Change(path, parse(data, now=now, existing=existing, depth=len(path)))
+        priority = parse_priority(data, now=now, existing=existing.priority)
+        return Change(real, EMPTY if priority is None else leaf(priority), priority_only=True)
+
+    def _commit(
+        self,
+        path: Path,
+        changes: tuple[Change, ...],
+        access: Access,
+        now: int,
+        *,
+        if_match: str | None = None,
+        patch: bool = False,
+    ) -> Node:
+        after, writes = self._check_permission(changes, access, now)
+        if if_match is not None:
+            current = _at(self.root, path)
+            if if_match != etag(current):
+                # The answer shows the current value, which a writer without the right to read must not learn.
+                self.check_read(path, access)
+                raise PreconditionFailed(current)
+        if not access.admin and not self.rules.is_valid(self.root, after, writes, auth=access.auth, now=now):
+            raise Denied
+        commit = Commit(self.root, after, path, changes, patch)
+        self.root = after
+        for listener in tuple(self._listeners):
+            listener.committed(commit)
+        return after
+
+    def _check_permission(
+        self, changes: tuple[Change, ...], access: Access, now: int
+    ) -> tuple[Node, tuple[Write, ...]]:
+        after = self.root
+        # A priority goes onto the value that the same request may have made by writing below it, so it comes last.
+        for change in sorted(changes, key=lambda change: change.priority_only):
+            after = change.apply(after)
+        writes = tuple(Write(change.path, EMPTY if change.priority_only else change.sent) for change in changes)
+        if not access.admin and not self.rules.grants_write(self.root, after, writes, auth=access.auth, now=now):
+            raise Denied
+        return after, writes
+
+
+class Store:
+    """All databases of one emulator, made on first use with the same rules."""
+
+    def __init__(self, now: Callable[[], int], rules: Rules = OPEN) -> None:
+        self.now = now
+        self._rules = rules
+        self._lock = threading.Lock()
+        self._databases: dict[str, Database] = {}
+
+    def database(self, namespace: str) -> Database:
+        with self._lock:
+            if namespace not in self._databases:
+                self._databases[namespace] = Database(namespace, self.now, self._rules)
+            return self._databases[namespace]
+
+    def names(self) -> list[str]:
+        with self._lock:
+            return sorted(self._databases)
+
+
+def _real(path: Path) -> Path:
+    return path[:-1] if path[-1:] == (PRIORITY,) else path
+
+
+def _at(root: Node, path: Path) -> Node:
+    real = _real(path)
+    node = root.at(real)
+    if real == path:
+        return node
+    return EMPTY if node.priority is None else leaf(node.priority)
+
+
+def _targets(path: Path, data: Mapping[str, object]) -> dict[str, Path]:
+    if path != _real(path):
+        raise BadRequest(f"Invalid path: {PRIORITY} has no children")
+    try:
+        targets = {key: (*path, *split_keys(key)) for key in data}
+    except BadRequest:
+        raise BadRequest(INVALID_OBJECT) from None
+    ordered = sorted(targets.items(), key=lambda item: item[1])
+    for (above, shorter), (below, longer) in pairwise(ordered):
+        if longer[: len(shorter)] == shorter:
+            raise BadRequest(f"Invalid data; path '{above}' is ancestor of, or the same as, path '{below}'.")
+    return targets

@@ -1,0 +1,152 @@
+"""`Emulator`: a Realtime Database in this process, on a port of its own.
+
+    with Emulator() as emulator:
+        os.environ["FIREBASE_DATABASE_EMULATOR_HOST"] = emulator.host
+
+It starts in milliseconds and keeps everything in memory. Its methods can be called from any thread; after
+a fork only the parent may use it.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path as FilePath
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+from rtdb_emulator.database import ADMIN, Store
+from rtdb_emulator.http.app import App
+from rtdb_emulator.http.faults import Faults
+from rtdb_emulator.http.listener import Listener, open_socket
+from rtdb_emulator.http.log import RequestLog
+from rtdb_emulator.http.matching import Criteria
+from rtdb_emulator.http.service import Service
+from rtdb_emulator.jsondata import render
+from rtdb_emulator.paths import split_path
+from rtdb_emulator.rules import OPEN, Rules
+
+DEFAULT_PROJECT = "demo-firecron"
+
+
+def wall_clock() -> int:
+    """This machine's time in milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class Emulator:
+    """A Realtime Database emulator; a context manager, or `start()` and `stop()`.
+
+    `rules` are the rules of every namespace: the text of a rules file, the same as a mapping, or the file's path;
+    without any, all may read and write. `now` is the server's clock in milliseconds, for tests in virtual time;
+    `keep_alive` the seconds between two signs of life on a silent stream.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        rules: str | Mapping[str, object] | FilePath | None = None,
+        *,
+        project: str = DEFAULT_PROJECT,
+        now: Callable[[], int] = wall_clock,
+        keep_alive: float = 30.0,
+    ) -> None:
+        self._address = (host, port)
+        self._store = Store(now, _load_rules(rules))
+        self._project = project
+        self._keep_alive = keep_alive
+        self._listener: Listener | None = None
+        self.port = port
+        self.requests = RequestLog()
+        self.faults = Faults()
+
+    @property
+    def host(self) -> str:
+        """`host:port`, as `FIREBASE_DATABASE_EMULATOR_HOST` wants it."""
+        host = self._address[0]
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}"
+
+    def database_url(self, namespace: str) -> str:
+        """The `databaseURL` of one namespace."""
+        return f"{self.url}/?ns={quote(namespace, safe='')}"
+
+    def start(self) -> Self:
+        """Serve; OSError if the port can't be had."""
+        if self._listener is not None:
+            raise RuntimeError(f"the emulator already runs on {self.host}")
+        listening = open_socket(*self._address)
+        self.port = _port(listening)
+        listener = Listener(self._make_app)
+        listener.start(listening)
+        self._listener = listener
+        return self
+
+    def stop(self) -> None:
+        """Close every connection, streams too; what is stored can still be read. Nothing happens if it doesn't run."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            self.faults.clear()
+            listener.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def get(self, namespace: str, path: str = "/", *, priorities: bool = False) -> object:
+        """What is stored at a path, past all rules; with `priorities` in the form of an export."""
+        node = self._store.database(namespace).read(split_path(path), ADMIN)
+        return render(node, priorities=priorities, arrays=not priorities)
+
+    def set(self, namespace: str, path: str, value: object) -> None:
+        """Store a value at a path (None: delete), past all rules; streams hear of it."""
+        self._store.database(namespace).write(split_path(path), value, ADMIN)
+
+    def set_rules(self, namespace: str, rules: str | Mapping[str, object] | FilePath) -> None:
+        """Give one namespace other rules, in the forms that the constructor takes."""
+        self._store.database(namespace).set_rules(_load_rules(rules))
+
+    def namespaces(self) -> list[str]:
+        """The namespaces that were used."""
+        return self._store.names()
+
+    def add_port(self) -> int:
+        """Open one more port to the same databases, for a client that a test cuts off; it closes with the emulator."""
+        listener = self._running()
+        listening = open_socket(self._address[0], 0)
+        listener.add(listening)
+        return _port(listening)
+
+    def _make_app(self) -> App:
+        app = App(Service(self._store, self._project), self.requests, self.faults, self._keep_alive)
+        self.faults.interrupt = lambda criteria: self._interrupt(app, criteria)
+        return app
+
+    def _interrupt(self, app: App, criteria: Criteria) -> None:
+        self._running().call_soon(lambda: app.interrupt(criteria))
+
+    def _running(self) -> Listener:
+        if self._listener is None:
+            raise RuntimeError("the emulator doesn't run: call start(), or use it in a with block")
+        return self._listener
+
+
+def _load_rules(rules: str | Mapping[str, object] | FilePath | None) -> Rules:
+    if rules is None:
+        return OPEN
+    return Rules.parse(rules.read_text("utf-8") if isinstance(rules, FilePath) else rules)
+
+
+def _port(listening: socket.socket) -> int:
+    port: int = listening.getsockname()[1]
+    return port

@@ -1,0 +1,1 @@
+"""The HTTP face of the database: REST, streams, and the faults that tests ask for."""

@@ -1,0 +1,195 @@
+"""The ASGI application: a thin shell that reads a request, lets a fault have its way, and sends the answer.
+
+What the answer is, `Service` knows. A request that breaks it is answered 500, with the traceback in the log, and the
+next one is served as if nothing had been.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from asyncio import Transport
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from http.client import responses
+from urllib.parse import parse_qsl, unquote
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from rtdb_emulator.http.faults import Faults
+from rtdb_emulator.http.log import LoggedRequest, RequestLog
+from rtdb_emulator.http.matching import Criteria, RequestFacts, fits
+from rtdb_emulator.http.messages import CORS, Answer, Reply, RestRequest, Stream, error_reply
+from rtdb_emulator.http.parameters import MAX_BODY, WRITE_TOO_LARGE
+from rtdb_emulator.http.service import Service
+from rtdb_emulator.http.sse import CONTENT_TYPE, HEADERS, Subscription
+
+logger = logging.getLogger("rtdb_emulator")
+
+# Where `Listener` puts the connection of a request, so that a fault can close it.
+TRANSPORT = "rtdb_emulator.transport"
+
+
+class App:
+    """One emulator's HTTP; `stopping` ends what waits and what streams."""
+
+    def __init__(self, service: Service, log: RequestLog, faults: Faults, keep_alive: float) -> None:
+        self._service = service
+        self._log = log
+        self._faults = faults
+        self._keep_alive = keep_alive
+        self._open: set[HttpExchange] = set()
+        self.stopping = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = HttpExchange(self, scope, receive)
+        self._open.add(exchange)
+        try:
+            await self._handle(exchange, scope, receive, send)
+        except ClientDisconnect:
+            logger.debug("the client went away before its request was whole")
+        finally:
+            self._open.discard(exchange)
+
+    def interrupt(self, criteria: Criteria) -> None:
+        """Close the connections of all requests under way that fit."""
+        for exchange in tuple(self._open):
+            if exchange.facts is not None and fits(criteria, exchange.facts):
+                exchange.transport.abort()
+
+    def serve(self, request: RestRequest) -> Answer:
+        try:
+            return self._service.answer(request)
+        except Exception:
+            logger.exception("%s %s broke the emulator", request.method, request.path)
+            return error_reply(500, "Internal Server Error: see the emulator's log")
+
+    async def _handle(self, exchange: HttpExchange, scope: Scope, receive: Receive, send: Send) -> None:
+        request = await exchange.read()
+        if request is None:
+            await _response(error_reply(400, WRITE_TOO_LARGE), self.stopping)(scope, receive, send)
+            return
+        exchange.facts = _facts(request, self._service.namespace(request), scope)
+        logged = LoggedRequest(exchange.facts, _request_size(scope, request))
+        self._log.add(logged)
+        fault = self._faults.take(exchange.facts)
+        answer = await fault.effect(exchange) if fault else exchange.serve()
+        if answer is None:
+            await exchange.drop()
+            return
+        if isinstance(answer, Stream):
+            frames = self._frames(answer, exchange.transport)
+            response: Response = StreamingResponse(frames, headers={**CORS, **HEADERS}, media_type=CONTENT_TYPE)
+            body_size = 0
+        else:
+            response = _response(answer, self.stopping)
+            body_size = 0 if request.method == "HEAD" else len(answer.body)
+        logged.status = response.status_code
+        logged.response_bytes = _head_size(response) + body_size
+        await response(scope, receive, send)
+
+    async def _frames(self, stream: Stream, transport: Transport) -> AsyncIterator[bytes]:
+        subscription = Subscription(stream, transport.abort)
+        ending = asyncio.ensure_future(self.stopping.wait())
+        ending.add_done_callback(lambda _: subscription.close())
+        try:
+            async with aclosing(subscription.frames(self._keep_alive)) as frames:
+                async for frame in frames:
+                    yield frame
+        finally:
+            ending.cancel()
+
+
+class HttpExchange:
+    """One request under way: what a fault may do with it."""
+
+    def __init__(self, app: App, scope: Scope, receive: Receive) -> None:
+        self._app = app
+        self._scope = scope
+        self._receive = receive
+        self._request: RestRequest | None = None
+        self.facts: RequestFacts | None = None
+
+    @property
+    def transport(self) -> Transport:
+        transport: Transport = self._scope["extensions"][TRANSPORT]
+        return transport
+
+    async def read(self) -> RestRequest | None:
+        """The whole request; None if its body is larger than any may be."""
+        body = bytearray()
+        async with aclosing(Request(self._scope, self._receive).stream()) as chunks:
+            async for chunk in chunks:
+                body += chunk
+                if len(body) > MAX_BODY:
+                    return None
+        self._request = RestRequest(
+            method=self._scope["method"],
+            path=self._scope["raw_path"].decode("latin-1"),
+            parameters=dict(parse_qsl(self._scope["query_string"].decode("latin-1"), keep_blank_values=True)),
+            headers={name.decode("latin-1"): value.decode("latin-1") for name, value in self._scope["headers"]},
+            body=bytes(body),
+        )
+        return self._request
+
+    def serve(self) -> Answer:
+        assert self._request is not None, "a request is read before it is served"
+        return self._app.serve(self._request)
+
+    async def pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._app.stopping.wait(), seconds)
+
+    async def until(self, event: asyncio.Event) -> None:
+        waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(self._app.stopping.wait())]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+    async def drop(self) -> None:
+        """Close the connection at once, and return when it is closed: the server takes that for the client's leave."""
+        self.transport.abort()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+def _response(reply: Reply, stopping: asyncio.Event) -> Response:
+    headers = {**CORS, "cache-control": "no-cache", **reply.headers}
+    if reply.status in (204, 304):
+        return Response(None, reply.status, headers)
+    if not reply.pause:
+        return Response(reply.body, reply.status, headers, reply.content_type)
+    headers["content-length"] = str(len(reply.body))
+    return StreamingResponse(_dripping(reply, stopping), reply.status, headers, reply.content_type)
+
+
+async def _dripping(reply: Reply, stopping: asyncio.Event) -> AsyncIterator[bytes]:
+    for position in range(len(reply.body)):
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), reply.pause)
+        yield reply.body[position : position + 1]
+
+
+def _facts(request: RestRequest, namespace: str, scope: Scope) -> RequestFacts:
+    path = "/" + "/".join(filter(None, unquote(request.path.removesuffix(".json")).split("/")))
+    return RequestFacts(
+        request.method, path, namespace, dict(request.parameters), dict(request.headers), scope["server"][1]
+    )
+
+
+def _request_size(scope: Scope, request: RestRequest) -> int:
+    target = len(scope["raw_path"]) + (1 + len(scope["query_string"]) if scope["query_string"] else 0)
+    line = len(request.method) + 1 + target + len(" HTTP/1.1\r\n")
+    return line + _headers_size(scope["headers"]) + len(request.body)
+
+
+def _head_size(response: Response) -> int:
+    status = response.status_code
+    return len(f"HTTP/1.1 {status} {responses.get(status, '')}\r\n") + _headers_size(response.raw_headers)
+
+
+def _headers_size(headers: list[tuple[bytes, bytes]]) -> int:
+    return sum(len(name) + len(value) + len(": \r\n") for name, value in headers) + len("\r\n")

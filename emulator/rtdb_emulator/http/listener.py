@@ -1,0 +1,131 @@
+"""Sockets: uvicorn's HTTP protocol on ports of our own, in a thread of its own.
+
+uvicorn's `Server` would serve a fixed set of sockets and poll for its end ten times a second. An emulator opens ports
+while it runs (a port for each client that a test wants to cut off), and tests start and stop many; so this runs
+uvicorn's protocol class on sockets that it opens and closes itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+from collections.abc import Callable, Coroutine
+from typing import TypeVar
+
+from starlette.types import ASGIApp
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from rtdb_emulator.http.app import TRANSPORT, App
+
+logger = logging.getLogger("rtdb_emulator")
+
+T = TypeVar("T")
+
+# How long requests that are under way at the end may take to finish, before their connections are closed.
+_STOP_GRACE = 2.0
+_BACKLOG = 2048
+
+
+class Protocol(HttpToolsProtocol):
+    """uvicorn's protocol, which lets the application see its connection."""
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        # ASGI says that an extension is a dictionary; this one never leaves the process.
+        self.scope["extensions"] = {TRANSPORT: self.transport}  # type: ignore[dict-item]
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """A listening socket; OSError names the address if it can't be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named, because asyncio turns Nagle's algorithm off only for sockets that say they are TCP; with it
+    # a reply, which is written as a head and a body, waits 40 ms for the client's delayed acknowledgement.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise OSError(error.errno, f"can't listen on {host}:{port}: {error.strerror or error}") from error
+    return listening
+
+
+class Listener:
+    """Serves an application on any number of sockets, from `start` to `stop`."""
+
+    def __init__(self, make_app: Callable[[], App]) -> None:
+        self._make_app = make_app
+        self._state = ServerState()
+        self._servers: list[asyncio.Server] = []
+        self._loop = asyncio.SelectorEventLoop()
+        self._thread = threading.Thread(target=self._run, name="rtdb-emulator", daemon=True)
+
+    def start(self, listening: socket.socket) -> None:
+        self._thread.start()
+        self.call(self._begin(listening))
+
+    def stop(self) -> None:
+        """Close all connections, streams too, and end the thread."""
+        self.call(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def add(self, listening: socket.socket) -> None:
+        self.call(self._serve(listening))
+
+    def call(self, work: Coroutine[object, object, T]) -> T:
+        """Run this on the event loop, and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def call_soon(self, work: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(work)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    async def _begin(self, listening: socket.socket) -> None:
+        self._app = self._make_app()
+        self._config = _config(self._app)
+        await self._serve(listening)
+
+    async def _serve(self, listening: socket.socket) -> None:
+        server = await self._loop.create_server(self._make_protocol, sock=listening, backlog=_BACKLOG)
+        self._servers.append(server)
+
+    def _make_protocol(self) -> Protocol:
+        return Protocol(self._config, self._state, {}, self._loop)
+
+    async def _end(self) -> None:
+        # What asyncio has accepted and not yet attached when its server closes is lost, and its client waits for ever.
+        # So first accept no more, then let two turns of the loop make connections of it, and only then close.
+        for server in self._servers:
+            for listening in server.sockets:
+                self._loop.remove_reader(listening)
+        for _ in range(2):
+            await asyncio.sleep(0)
+        for server in self._servers:
+            server.close()
+        self._app.stopping.set()
+        for connection in tuple(self._state.connections):
+            connection.shutdown()
+        if self._state.tasks:
+            await asyncio.wait(tuple(self._state.tasks), timeout=_STOP_GRACE)
+        for connection in tuple(self._state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+        await asyncio.sleep(0)  # let the connections hear of their end
+        if self._state.tasks:
+            await asyncio.wait(tuple(self._state.tasks), timeout=_STOP_GRACE)
+
+
+def _config(app: ASGIApp) -> Config:
+    config = Config(app, lifespan="off", ws="none", log_config=None, access_log=False, timeout_keep_alive=3600)
+    config.load()
+    return config

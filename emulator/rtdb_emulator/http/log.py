@@ -1,0 +1,85 @@
+"""What was asked of the emulator, so that tests can count."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Unpack
+
+from rtdb_emulator.http.matching import Criteria, RequestFacts, fits
+
+
+@dataclass(slots=True)
+class LoggedRequest:
+    """One request: what it was, how large it was on the wire, and how it ended.
+
+    `status` and `response_bytes` are None and 0 until the answer is made; those of a dropped request stay so. The bytes
+    are HTTP's (heads and bodies), without TCP and TLS; of a stream's answer only the head counts.
+    """
+
+    facts: RequestFacts
+    request_bytes: int
+    status: int | None = None
+    response_bytes: int = 0
+
+    @property
+    def method(self) -> str:
+        return self.facts.method
+
+    @property
+    def namespace(self) -> str:
+        return self.facts.namespace
+
+    @property
+    def path(self) -> str:
+        return self.facts.path
+
+
+class Forgotten(RuntimeError):
+    """Older requests than the log holds would have been counted: call `clear()` before the part to count."""
+
+
+class RequestLog:
+    """The newest requests in the order of their arrival; iterate, index, `count` or `clear` it from any thread."""
+
+    def __init__(self, limit: int = 10_000) -> None:
+        self._lock = threading.Lock()
+        self._requests: deque[LoggedRequest] = deque(maxlen=limit)
+        self._forgotten = 0
+
+    def add(self, request: LoggedRequest) -> None:
+        with self._lock:
+            self._forgotten += len(self._requests) == self._requests.maxlen
+            self._requests.append(request)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._requests.clear()
+            self._forgotten = 0
+
+    def matching(self, **criteria: Unpack[Criteria]) -> list[LoggedRequest]:
+        """The requests that fit: `log.matching(method="PUT", path="/cron-locks/*")`. Raises Forgotten."""
+        with self._lock:
+            if self._forgotten:
+                raise Forgotten(
+                    f"the {self._forgotten} oldest requests are no longer in the log: "
+                    "call clear() before the part to count"
+                )
+            return [request for request in self._requests if fits(criteria, request.facts)]
+
+    def count(self, **criteria: Unpack[Criteria]) -> int:
+        """How many requests fit. Raises Forgotten."""
+        return len(self.matching(**criteria))
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[LoggedRequest]:
+        with self._lock:
+            return iter(tuple(self._requests))
+
+    def __getitem__(self, index: int) -> LoggedRequest:
+        with self._lock:
+            return self._requests[index]

@@ -1,0 +1,43 @@
+"""Which requests a fault or a count means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TypedDict
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFacts:
+    """What a request is known by: `path` is decoded, without `.json`; header names are lower-case; `port` took it."""
+
+    method: str
+    path: str
+    namespace: str
+    parameters: dict[str, str]
+    headers: dict[str, str]
+    port: int
+
+
+class Criteria(TypedDict, total=False):
+    """What may be asked of a request: `path` may have wildcards ("/cron-locks/*"), `header` is name and value."""
+
+    method: str
+    path: str
+    namespace: str
+    header: tuple[str, str]
+    port: int
+
+
+def fits(criteria: Criteria, request: RequestFacts) -> bool:
+    """Whether a request agrees in everything that is asked."""
+    if "header" in criteria:
+        name, value = criteria["header"]
+        if request.headers.get(name.lower()) != value:
+            return False
+    return (
+        criteria.get("method", request.method) == request.method
+        and criteria.get("namespace", request.namespace) == request.namespace
+        and criteria.get("port", request.port) == request.port
+        and ("path" not in criteria or fnmatchcase(request.path, criteria["path"]))
+    )

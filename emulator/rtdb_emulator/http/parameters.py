@@ -1,0 +1,69 @@
+"""The parameters of a REST request that are not a query, checked with RTDB's texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from rtdb_emulator.errors import BadRequest
+from rtdb_emulator.query import PARAMETERS
+
+MEBIBYTE = 1024 * 1024
+# The real service estimates how long a write would take. These bytes stand for its 1, 10, 30 and 60 seconds; the last
+# is the documented size limit of any request.
+WRITE_SIZE_LIMITS = {
+    "tiny": 4 * MEBIBYTE,
+    "small": 42 * MEBIBYTE,
+    "medium": 128 * MEBIBYTE,
+    "large": 256 * MEBIBYTE,
+    "unlimited": 256 * MEBIBYTE,
+}
+MAX_BODY = 256 * MEBIBYTE
+WRITE_TOO_LARGE = "Data to write exceeds the maximum size that can be modified with a single request."
+READ_TOO_LARGE = "Data requested exceeds the maximum size that can be accessed with a single request."
+
+_TIMEOUT = re.compile(r"([0-9]{1,9})(ms|s|min)\Z")
+_MILLISECONDS = {"ms": 1, "s": 1000, "min": 60_000}
+_MAX_TIMEOUT = 15 * 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the answer shall look, and what the request may cost."""
+
+    printing: Literal["", "pretty", "silent"]
+    shallow: bool
+    export: bool
+    write_size_limit: str
+
+
+def parse_options(parameters: Mapping[str, str]) -> Options:
+    printing = parameters.get("print", "")
+    if printing not in ("", "pretty", "silent"):
+        raise BadRequest(f"print must be pretty or silent, not {printing!r}")
+    limit = parameters.get("writeSizeLimit", "large")
+    if limit not in WRITE_SIZE_LIMITS:
+        raise BadRequest(f"writeSizeLimit must be one of {', '.join(WRITE_SIZE_LIMITS)}, not {limit!r}")
+    if "timeout" in parameters:
+        _check_timeout(parameters["timeout"])
+    shape = parameters.get("format", "")
+    if shape not in ("", "export", "strict"):
+        raise BadRequest(f"format must be export, not {shape!r}")
+    return Options(
+        printing="pretty" if printing == "pretty" else "silent" if printing == "silent" else "",
+        shallow=parameters.get("shallow", "") == "true",
+        export=shape == "export",
+        write_size_limit=limit,
+    )
+
+
+def has_query(parameters: Mapping[str, str]) -> bool:
+    return any(name in parameters for name in PARAMETERS)
+
+
+def _check_timeout(text: str) -> None:
+    match = _TIMEOUT.match(text)
+    if match is None or not 0 < int(match[1]) * _MILLISECONDS[match[2]] <= _MAX_TIMEOUT:
+        raise BadRequest(f"timeout must be like 3ms, 3s or 3min, more than 0 and at most 15min, not {text!r}")

@@ -1,0 +1,250 @@
+"""What the database answers to a REST request: a function of the request and the store, without sockets.
+
+Each method of HTTP has its function here; what they share is the order of the checks: credentials, the form of the
+request, permission, what can't be mixed, precondition, validation. `Service.answer` never raises for a bad request: it
+answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from urllib.parse import quote
+
+from rtdb_emulator.database import Access, Database, PreconditionFailed, Store, etag
+from rtdb_emulator.errors import BadRequest, Denied, Unsupported
+from rtdb_emulator.http.credentials import identify
+from rtdb_emulator.http.management import MANAGEMENT
+from rtdb_emulator.http.messages import CORS, TEXT, Answer, Reply, RestRequest, Stream, error_reply
+from rtdb_emulator.http.parameters import (
+    READ_TOO_LARGE,
+    WRITE_SIZE_LIMITS,
+    WRITE_TOO_LARGE,
+    Options,
+    has_query,
+    parse_options,
+)
+from rtdb_emulator.jsondata import as_array, decode, decode_object, encode, render, shallow
+from rtdb_emulator.paths import PRIORITY, parse_url_path
+from rtdb_emulator.pushid import PushIds
+from rtdb_emulator.query import Query, parse_query, parse_shallow
+from rtdb_emulator.streaming import View
+from rtdb_emulator.tree import EMPTY, Node, Path
+
+MAX_READ = 256 * 1024 * 1024
+
+_METHODS = "GET, PUT, POST, PATCH, DELETE"
+_MIXED_PRECONDITION = (
+    "Mixing 'shallow', querying parameters or 'print=silent' and if-match or if-none-match requests is not supported"
+)
+_MIXED_SHALLOW = "Mixing 'shallow' and etag requests is not supported"
+_MIXED_QUERY = "Mixing querying parameters and ETag requests is not supported"
+
+
+class Service:
+    """REST for every database of a store; `project` names the database of a request that names none."""
+
+    def __init__(self, store: Store, project: str) -> None:
+        self._store = store
+        self._project = project
+        self._push_ids = PushIds()
+
+    def answer(self, request: RestRequest) -> Answer:
+        try:
+            answer = self._route(request)
+        except PreconditionFailed as failed:
+            current = failed.current
+            pretty = request.parameters.get("print") == "pretty"
+            answer = Reply(412, encode(render(current), pretty=pretty), {"etag": etag(current)})
+        except BadRequest as error:
+            answer = error_reply(400, error.text)
+        except Denied as error:
+            answer = error_reply(401, error.text)
+        except Unsupported as error:
+            answer = error_reply(501, error.text)
+        return answer
+
+    def namespace(self, request: RestRequest) -> str:
+        """`?ns=`, else the first label of the host, else (on a bare address) the project."""
+        if request.parameters.get("ns"):
+            return request.parameters["ns"]
+        host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
+        label, dot, _ = host.partition(".")
+        return self._project if not dot or _is_address(host) else label
+
+    def _route(self, request: RestRequest) -> Answer:
+        method = _method(request)
+        if method == "OPTIONS":
+            return _preflight(request)
+        if request.path == "/" and method in ("GET", "HEAD"):
+            return Reply(200, b"rtdb-emulator is ready\n", content_type=TEXT)
+        if not request.path.endswith(".json"):
+            return Reply(404, b"append .json to your request URI to use the REST API.", content_type=TEXT)
+        access = identify(request.headers, request.parameters)
+        namespace = self.namespace(request)
+        if management := MANAGEMENT.get(request.path.strip("/")):
+            return management(method, request, access, self._store, namespace)
+        database = self._store.database(namespace)
+        options = parse_options(request.parameters)
+        path = parse_url_path(request.path.removesuffix(".json"))
+        match method:
+            case "GET" | "HEAD":
+                return self._get(request, database, path, access, options)
+            case "PUT":
+                return self._put(request, database, path, access, options)
+            case "POST":
+                return self._post(request, database, path, access, options)
+            case "PATCH":
+                return self._patch(request, database, path, access, options)
+            case "DELETE":
+                return self._delete(request, database, path, access, options)
+            case _:
+                return error_reply(405, f"{method} is not one of {_METHODS}")
+
+    def _get(self, request: RestRequest, database: Database, path: Path, access: Access, options: Options) -> Answer:
+        if options.shallow:
+            query = parse_shallow(request.parameters)
+            database.check_read(path, access)
+        else:
+            query = parse_query(request.parameters)
+            database.check_read(path, access, query)
+        _check_readable_together(request, options, has_query(request.parameters))
+        if "text/event-stream" in request.headers.get("accept", "") and _method(request) == "GET":
+            if options.shallow or path[-1:] == (PRIORITY,):
+                raise BadRequest("A stream is of a whole node: leave out shallow and .priority")
+            database.read(path, access, query)
+            return Stream(database, View(path, query), access)
+        node = database.read(path, access, query)
+        headers = {}
+        if "download" in request.parameters:
+            headers["content-disposition"] = f"attachment; filename={quote(request.parameters['download'])}"
+        wanted = request.headers.get("if-none-match")
+        if wanted is not None or _wants_etag(request):
+            headers["etag"] = etag(node)
+        if wanted is not None and wanted == headers["etag"]:
+            return Reply(304, headers=headers)
+        body = encode(_shown(node, query, options), pretty=options.printing == "pretty")
+        if len(body) > MAX_READ:
+            raise BadRequest(READ_TOO_LARGE)
+        return _reply(body, headers, options)
+
+    def _put(self, request: RestRequest, database: Database, path: Path, access: Access, options: Options) -> Reply:
+        _check_write_size(len(request.body), options)
+        data = decode(request.body)
+        if_match = self._precondition(request, database, path, data, access, options)
+        node = database.write(path, data, access, if_match=if_match)
+        return _stored(node, request, options)
+
+    def _post(self, request: RestRequest, database: Database, path: Path, access: Access, options: Options) -> Reply:
+        _check_plain_write(request)
+        if path[-1:] == (PRIORITY,):
+            raise BadRequest("POST makes a child, and .priority can have none: PUT it")
+        _check_write_size(len(request.body), options)
+        data = decode(request.body)
+        name = self._push_ids.next(self._store.now())
+        node = database.write((*path, name), data, access)
+        headers = {"etag": etag(node)} if _wants_etag(request) else {}
+        return _reply(encode({"name": name}, pretty=options.printing == "pretty"), headers, options)
+
+    def _patch(self, request: RestRequest, database: Database, path: Path, access: Access, options: Options) -> Reply:
+        _check_plain_write(request)
+        _check_write_size(len(request.body), options)
+        stored = database.update(path, decode_object(request.body), access)
+        shown = {key: render(node, priorities=True) for key, node in stored.items()}
+        return _reply(encode(shown, pretty=options.printing == "pretty"), {}, options)
+
+    def _delete(self, request: RestRequest, database: Database, path: Path, access: Access, options: Options) -> Reply:
+        if "writeSizeLimit" in request.parameters:
+            _check_write_size(len(encode(render(database.root.at(path)))), options)
+        if_match = self._precondition(request, database, path, None, access, options)
+        database.write(path, None, access, if_match=if_match)
+        return _stored(EMPTY, request, options)
+
+    def _precondition(
+        self, request: RestRequest, database: Database, path: Path, data: object, access: Access, options: Options
+    ) -> str | None:
+        """The ETag that a PUT or DELETE asks for. Raises BadRequest (after Denied) for what can't go with it."""
+        queried = has_query(request.parameters)
+        if_match = request.headers.get("if-match")
+        if if_match is not None and (options.shallow or queried or options.printing == "silent"):
+            database.check_write(path, data, access)
+            raise BadRequest(_MIXED_PRECONDITION)
+        if queried:
+            raise BadRequest("Querying related parameters not supported on this request type")
+        return if_match
+
+
+def _method(request: RestRequest) -> str:
+    if request.method != "POST":
+        return request.method
+    override = request.headers.get("x-http-method-override") or request.parameters.get("x-http-method-override")
+    return (override or request.method).upper()
+
+
+def _preflight(request: RestRequest) -> Reply:
+    return Reply(
+        200,
+        headers={
+            **CORS,
+            "access-control-allow-methods": _METHODS,
+            "access-control-allow-headers": request.headers.get("access-control-request-headers", ""),
+            "access-control-max-age": "3600",
+        },
+    )
+
+
+def _check_readable_together(request: RestRequest, options: Options, queried: bool) -> None:
+    if "if-match" in request.headers:
+        raise BadRequest("if-match is not supported on GET requests")
+    if "if-none-match" in request.headers and (options.shallow or queried or options.printing == "silent"):
+        raise BadRequest(_MIXED_PRECONDITION)
+    if _wants_etag(request) and options.shallow:
+        raise BadRequest(_MIXED_SHALLOW)
+    if _wants_etag(request) and queried:
+        raise BadRequest(_MIXED_QUERY)
+
+
+def _check_plain_write(request: RestRequest) -> None:
+    if "if-match" in request.headers:
+        raise BadRequest(f"if-match is not supported on {_method(request)} requests")
+    if has_query(request.parameters):
+        raise BadRequest("Querying related parameters not supported on this request type")
+
+
+def _check_write_size(size: int, options: Options) -> None:
+    if size > WRITE_SIZE_LIMITS[options.write_size_limit]:
+        raise BadRequest(WRITE_TOO_LARGE)
+
+
+def _shown(node: Node, query: Query | None, options: Options) -> object:
+    if options.shallow:
+        return shallow(node, list(query.select(node)) if query else None)
+    if query is None or node.is_empty:
+        return render(node, priorities=options.export, arrays=not options.export)
+    chosen: Mapping[str, Node] = query.select(node)
+    members = {
+        key: render(child, priorities=options.export, arrays=not options.export) for key, child in chosen.items()
+    }
+    return members if options.export else as_array(members)
+
+
+def _stored(node: Node, request: RestRequest, options: Options) -> Reply:
+    headers = {"etag": etag(node)} if _wants_etag(request) else {}
+    body = encode(render(node, priorities=True), pretty=options.printing == "pretty")
+    return _reply(body, headers, options)
+
+
+def _reply(body: bytes, headers: Mapping[str, str], options: Options) -> Reply:
+    return Reply(204, b"", headers) if options.printing == "silent" else Reply(200, body, headers)
+
+
+def _wants_etag(request: RestRequest) -> bool:
+    return request.headers.get("x-firebase-etag", "").lower() == "true"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True

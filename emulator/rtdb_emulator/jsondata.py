@@ -1,0 +1,186 @@
+"""JSON in and out: what a client sends becomes nodes, and nodes become what a client reads.
+
+Everything that makes RTDB's JSON differ from plain JSON is here and nowhere else: arrays, `.value` and `.priority`,
+server values, numbers, and the limits of keys, strings and depth. What breaks a rule is a BadRequest.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import NoReturn, TypeGuard
+
+from rtdb_emulator.errors import BadRequest
+from rtdb_emulator.ordering import Scalar
+from rtdb_emulator.paths import PRIORITY, check_depth, is_key
+from rtdb_emulator.tree import EMPTY, Node, Priority, branch, leaf
+
+MAX_STRING_BYTES = 10 * 1024 * 1024
+
+_INVALID = "Invalid data; couldn't parse JSON object, array, or value."
+INVALID_OBJECT = "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?"
+_INT64 = range(-(2**63), 2**63)
+_INDEX = re.compile(r"(0|[1-9][0-9]*)\Z")
+
+
+def decode(body: bytes) -> object:
+    """The JSON of a request body."""
+    if not body:
+        raise BadRequest("Error: No data supplied.")
+    try:
+        return json.loads(body.decode(), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise BadRequest(_INVALID) from None
+
+
+def decode_object(body: bytes) -> dict[str, object]:
+    """The JSON object of a PATCH body."""
+    try:
+        data = decode(body)
+    except BadRequest as error:
+        raise (BadRequest(INVALID_OBJECT) if error.text == _INVALID else error) from None
+    if not isinstance(data, dict):
+        raise BadRequest(INVALID_OBJECT)
+    return data
+
+
+def encode(data: object, *, pretty: bool = False) -> bytes:
+    """JSON as the database prints it; `pretty` indents by two and sets the colon apart."""
+    if pretty:
+        return (json.dumps(data, ensure_ascii=False, indent=2, separators=(",", " : ")) + "\n").encode()
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def parse(data: object, *, now: int, existing: Node = EMPTY, depth: int = 0) -> Node:
+    """The node that `data` stands for, server values resolved.
+
+    `now` is what `{".sv": "timestamp"}` becomes, `existing` the node that is replaced (increments add to it), `depth`
+    how many levels of keys already lie above.
+    """
+    if data is None:
+        return EMPTY
+    if isinstance(data, bool):
+        return leaf(data)
+    if isinstance(data, str):
+        return leaf(_string(data))
+    if isinstance(data, int | float):
+        return leaf(_number(data))
+    if isinstance(data, list):
+        data = {str(index): item for index, item in enumerate(data)}
+    if not isinstance(data, dict):
+        raise TypeError(f"{type(data).__name__} is not JSON: {data!r}")
+    return _parse_object(data, now, existing, depth)
+
+
+def parse_priority(data: object, *, now: int, existing: Priority = None) -> Priority:
+    """A priority: null, a number, a string, or a server value."""
+    if isinstance(data, dict) and set(data) == {".sv"}:
+        return _server_value(data[".sv"], now, existing)
+    if data is None:
+        return None
+    if isinstance(data, str):
+        return _string(data)
+    if _is_number(data):
+        return _number(data)
+    raise BadRequest(_INVALID)
+
+
+def render(node: Node, *, priorities: bool = False, arrays: bool = True) -> object:
+    """A node as JSON; children in key order, integer keys as an array where they are dense enough."""
+    if node.is_empty:
+        return None
+    if node.value is not None:
+        if priorities and node.priority is not None:
+            return {".value": node.value, PRIORITY: node.priority}
+        return node.value
+    members = {key: render(child, priorities=priorities, arrays=arrays) for key, child in node.in_key_order()}
+    if priorities and node.priority is not None:
+        return {**members, PRIORITY: node.priority}
+    return as_array(members) if arrays else members
+
+
+def as_array(members: dict[str, object]) -> object:
+    """An object as the array that RTDB shows for it: if all keys are indexes and more than half of them are taken."""
+    if not members or not all(_INDEX.match(key) for key in members):
+        return members
+    last = max(map(int, members))
+    if last >= 2 * len(members):
+        return members
+    return [members.get(str(index)) for index in range(last + 1)]
+
+
+def shallow(node: Node, keys: list[str] | None = None) -> object:
+    """A leaf as it is, an object as `{key: true}` (for those keys only, where given), nothing as null."""
+    if node.is_empty or node.is_leaf:
+        return node.value
+    return dict.fromkeys((key for key, _ in node.in_key_order()) if keys is None else keys, True)
+
+
+def _parse_object(data: dict[str, object], now: int, existing: Node, depth: int) -> Node:
+    if ".sv" in data:
+        if len(data) != 1:
+            raise BadRequest(_INVALID)
+        return leaf(_server_value(data[".sv"], now, existing.value))
+    priority = parse_priority(data.get(PRIORITY), now=now, existing=existing.priority)
+    if ".value" in data:
+        value = data[".value"]
+        has_children = isinstance(value, list) or (isinstance(value, dict) and ".sv" not in value)
+        if has_children or data.keys() - {".value", PRIORITY}:
+            raise BadRequest(_INVALID)
+        return parse(value, now=now, existing=existing).with_priority(priority)
+    children = {}
+    for key, item in data.items():
+        if key == PRIORITY:
+            continue
+        if not is_key(key):
+            raise BadRequest(_INVALID)
+        if item is not None:
+            check_depth(depth + 1)
+        child = parse(item, now=now, existing=existing.child(key), depth=depth + 1)
+        if not child.is_empty:
+            children[key] = child
+    return branch(children, priority)
+
+
+def _server_value(operation: object, now: int, before: Scalar | None) -> int | float:
+    if operation == "timestamp":
+        return now
+    if isinstance(operation, dict) and set(operation) == {"increment"}:
+        by = operation["increment"]
+        if _is_number(by):
+            return _number(before + _number(by) if _is_number(before) else by)
+    raise BadRequest('Invalid data; unrecognized server value: it is neither "timestamp" nor {"increment": number}.')
+
+
+def _is_number(data: object) -> TypeGuard[int | float]:
+    return isinstance(data, int | float) and not isinstance(data, bool)
+
+
+def _number(number: int | float) -> int | float:
+    """One form a number: 64-bit integers stay integers, other numbers are doubles, and 1.0 is 1."""
+    try:
+        double = float(number)
+    except OverflowError:
+        double = math.inf
+    if not math.isfinite(double):
+        raise BadRequest(_INVALID)
+    if isinstance(number, int):
+        return number if number in _INT64 else double
+    return int(double) if double.is_integer() and int(double) in _INT64 else double
+
+
+def _string(text: str) -> str:
+    if text.isascii() and len(text) <= MAX_STRING_BYTES:
+        return text
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:  # half of a surrogate pair is no character
+        raise BadRequest(_INVALID) from None
+    if size > MAX_STRING_BYTES:
+        raise BadRequest(f"Invalid data; a string has {size} bytes, {MAX_STRING_BYTES} are allowed.")
+    return text
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,41 @@
+"""The three orders of RTDB: by key, by value, by priority.
+
+Each function turns one thing into a tuple that sorts as the database sorts it. Equal values and priorities are the
+caller's: RTDB breaks every tie by key. No two keys are equal.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeAlias
+
+Scalar: TypeAlias = str | int | float | bool
+SortKey: TypeAlias = tuple[int | float | str, ...]
+
+_INTEGER = re.compile(r"(-?)0*([0-9]{1,10})\Z")
+_INT32 = range(-(2**31), 2**31)
+
+
+def key_order(key: str) -> SortKey:
+    """Integer-like keys first, numerically ("7" before "007"); then all others by code point (as UTF-8 bytes sort)."""
+    if (match := _INTEGER.match(key)) and (number := int(match[1] + match[2])) in _INT32:
+        return (0, number, len(key), key)
+    return (1, key)
+
+
+def priority_order(priority: str | float | None) -> SortKey:
+    """No priority, then numbers, then strings."""
+    if priority is None:
+        return (0,)
+    return (2, priority) if isinstance(priority, str) else (1, priority)
+
+
+def value_order(value: Scalar | None, *, is_object: bool = False) -> SortKey:
+    """Nothing, false, true, numbers, strings, objects (which are all equal: the key decides among them)."""
+    if is_object:
+        return (5,)
+    if value is None:
+        return (0,)
+    if isinstance(value, bool):
+        return (2,) if value else (1,)
+    return (4, value) if isinstance(value, str) else (3, value)

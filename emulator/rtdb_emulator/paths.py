@@ -1,0 +1,69 @@
+"""Keys and paths: which are legal, and how a URL's path becomes a tuple of keys."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+from rtdb_emulator.errors import BadRequest
+from rtdb_emulator.tree import Path
+
+MAX_DEPTH = 32
+MAX_KEY_BYTES = 768
+PRIORITY = ".priority"
+
+_KEY = re.compile(r"[^.$#\[\]/\x00-\x1f\x7f]+\Z")
+_INVALID_TOKEN = "Invalid path: Invalid token in path"
+
+
+def is_key(key: str) -> bool:
+    """Whether RTDB stores a child under this name: 1 to 768 bytes of UTF-8, no `. $ # [ ] /`, no control characters."""
+    if _KEY.match(key) is None:
+        return False
+    if key.isascii():
+        return len(key) <= MAX_KEY_BYTES
+    try:
+        return len(key.encode()) <= MAX_KEY_BYTES
+    except UnicodeEncodeError:  # half of a surrogate pair is no character
+        return False
+
+
+def split_path(text: str) -> Path:
+    """The keys of a path such as `/a/b`; empty segments don't count. Raises BadRequest for a key that can't be."""
+    return _checked([segment for segment in text.split("/") if segment])
+
+
+def split_keys(text: str) -> Path:
+    """The keys of a path inside of data (a key of PATCH). Raises BadRequest for one that is empty."""
+    path = split_path(text)
+    if not path:
+        raise BadRequest(_INVALID_TOKEN)
+    return path
+
+
+def parse_url_path(raw: str) -> Path:
+    """The keys of a URL's percent-encoded path, its `.json` already removed."""
+    return _checked([_decoded(segment) for segment in raw.split("/") if segment])
+
+
+def check_depth(depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise BadRequest(f"Invalid data; the tree would be {depth} levels deep, {MAX_DEPTH} are allowed.")
+
+
+def _decoded(segment: str) -> str:
+    try:
+        return unquote(segment, errors="strict")
+    except UnicodeDecodeError:
+        raise BadRequest(_INVALID_TOKEN) from None
+
+
+def _checked(keys: list[str]) -> Path:
+    # `.priority` is a virtual child: it may be the last segment, of any path.
+    stored = keys[:-1] if keys and keys[-1] == PRIORITY else keys
+    for key in stored:
+        if not is_key(key):
+            raise BadRequest(_INVALID_TOKEN)
+    if len(stored) > MAX_DEPTH:
+        raise BadRequest(f"Invalid path: it has {len(stored)} levels, {MAX_DEPTH} are allowed.")
+    return tuple(keys)

@@ -1,0 +1,102 @@
+"""The pytest fixture `rtdb`: a fresh database for each test, on one emulator a test process.
+
+    def test_counts(rtdb):
+        app = firebase_admin.initialize_app(options={"databaseURL": rtdb.url}, name=rtdb.namespace)
+        db.reference("visits", app).set(1)
+        assert rtdb.get("/visits") == 1
+
+While a test has it, `FIREBASE_DATABASE_EMULATOR_HOST` names the emulator and `FIRECRON_DATABASE_URL` the test's own
+database. Under pytest-xdist each worker has an emulator of its own. Nothing is loaded until a test asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+import pytest
+
+if TYPE_CHECKING:
+    from rtdb_emulator.emulator import Emulator
+    from rtdb_emulator.http.faults import Faults
+    from rtdb_emulator.http.matching import Criteria
+
+# Seconds. `ListenerRegistration.close()` of the Python SDK returns only when the stream says something again.
+KEEP_ALIVE = 0.2
+
+_OPEN = {"rules": {".read": True, ".write": True}}
+
+_numbers = count(1)
+
+
+@dataclass(frozen=True)
+class Rtdb:
+    """A test's own database."""
+
+    emulator: Emulator
+    namespace: str
+
+    @property
+    def url(self) -> str:
+        """The `databaseURL`."""
+        return self.emulator.database_url(self.namespace)
+
+    @property
+    def faults(self) -> Faults:
+        """The emulator's faults; they end with the test."""
+        return self.emulator.faults
+
+    def get(self, path: str = "/") -> object:
+        """What is stored at a path, past all rules."""
+        return self.emulator.get(self.namespace, path)
+
+    def set(self, path: str, value: object) -> None:
+        """Store a value at a path (None: delete), past all rules."""
+        self.emulator.set(self.namespace, path, value)
+
+    def set_rules(self, rules: str | Mapping[str, object] | Path) -> None:
+        """Give this database rules: the text of a rules file, the same as a mapping, or the file's path."""
+        self.emulator.set_rules(self.namespace, rules)
+
+    def count(self, **criteria: Unpack[Criteria]) -> int:
+        """How many requests to this database fit: `rtdb.count(method="PUT", path="/visits")`."""
+        criteria["namespace"] = self.namespace
+        return self.emulator.requests.count(**criteria)
+
+
+@pytest.fixture(scope="session")
+def rtdb_emulator() -> Iterator[Emulator]:
+    """The emulator of this test process."""
+    # Imported here, not above: pytest loads this plugin in every run, also in those that never need it.
+    from rtdb_emulator import Emulator
+
+    with Emulator(keep_alive=KEEP_ALIVE) as emulator:
+        yield emulator
+
+
+@pytest.fixture
+def rtdb_namespace() -> str:
+    """The name of the test's database; override it for code that has a production `databaseURL` of its own."""
+    return f"test-{next(_numbers)}"
+
+
+@pytest.fixture
+def rtdb(rtdb_emulator: Emulator, rtdb_namespace: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rtdb]:
+    """A fresh Realtime Database; `FIREBASE_DATABASE_EMULATOR_HOST` and `FIRECRON_DATABASE_URL` lead to it."""
+    database = Rtdb(rtdb_emulator, rtdb_namespace)
+    # Before the test too: a request that a fault of the last one had delayed may have come in since.
+    _reset(database)
+    monkeypatch.setenv("FIREBASE_DATABASE_EMULATOR_HOST", rtdb_emulator.host)
+    monkeypatch.setenv("FIRECRON_DATABASE_URL", database.url)
+    rtdb_emulator.requests.clear()
+    yield database
+    rtdb_emulator.faults.clear()
+    _reset(database)
+
+
+def _reset(database: Rtdb) -> None:
+    database.set("/", None)
+    database.set_rules(_OPEN)

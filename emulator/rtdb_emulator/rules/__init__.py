@@ -1,0 +1,94 @@
+"""Security rules: parsed once, then asked whether a request may read or write.
+
+    rules = Rules.parse('{"rules": {"users": {"$uid": {".write": "$uid === auth.uid"}}}}')
+    allowed = rules.may_write(before, after, [Write(("users", "u1"), leaf(1))], auth={"uid": "u1"}, now=now_ms)
+
+Promises: `Rules.parse` gives rules or raises `RulesError`, whatever the text; asking never raises, whatever data and
+`auth` are. Rules are immutable and may be shared between threads. Pure: no I/O, and the time is an argument.
+
+Doesn't know of tokens or administrators: `auth` is handed over as rules see it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final, final
+
+from rtdb_emulator.rules.authorize import Request, Write
+from rtdb_emulator.rules.document import Value, as_json, read
+from rtdb_emulator.rules.schema import RuleNode, build
+from rtdb_emulator.rules.scope import QueryFacts
+from rtdb_emulator.rules.source import RulesError
+from rtdb_emulator.tree import Node, Path
+
+__all__ = ["OPEN", "QueryFacts", "Rules", "RulesError", "Write"]
+
+
+@final
+class Rules:
+    """The rules of one namespace; make them with `parse`."""
+
+    __slots__ = ("_document", "_root", "source")
+
+    def __init__(self, source: str, document: Value, root: RuleNode) -> None:
+        self.source = source
+        self._document = document
+        self._root = root
+
+    @classmethod
+    def parse(cls, source: str | Mapping[str, object]) -> Rules:
+        """Rules from a text of the dialect, or from a mapping `{"rules": {…}}`, which is written as JSON first."""
+        text = source if isinstance(source, str) else _dumped(source)
+        document = read(text)
+        return cls(text, document, build(document, text))
+
+    def as_json(self) -> dict[str, object]:
+        """The document as plain data: without comments, each time anew."""
+        found = as_json(self._document)
+        assert isinstance(found, dict)  # parse accepts nothing but an object
+        return found
+
+    def may_read(
+        self, root: Node, path: Path, *, auth: object | None, now: int, query: QueryFacts | None = None
+    ) -> bool:
+        """Whether a `.read` from the root down to the path grants it. Without a query the read is a plain one."""
+        return Request(self._root, root, None, auth, now).may_read(path, query)
+
+    def may_write(self, before: Node, after: Node, writes: Sequence[Write], *, auth: object | None, now: int) -> bool:
+        """Whether each of the writes is granted and valid; `after` is the whole tree with all of them done."""
+        request = Request(self._root, before, after, auth, now)
+        return all(request.grants_write(write) and request.is_valid(write) for write in writes)
+
+    def grants_write(
+        self, before: Node, after: Node, writes: Sequence[Write], *, auth: object | None, now: int
+    ) -> bool:
+        """The first half of `may_write`, for who must look at something else in between: the `.write` rules alone."""
+        request = Request(self._root, before, after, auth, now)
+        return all(request.grants_write(write) for write in writes)
+
+    def is_valid(self, before: Node, after: Node, writes: Sequence[Write], *, auth: object | None, now: int) -> bool:
+        """The second half of `may_write`: the `.validate` rules alone."""
+        request = Request(self._root, before, after, auth, now)
+        return all(request.is_valid(write) for write in writes)
+
+    def index_on(self, path: Path) -> frozenset[str]:
+        """The indexes that the rules declare at exactly this path."""
+        node: RuleNode | None = self._root
+        for key in path:
+            node = node and node.child(key)
+        return node.index_on if node else frozenset()
+
+    def __repr__(self) -> str:
+        return f"Rules({self.source!r})"
+
+
+def _dumped(rules: Mapping[str, object]) -> str:
+    try:
+        return json.dumps(dict(rules), indent=2)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RulesError(1, 1, f"The mapping can't be written as JSON ({error}); use dicts, lists, strings.") from error
+
+
+OPEN: Final = Rules.parse('{"rules": {".read": true, ".write": true}}')
+"""What a namespace has until it is given rules of its own."""

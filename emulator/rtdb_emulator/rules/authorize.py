@@ -1,0 +1,109 @@
+"""Which rules decide a request: those on its path for a read or a write, and those of the written data for validation.
+
+Promises: nothing is allowed that no rule grants. A `.read` or `.write` that holds grants its whole subtree, and no rule
+further down takes it back; a `.validate` that doesn't hold refuses the write. A rule is evaluated at its own place in
+the tree: `data` is the node there before the request, `newData` the one after it.
+
+Administrators are not known here: who skips the rules doesn't call this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rtdb_emulator.rules.evaluate import Rule
+from rtdb_emulator.rules.schema import RuleNode
+from rtdb_emulator.rules.scope import PLAIN_READ, QueryFacts, Scope, Snapshot
+from rtdb_emulator.tree import Node, Path
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One place that a request replaces: `carried` is the new value, server values resolved; `EMPTY` deletes."""
+
+    path: Path
+    carried: Node
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A node of the rules, and the data where it applies."""
+
+    rules: RuleNode
+    path: Path
+    data: Snapshot
+    new_data: Snapshot | None
+
+    def child(self, key: str) -> _Place | None:
+        rules = self.rules.child(key)
+        if rules is None:
+            return None
+        new_data = self.new_data and self.new_data.child(key)
+        return _Place(rules, (*self.path, key), self.data.child(key), new_data)
+
+    def exists_after(self) -> bool:
+        return self.new_data is not None and not self.new_data.node.is_empty
+
+
+class Request:
+    """One request against one tree of rules."""
+
+    def __init__(self, rules: RuleNode, before: Node, after: Node | None, auth: object, now: int) -> None:
+        self._root = _Place(rules, (), Snapshot(before), None if after is None else Snapshot(after))
+        self._auth = auth
+        self._now = now
+
+    def may_read(self, path: Path, query: QueryFacts | None) -> bool:
+        asked = query or PLAIN_READ
+        return any(self._holds(place.rules.read, place, asked) for place in self._on(path))
+
+    def grants_write(self, write: Write) -> bool:
+        return any(self._holds(place.rules.write, place) for place in self._on(write.path))
+
+    def is_valid(self, write: Write) -> bool:
+        places = [*self._on(write.path)]
+        if not all(self._is_valid(place) for place in places):
+            return False
+        # Rules may end above the written place; then nothing further down can refuse.
+        return len(places) <= len(write.path) or self._is_valid_below(places[-1], write.carried)
+
+    def _on(self, path: Path) -> Iterator[_Place]:
+        """The places on the path that the rules know, from the root down."""
+        place = self._root
+        yield place
+        for key in path:
+            below = place.child(key)
+            if below is None:
+                return
+            place = below
+            yield place
+
+    def _is_valid(self, place: _Place) -> bool:
+        """What is gone afterwards needs no validation, and neither does what has no `.validate`."""
+        validate = place.rules.validate
+        return validate is None or not place.exists_after() or self._holds(validate, place)
+
+    def _is_valid_below(self, place: _Place, carried: Node) -> bool:
+        """Whether each node that the write carries below this place is valid; its neighbours are not asked."""
+        if not place.rules.validates_below:
+            return True
+        for key, node in carried.children.items():
+            child = place.child(key)
+            if child and not (self._is_valid(child) and self._is_valid_below(child, node)):
+                return False
+        return True
+
+    def _holds(self, rule: Rule | None, place: _Place, query: QueryFacts = PLAIN_READ) -> bool:
+        if rule is None:
+            return False
+        scope = Scope(
+            auth=self._auth,
+            now=self._now,
+            query=query,
+            root=self._root.data,
+            data=place.data,
+            new_data=place.new_data,
+            path=place.path,
+        )
+        return rule(scope)

@@ -1,0 +1,194 @@
+"""Evaluation: an expression, compiled once into nested functions.
+
+Promises: `compile_rule` takes a checked expression and gives a function of a `Scope` that returns true or false for
+whatever data and `auth` are; a run-time error anywhere in a rule makes the whole rule false, as on the live service.
+Operands are evaluated from left to right, those of `&&`, `||` and `?:` only when they count.
+
+No clock: `now` is part of the scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from rtdb_emulator.rules.methods import SNAPSHOT_METHODS, STRING_METHODS, all_exist, property_of, snapshot_of
+from rtdb_emulator.rules.scope import Scope
+from rtdb_emulator.rules.syntax import (
+    Array,
+    Call,
+    Chain,
+    Choice,
+    Expression,
+    Index,
+    Literal,
+    Member,
+    Name,
+    Regex,
+    Step,
+    Unary,
+)
+from rtdb_emulator.rules.values import (
+    RuleFailed,
+    add,
+    arithmetic,
+    equal,
+    is_number,
+    less,
+    less_or_equal,
+    negative,
+    number_text,
+    text_of,
+)
+
+Evaluation: TypeAlias = Callable[[Scope], object]
+Rule: TypeAlias = Callable[[Scope], bool]
+
+
+def compile_rule(expression: Expression, variables: Mapping[str, int]) -> Rule:
+    """The rule as a function; a variable is the key at that place of the path."""
+    evaluate = _compiled(expression, variables)
+
+    def holds(scope: Scope) -> bool:
+        try:
+            return evaluate(scope) is True
+        except RuleFailed:
+            return False
+
+    return holds
+
+
+def _compiled(expression: Expression, variables: Mapping[str, int]) -> Evaluation:
+    match expression:
+        case Literal(value) | Regex(value):
+            return lambda scope: value
+        case Name(name):
+            return _name(name, variables)
+        case Member(target, name):
+            return _member(_compiled(target, variables), name)
+        case Index(target, key):
+            return _index(_compiled(target, variables), _compiled(key, variables))
+        case Call(Member(target, name), arguments):
+            return _call(_compiled(target, variables), name, arguments, variables)
+        case Unary(operator, operand):
+            return _unary(operator, _compiled(operand, variables))
+        case Chain(first, steps):
+            return _chain(_compiled(first, variables), steps, variables)
+        case Choice(condition, then, otherwise):
+            return _choice(*(_compiled(part, variables) for part in (condition, then, otherwise)))
+        case Array() | Call():
+            raise AssertionError(f"{expression} can't be evaluated; check_rule refuses it")
+
+
+def _name(name: str, variables: Mapping[str, int]) -> Evaluation:
+    if name in variables:
+        place = variables[name]
+        return lambda scope: scope.path[place]
+    return _NAMES[name]
+
+
+_NAMES: Mapping[str, Evaluation] = {
+    "auth": lambda scope: scope.auth,
+    "now": lambda scope: scope.now,
+    "query": lambda scope: scope.query,
+    "root": lambda scope: scope.root,
+    "data": lambda scope: scope.data,
+    "newData": lambda scope: scope.new_data,
+}
+
+
+def _member(target: Evaluation, name: str) -> Evaluation:
+    return lambda scope: property_of(target(scope), name)
+
+
+def _index(target: Evaluation, key: Evaluation) -> Evaluation:
+    def evaluate(scope: Scope) -> object:
+        of, which = target(scope), key(scope)
+        return property_of(of, number_text(which) if is_number(which) else text_of(which))
+
+    return evaluate
+
+
+def _unary(operator: str, operand: Evaluation) -> Evaluation:
+    if operator == "!":
+        return lambda scope: not operand(scope)
+    return lambda scope: negative(operand(scope))
+
+
+def _choice(condition: Evaluation, then: Evaluation, otherwise: Evaluation) -> Evaluation:
+    return lambda scope: then(scope) if condition(scope) else otherwise(scope)
+
+
+def _chain(first: Evaluation, steps: tuple[Step, ...], variables: Mapping[str, int]) -> Evaluation:
+    operands = [(step.operator, _compiled(step.operand, variables)) for step in steps]
+    if operands[0][0] in ("&&", "||"):
+        return _logical(operands[0][0] == "||", [first, *(operand for _, operand in operands)])
+    applied = [(_BINARY[operator], operand) for operator, operand in operands]
+    if len(applied) == 1:
+        apply, second = applied[0]
+        return lambda scope: apply(first(scope), second(scope))
+
+    def evaluate(scope: Scope) -> object:
+        left = first(scope)
+        for apply, operand in applied:
+            left = apply(left, operand(scope))
+        return left
+
+    return evaluate
+
+
+def _logical(decisive: bool, operands: list[Evaluation]) -> Evaluation:
+    """The first operand that decides, does; those after it are not evaluated."""
+
+    def evaluate(scope: Scope) -> object:
+        for operand in operands:
+            if operand(scope) is decisive:
+                return decisive
+        return not decisive
+
+    return evaluate
+
+
+_BINARY: Mapping[str, Callable[[object, object], object]] = {
+    "==": equal,
+    "===": equal,
+    "!=": lambda left, right: not equal(left, right),
+    "!==": lambda left, right: not equal(left, right),
+    "<": less,
+    "<=": less_or_equal,
+    ">": lambda left, right: less(right, left),
+    ">=": lambda left, right: less_or_equal(right, left),
+    "+": add,
+    "-": lambda left, right: arithmetic("-", left, right),
+    "*": lambda left, right: arithmetic("*", left, right),
+    "/": lambda left, right: arithmetic("/", left, right),
+    "%": lambda left, right: arithmetic("%", left, right),
+}
+
+
+def _call(target: Evaluation, name: str, arguments: tuple[Expression, ...], variables: Mapping[str, int]) -> Evaluation:
+    if name == "matches":
+        return _matches(target, arguments)
+    if name == "hasChildren" and arguments:
+        return _has_children(target, arguments[0], variables)
+    given = [_compiled(argument, variables) for argument in arguments]
+    if name in SNAPSHOT_METHODS:
+        of_snapshot = SNAPSHOT_METHODS[name]
+        return lambda scope: of_snapshot(snapshot_of(target(scope)), *[argument(scope) for argument in given])
+    of_string = STRING_METHODS[name]
+    return lambda scope: of_string(text_of(target(scope)), *[argument(scope) for argument in given])
+
+
+def _matches(target: Evaluation, arguments: tuple[Expression, ...]) -> Evaluation:
+    match arguments:
+        case (Regex(pattern),):
+            return lambda scope: pattern.search(text_of(target(scope))) is not None
+    raise AssertionError(f"matches() with {arguments}; check_rule refuses it")
+
+
+def _has_children(target: Evaluation, argument: Expression, variables: Mapping[str, int]) -> Evaluation:
+    if isinstance(argument, Array):
+        items = [_compiled(item, variables) for item in argument.items]
+        return lambda scope: all_exist(snapshot_of(target(scope)), [item(scope) for item in items])
+    names = _compiled(argument, variables)
+    return lambda scope: all_exist(snapshot_of(target(scope)), names(scope))

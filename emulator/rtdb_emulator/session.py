@@ -1,0 +1,111 @@
+"""One run of the command: data in, serve, data out.
+
+The project's own database is in the file that the user names; each other database that holds anything is in a file
+beside it, with its namespace before the ending (`data.json`, `data.other.json`). So an export is complete, an import of
+it too, and each file by itself is what the Firebase console exports and imports.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from rtdb_emulator.emulator import Emulator
+from rtdb_emulator.errors import Refusal
+from rtdb_emulator.jsondata import decode, encode
+from rtdb_emulator.rules import RulesError
+
+
+def run(
+    *,
+    host: str,
+    port: int,
+    project: str,
+    rules: Path | None,
+    imported: Path | None,
+    export: Path | None,
+    wait: Callable[[], object],
+    say: Callable[[str], None],
+) -> None:
+    """Serve until `wait` returns. OSError or ValueError, with a line for the user, for what can't be used."""
+    if export is not None:
+        _check_export(export)
+    emulator = _make(host, port, project, rules)
+    if imported is not None:
+        load(emulator, project, imported)
+    with emulator:
+        say(f"rtdb-emulator serves {emulator.url} (database {project})")
+        say(f"  export FIREBASE_DATABASE_EMULATOR_HOST={emulator.host}")
+        wait()
+    if export is not None:
+        for path in save(emulator, project, export):
+            say(f"exported {path}")
+
+
+def load(emulator: Emulator, project: str, file: Path) -> None:
+    """Read an export into the emulator."""
+    for namespace, path in ((project, file), *_beside(file)):
+        try:
+            emulator.set(namespace, "/", decode(path.read_bytes()))
+        except OSError as error:
+            raise OSError(f"can't read the import {path}: {error.strerror}") from None
+        except Refusal as refusal:
+            raise ValueError(f"the import {path} is no JSON that the database can hold: {refusal.text}") from None
+
+
+def save(emulator: Emulator, project: str, file: Path) -> list[Path]:
+    """Write an export of the emulator; answers with the files written."""
+    written = []
+    for namespace in {project: None, **dict.fromkeys(emulator.namespaces())}:
+        data = emulator.get(namespace, priorities=True)
+        if data is None and namespace != project:
+            continue
+        path = _file_of(namespace, project, file)
+        try:
+            _write(path, encode(data, pretty=True))
+        except OSError as error:
+            raise OSError(f"can't write the export {path}: {error.strerror}") from None
+        written.append(path)
+    return written
+
+
+def _check_export(file: Path) -> None:
+    """Say before there is anything to lose what would fail at the end."""
+    if file.is_dir():
+        raise OSError(f"can't write the export {file}: it is a folder")
+    if not file.parent.is_dir():
+        raise OSError(f"can't write the export {file}: {file.parent} is no folder")
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all. What is no file (a pipe, a device) is written to, never replaced by one."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
+    target = path.resolve()  # a symbolic link stays one
+    partial = target.with_name(f"{target.name}.partial")
+    partial.write_bytes(content)
+    partial.replace(target)
+
+
+def _make(host: str, port: int, project: str, rules: Path | None) -> Emulator:
+    try:
+        return Emulator(host, port, rules, project=project)
+    except OSError as error:
+        raise OSError(f"can't read the rules {rules}: {error.strerror}") from None
+    except (RulesError, UnicodeDecodeError) as error:
+        raise ValueError(f"the rules {rules} can't be used: {error}") from None
+
+
+def _file_of(namespace: str, project: str, file: Path) -> Path:
+    # Quoted, because a namespace comes from a request and may hold anything, also a slash.
+    return file if namespace == project else file.with_name(f"{file.stem}.{quote(namespace, safe='')}.json")
+
+
+def _beside(file: Path) -> Iterator[tuple[str, Path]]:
+    name = re.compile(rf"{re.escape(file.stem)}\.(.+)\.json")
+    for path in sorted(file.parent.iterdir()) if file.parent.is_dir() else ():
+        if match := name.fullmatch(path.name):
+            yield unquote(match[1]), path

@@ -1,0 +1,70 @@
+"""Each tick of a cron job runs on exactly one of many instances, with Firebase Realtime Database as the lock.
+
+Importing the package loads no SDK: each name below is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from firecron.errors import (
+        ConfigurationError,
+        Denied,
+        FirecronError,
+        Malformed,
+        NotAcquired,
+        StoreError,
+        Unavailable,
+    )
+    from firecron.events import Event
+    from firecron.lease import Lease, LeaseLost
+    from firecron.lock import LockService, Refusal
+    from firecron.settings import Settings
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "ConfigurationError": "errors",
+    "Denied": "errors",
+    "Event": "events",
+    "FirecronError": "errors",
+    "Lease": "lease",
+    "LeaseLost": "lease",
+    "LockService": "lock",
+    "Malformed": "errors",
+    "NotAcquired": "errors",
+    "Refusal": "lock",
+    "Settings": "settings",
+    "StoreError": "errors",
+    "Unavailable": "errors",
+}
+
+__all__ = [
+    "ConfigurationError",
+    "Denied",
+    "Event",
+    "FirecronError",
+    "Lease",
+    "LeaseLost",
+    "LockService",
+    "Malformed",
+    "NotAcquired",
+    "Refusal",
+    "Settings",
+    "StoreError",
+    "Unavailable",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,50 @@
+"""Every exception that firecron raises. A docstring is the default message, and says what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from firecron.lock import Refusal
+
+
+class FirecronError(Exception):
+    """Something went wrong in firecron."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip())
+
+
+class ConfigurationError(FirecronError, ValueError):
+    """A setting can't be used; the message names it, its value and what would do."""
+
+
+class StoreError(FirecronError):
+    """The Realtime Database did not do what it was asked."""
+
+
+class Unavailable(StoreError):
+    """RTDB can't be reached, or doesn't answer in time: look at its status and at this machine's network.
+
+    `retry_after` is how many seconds the server asked to be left alone, if it did.
+    """
+
+    def __init__(self, message: str | None = None, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Denied(StoreError):
+    """RTDB refuses: check the service account's role, the security rules, and the databaseURL."""
+
+
+class Malformed(StoreError):
+    """RTDB holds something that firecron did not write and can't read: look at the node in the Firebase console."""
+
+
+class NotAcquired(FirecronError):
+    """The lock was not acquired, so the block under it did not run; `refusal` says why."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal

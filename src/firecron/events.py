@@ -1,0 +1,97 @@
+"""What happens to a lock, as events: for logs, metrics and tests.
+
+An event is one frozen value with a stable `slug` and scalar fields. It goes to the listeners and to the log; neither
+can break anything: a listener or a handler that raises is reported, and the lock goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from firecron.instants import to_text
+
+Scalar: TypeAlias = str | int | float | bool
+
+logger = logging.getLogger("firecron")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened: `slug` for programs, `message` for people, `fields` for both."""
+
+    slug: str
+    name: str
+    level: int
+    message: str
+    fields: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+Listener: TypeAlias = Callable[[Event], None]
+
+
+class Events:
+    """Where events go. Listeners are called on the thread that made the event, so they must be quick."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: tuple[Listener, ...] = ()
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with every event from now on; answers with the way to stop that."""
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._listeners = tuple(other for other in self._listeners if other is not listener)
+
+        return unsubscribe
+
+    def emit(self, slug: str, name: str, level: int, message: str, **fields: Scalar | None) -> None:
+        """Tell all listeners and the log. Fields that are None are left out."""
+        listeners = self._listeners
+        if not listeners and not logger.isEnabledFor(level):
+            return
+        event = Event(slug, name, level, message, {key: value for key, value in fields.items() if value is not None})
+        for listener in listeners:
+            try:
+                listener(event)
+            except Exception as error:
+                _report(slug, error)
+        _log(event)
+
+    def after_fork(self) -> None:
+        """In a forked child: a thread that the child doesn't have may have held the lock."""
+        self._lock = threading.Lock()
+
+
+def instant_fields(**instants: int | None) -> dict[str, str]:
+    """Instants as texts, those that are None left out."""
+    return {name: to_text(instant) for name, instant in instants.items() if instant is not None}
+
+
+def _log(event: Event) -> None:
+    fields = {"event": event.slug, "lock": event.name, **event.fields}
+    _write(event.level, event.message, fields)
+
+
+def _report(slug: str, error: Exception) -> None:
+    fields: dict[str, Scalar] = {"event": "listener.failed", "listened_to": slug}
+    _write(logging.ERROR, f"An event listener raised when it was told of {slug}", fields, error)
+
+
+def _write(level: int, message: str, fields: Mapping[str, Scalar], error: Exception | None = None) -> None:
+    if not logger.isEnabledFor(level):
+        return
+    try:
+        logger.log(level, "%s", message, exc_info=error, extra={"json_fields": dict(fields)})
+    except Exception:
+        # A handler or filter raised. The way to the log is what is broken, so this goes to standard error, as
+        # logging's own complaints do.
+        if logging.lastResort is not None:
+            text = f"firecron: a log handler raised at: {message}"
+            logging.lastResort.handle(logging.LogRecord(logger.name, level, __file__, 0, text, None, None))

@@ -1,0 +1,29 @@
+"""What has to happen in a forked child: sockets, threads and leases are the parent's, and stay there."""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+from weakref import WeakSet
+
+
+class ForkAware(Protocol):
+    def after_fork(self) -> None:
+        """Called in the child, on its only thread."""
+
+
+_aware: WeakSet[ForkAware] = WeakSet()
+
+
+def tell_after_fork(thing: ForkAware) -> None:
+    """Have the thing told of every fork for as long as it lives."""
+    _aware.add(thing)
+
+
+def _after_fork() -> None:
+    for thing in list(_aware):
+        thing.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,61 @@
+"""Who this instance is, for people: the revision that an operator knows, and which of its instances.
+
+Neither is ever compared: all instances of a revision share the one, and workers of an instance may share the other.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Mapping
+
+_LENGTH = 12
+_TIMEOUT = 1.0
+_PATH = "/computeMetadata/v1/instance/id"
+
+
+def new_holder() -> str:
+    """A random token, short enough to be shown whole in the console."""
+    return secrets.token_urlsafe(12)
+
+
+class Identity:
+    """`instance_id` is known at once; `instance` is asked of the metadata server on Cloud Run, once, on a thread of
+    its own.
+    """
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self.instance_id = environment.get("K_REVISION") or environment.get("CLOUD_RUN_EXECUTION") or "local"
+        self._instance = secrets.token_hex(_LENGTH // 2)
+        self._known = threading.Event()
+        if environment.get("K_SERVICE") or environment.get("CLOUD_RUN_JOB"):
+            host = environment.get("GCE_METADATA_HOST", "metadata.google.internal")
+            threading.Thread(target=self._ask, args=(host,), name="firecron-identity", daemon=True).start()
+        else:
+            self._known.set()
+
+    @property
+    def instance(self) -> str:
+        """12 characters; the first caller may wait a second for them."""
+        self._known.wait(_TIMEOUT)
+        self._known.set()  # who has waited once doesn't wait again
+        return self._instance
+
+    def after_fork(self) -> None:
+        """In a forked child the asking thread isn't there: what is known by now has to do."""
+        self._known = threading.Event()
+        self._known.set()
+
+    def _ask(self, host: str) -> None:
+        import requests
+
+        try:
+            reply = requests.get(f"http://{host}{_PATH}", headers={"Metadata-Flavor": "Google"}, timeout=_TIMEOUT)
+            if reply.ok and reply.text.strip() and not self._known.is_set():
+                self._instance = reply.text.strip()[:_LENGTH]
+        except requests.RequestException:
+            # Not on Cloud Run after all, or no metadata server: the random id does as well.
+            pass
+        finally:
+            self._known.set()

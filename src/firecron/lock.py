@@ -1,0 +1,501 @@
+"""The lock, for everything that is not a cron job.
+
+    locks = LockService()
+    with locks.hold("nightly-import", ttl=60) as lease:
+        ...  # runs on one instance at a time; renewed while it runs
+
+The guarantee: between an acquire and the loss or the release of its lease no other holder trusts a lease of the same
+name, as long as RTDB answers truthfully and instance clocks don't run at wildly different speeds. It is no guarantee
+that a process that was frozen past its lease notices before its next line: what must not happen twice needs the fence
+(`fenced=True`), or to be idempotent.
+
+There are three answers to an acquire: a `Lease` (true), a `Refusal` that says who stands in the way (false), and a
+`Refusal` whose reason is `unavailable`, `denied` or `malformed`: it is not known who holds the lock, so nothing runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from inspect import isawaitable, iscoroutine, iscoroutinefunction
+from random import random
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
+
+from firecron.backoff import backoff
+from firecron.clock import ServerClock
+from firecron.conversation import Held, Snapshot, acquiring
+from firecron.durations import DAY, Duration, milliseconds
+from firecron.errors import ConfigurationError, Denied, NotAcquired, Unavailable
+from firecron.events import Events
+from firecron.forks import tell_after_fork
+from firecron.identity import Identity, new_holder
+from firecron.instants import to_datetime, to_text
+from firecron.keeper import Keeper
+from firecron.lease import Lease, LeaseLost
+from firecron.names import check_name
+from firecron.record import LockRecord, Number, Reason, Refused, Request, Term, describe_owner
+from firecron.rtdb.store import RtdbStore, Store
+from firecron.rtdb.target import find_target
+from firecron.settings import Settings, load
+from firecron.talking import Talker
+from firecron.timing import Deadline, SystemTiming, Timing
+
+if TYPE_CHECKING:
+    import firebase_admin
+
+T = TypeVar("T")
+
+_LEVELS: dict[Reason, int] = {
+    "held": logging.INFO,
+    "slot_done": logging.DEBUG,
+    "slot_early": logging.WARNING,
+    "paused": logging.INFO,
+    "malformed": logging.ERROR,
+    "unavailable": logging.ERROR,
+    "denied": logging.ERROR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The lock was not acquired; false, so that `if not lease:` reads well.
+
+    `holder` is the token in the record that stands in the way, `instance_id` and `instance` whose it is (as far as
+    the record tells), `until` when it expires, `slot` the tick that it is about. With `unavailable`, `denied` and
+    `malformed` nothing is known of them.
+    """
+
+    name: str
+    reason: Reason
+    message: str
+    holder: str | None = None
+    instance_id: str | None = None
+    instance: str | None = None
+    until: datetime | None = None
+    slot: str | None = None
+    error: Exception | None = field(default=None, compare=False)
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Bid:
+    """One wish to have a lock, through all its tries: they share the token, so that a write whose reply was lost
+    becomes a win.
+    """
+
+    name: str
+    request: Request
+    hold_at_least: int
+    renews: bool
+    written: dict[Number, Term] = field(default_factory=dict)
+
+
+class LockService:
+    """Locks in one Realtime Database.
+
+    Give it a Firebase app, or none: then the default app is used, or one of its own, from `FIREBASE_CONFIG` and
+    `FIRECRON_DATABASE_URL`. Making one does no I/O; the first acquire connects. It may be shared by all threads;
+    after a fork the child's copy begins anew, and what the parent holds stays the parent's.
+    """
+
+    def __init__(
+        self,
+        app: firebase_admin.App | None = None,
+        settings: Settings | None = None,
+        *,
+        store: Store | None = None,
+        timing: Timing | None = None,
+    ) -> None:
+        self.settings = settings or load()
+        self.events = Events()
+        self._timing = timing or SystemTiming()
+        self._store = store or RtdbStore(find_target(app, self.settings.database_url), self._timing)
+        self._identity = Identity()
+        self._root = f"{self.settings.prefix}/" if self.settings.prefix else ""
+        self.clock = ServerClock(
+            lambda deadline: self._store.timestamp(f"{self._root}cron-instances/clock/seenAt", deadline),
+            self._timing,
+            margin=round(self.settings.margin * 1000),
+            samples=self.settings.clock_samples,
+            drift=self.settings.clock_drift,
+            interval=self.settings.clock_interval,
+            request_timeout=self.settings.request_timeout,
+        )
+        self._talker = Talker(self._store, self.clock, self._timing, self.settings)
+        self._keeper = Keeper(self._timing, self.events, self.settings.request_timeout)
+        self._known: dict[str, Snapshot] = {}
+        self._spent: set[str] = set()
+        self._pool: ThreadPoolExecutor | None = None
+        tell_after_fork(self)
+
+    def acquire(
+        self,
+        name: str,
+        ttl: Duration,
+        *,
+        wait: Duration | None = None,
+        hold_at_least: Duration = 0,
+        fenced: bool = False,
+    ) -> Lease | Refusal:
+        """Acquire the lock for `ttl`, or say why not.
+
+        With `wait`, a lock that is held (or a database that can't be reached) is tried again for so long.
+        `hold_at_least` keeps others out for a time from now even if it is released sooner. `fenced` gives the lease a
+        fencing token.
+
+        The lease lasts its ttl, and longer only by `lease.renew()`; in `hold` it is renewed for you.
+        """
+        return self._acquire(self.bid(name, ttl, hold_at_least=hold_at_least, fenced=fenced), _waiting(wait))
+
+    async def acquire_async(
+        self,
+        name: str,
+        ttl: Duration,
+        *,
+        wait: Duration | None = None,
+        hold_at_least: Duration = 0,
+        fenced: bool = False,
+    ) -> Lease | Refusal:
+        """`acquire`, without blocking the event loop. If it is cancelled, what it may still acquire is released."""
+        return await self._acquire_async(
+            self.bid(name, ttl, hold_at_least=hold_at_least, fenced=fenced), _waiting(wait)
+        )
+
+    def hold(
+        self,
+        name: str,
+        ttl: Duration,
+        *,
+        wait: Duration | None = None,
+        hold_at_least: Duration = 0,
+        fenced: bool = False,
+    ) -> Hold:
+        """A block under the lock, `with` or `async with`; NotAcquired is raised on entering, so the block never runs
+        without it.
+
+        The lease is renewed while the block runs, also while it blocks its thread or the event loop.
+        """
+        bid = self.bid(name, ttl, hold_at_least=hold_at_least, fenced=fenced, renews=True)
+        return Hold(self, bid, _waiting(wait))
+
+    @overload
+    def with_lock(self, name: str, fn: Callable[[], Awaitable[T]], ttl: Duration = ...) -> Awaitable[T | Refusal]: ...
+
+    @overload
+    def with_lock(self, name: str, fn: Callable[[], T], ttl: Duration = ...) -> T | Refusal: ...
+
+    def with_lock(self, name: str, fn: Callable[[], object], ttl: Duration = 300) -> object:
+        """Call `fn` under the lock, renewed while it runs; answers with its result, or with the Refusal, without a
+        call.
+
+        An async `fn` gives something to await; it is cancelled if the lease is lost, which then raises LeaseLost.
+        """
+        bid = self.bid(name, ttl, renews=True)
+        if iscoroutinefunction(fn):
+            return self._with_lock_async(bid, cast("Callable[[], Awaitable[object]]", fn))
+        lease = self._acquire(bid, 0)
+        if isinstance(lease, Refusal):
+            return lease
+        try:
+            result = fn()
+        finally:
+            lease.release()
+        if isawaitable(result):
+            if iscoroutine(result):
+                result.close()
+            raise TypeError(
+                f"{fn!r} returned something to await, which would run without the lock: give with_lock the async function"
+            )
+        return result
+
+    def bid(
+        self,
+        name: str,
+        ttl: Duration,
+        *,
+        hold_at_least: Duration = 0,
+        fenced: bool = False,
+        renews: bool = False,
+        slot: str | None = None,
+        rerun: bool = False,
+    ) -> Bid:
+        """What a lock is asked for with, checked. Tries that share a bid share its token."""
+        check_name(name)
+        for_ms = milliseconds(ttl, "ttl")
+        self.settings.check_ttl(for_ms)
+        at_least = milliseconds(hold_at_least, "hold_at_least")
+        if at_least > for_ms:
+            raise ConfigurationError(
+                f"hold_at_least ({at_least / 1000:g} s) must not be longer than ttl ({for_ms / 1000:g} s)"
+            )
+        request = Request(
+            holder=new_holder(),
+            ttl=for_ms,
+            instance_id=self._identity.instance_id,
+            instance=self._identity.instance,
+            margin=self._talker.margin,
+            fenced=fenced,
+            slot=slot,
+            rerun=rerun,
+        )
+        return Bid(name, request, at_least, renews)
+
+    def try_once(self, bid: Bid) -> Lease | Refusal:
+        """One try, without a word to the log. Never raises for what the database does: that is a Refusal."""
+        deadline = self._talker.deadline(min(self.settings.acquire_timeout, bid.request.ttl / 3000))
+        conversation = acquiring(bid.request, self._known.get(bid.name), bid.written)
+        try:
+            answer = self._talker.talk(conversation, self._path(bid.name), deadline)
+        except Unavailable as error:
+            return _not_known(bid.name, "unavailable", error)
+        except Denied as error:
+            return _not_known(bid.name, "denied", error)
+        if isinstance(answer, Refused):
+            return _refusal(bid.name, answer)
+        self._known[bid.name] = answer.snapshot
+        return self._lease(bid, answer)
+
+    def close(self) -> None:
+        """Let go of connections and threads. Leases stay until they expire; release them first."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
+            self._pool = None
+
+    def after_fork(self) -> None:
+        """In a forked child: no socket, thread or lease of the parent's is used."""
+        self._keeper.after_fork()
+        self._store.after_fork()
+        self.clock.after_fork()
+        self.events.after_fork()
+        self._identity.after_fork()
+        self._pool = None
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}cron-locks/{name}"
+
+    def _acquire(self, bid: Bid, wait: float) -> Lease | Refusal:
+        patience = Patience(wait, self._timing)
+        while True:
+            answer = self.try_once(bid)
+            delay = patience.delay_after(answer)
+            if delay is None:
+                self._tell(answer)
+                return answer
+            self._timing.sleep(delay)
+
+    async def _acquire_async(self, bid: Bid, wait: float) -> Lease | Refusal:
+        patience = Patience(wait, self._timing)
+        while True:
+            answer = await self._off_loop(partial(self.try_once, bid), _release_unwanted)
+            delay = patience.delay_after(answer)
+            if delay is None:
+                self._tell(answer)
+                return answer
+            await asyncio.sleep(delay)
+
+    async def _with_lock_async(self, bid: Bid, fn: Callable[[], Awaitable[object]]) -> object:
+        lease = await self._acquire_async(bid, 0)
+        if isinstance(lease, Refusal):
+            return lease
+        try:
+            work = asyncio.ensure_future(fn())
+            loop = asyncio.get_running_loop()
+            lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))
+            try:
+                return await work
+            except asyncio.CancelledError:
+                if lease.lost and work.cancelled():
+                    raise LeaseLost from None
+                work.cancel()
+                raise
+        finally:
+            await self._release_async(lease)
+
+    async def _release_async(self, lease: Lease) -> None:
+        # Shielded: if the task is cancelled meanwhile, the release goes on in its thread.
+        await asyncio.shield(self._off_loop(lease.release))
+
+    async def _off_loop(self, work: Callable[[], T], unwanted: Callable[[Future[T]], None] | None = None) -> T:
+        """Do this on a thread. If the task is cancelled meanwhile, `unwanted` gets the result once it is there."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix="firecron-lock")
+        future = self._pool.submit(work)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            if unwanted is not None:
+                future.add_done_callback(unwanted)
+            raise
+
+    def _lease(self, bid: Bid, held: Held) -> Lease:
+        lease = Lease(
+            bid.name,
+            self._path(bid.name),
+            held,
+            ttl=bid.request.ttl,
+            hold_at_least=bid.hold_at_least,
+            talker=self._talker,
+            events=self.events,
+            on_end=self._ended,
+        )
+        self._keeper.keep(lease, renews=bid.renews)
+        return lease
+
+    def _ended(self, lease: Lease, left: Snapshot | None) -> None:
+        self._keeper.forget(lease)
+        if left is not None:
+            self._known[lease.name] = left
+
+    def _tell(self, answer: Lease | Refusal) -> None:
+        if isinstance(answer, Lease):
+            message = f'Lock "{answer.name}" acquired until {to_text(round(answer.expires_at.timestamp() * 1000))}'
+            self.events.emit(
+                "lock.acquired",
+                answer.name,
+                logging.INFO,
+                message,
+                holder=answer.holder,
+                fence=answer.fence,
+                slot=answer.slot,
+                attempt=answer.attempt,
+            )
+            return
+        slug = "lock.unavailable" if answer.reason == "unavailable" else "lock.refused"
+        self.events.emit(
+            slug,
+            answer.name,
+            self._level(answer),
+            answer.message,
+            reason=answer.reason,
+            holder=answer.holder,
+            instance_id=answer.instance_id,
+            instance=answer.instance,
+            slot=answer.slot,
+        )
+
+    def _level(self, refusal: Refusal) -> int:
+        """A fleet's losers are cheap: the first spent tick of a name shows that the lock works, the others are for
+        debugging.
+        """
+        if refusal.reason == "slot_done" and refusal.name not in self._spent:
+            self._spent.add(refusal.name)
+            return logging.INFO
+        return _LEVELS[refusal.reason]
+
+
+class Hold:
+    """A block under a lock; made by `LockService.hold`, for one use."""
+
+    def __init__(self, service: LockService, bid: Bid, wait: float) -> None:
+        self._service = service
+        self._bid = bid
+        self._wait = wait
+        self._lease: Lease | None = None
+
+    def __enter__(self) -> Lease:
+        return self._enter(self._service._acquire(self._bid, self._wait))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._leave().release()
+
+    async def __aenter__(self) -> Lease:
+        return self._enter(await self._service._acquire_async(self._bid, self._wait))
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._service._release_async(self._leave())
+
+    def _enter(self, answer: Lease | Refusal) -> Lease:
+        if isinstance(answer, Refusal):
+            raise NotAcquired(answer) from answer.error
+        self._lease = answer
+        return answer
+
+    def _leave(self) -> Lease:
+        lease, self._lease = self._lease, None
+        if lease is None:
+            raise RuntimeError(f"the block under {self._bid.name} was left without having been entered")
+        return lease
+
+
+class Patience:
+    """How long to wait for a lock, and how often to look."""
+
+    def __init__(self, wait: float, timing: Timing) -> None:
+        self._timing = timing
+        self._deadline = Deadline.after(timing, wait)
+        self._tries = 0
+
+    def delay_after(self, answer: Lease | Refusal) -> float | None:
+        """Seconds until the next try; None: that was the answer."""
+        if isinstance(answer, Lease) or answer.reason not in ("held", "unavailable"):
+            return None
+        self._tries += 1
+        # The first look comes soon; later ones some seconds apart.
+        delay = backoff(self._tries + 2, random())
+        left = self._deadline.remaining()
+        return min(delay, left) if left > 0 else None
+
+
+def _waiting(wait: Duration | None) -> float:
+    return 0 if wait is None else milliseconds(wait, "wait", most=7 * DAY) / 1000
+
+
+def _release_unwanted(future: Future[Lease | Refusal]) -> None:
+    """Release what a cancelled task acquired after all."""
+    if not future.cancelled() and future.exception() is None:
+        answer = future.result()
+        if isinstance(answer, Lease):
+            answer.release()
+
+
+def _not_known(name: str, reason: Literal["unavailable", "denied"], error: Exception) -> Refusal:
+    what = "RTDB unreachable" if reason == "unavailable" else "RTDB denies access"
+    return Refusal(
+        name, reason, f'{what} - lock "{name}" could not be acquired. Job will NOT run. {error}', error=error
+    )
+
+
+def _refusal(name: str, refused: Refused) -> Refusal:
+    record = refused.current if isinstance(refused.current, LockRecord) else None
+    if record is None:
+        return Refusal(name, refused.reason, _message(name, refused, None))
+    return Refusal(
+        name,
+        refused.reason,
+        _message(name, refused, record),
+        holder=record.holder,
+        instance_id=record.instanceId,
+        instance=record.instance,
+        until=to_datetime(int(record.expiresAt)),
+        slot=record.slot,
+    )
+
+
+def _message(name: str, refused: Refused, record: LockRecord | None) -> str:
+    match refused.reason, record:
+        case "held", LockRecord():
+            until = to_text(int(record.expiresAt))
+            return f'Lock "{name}" held by another instance, skipping ({describe_owner(record)}, until {until})'
+        case "slot_done", LockRecord():
+            return f'Lock "{name}": the tick is done already, skipping ({record.slot} by {describe_owner(record)})'
+        case "slot_early", _:
+            return f'Lock "{name}": the tick is still to come by RTDB\'s clock, not running it early'
+        case "paused", _:
+            return f'Lock "{name}" is paused by an operator, skipping; remove `paused` from its node to resume'
+        case _:
+            return (
+                f'Lock "{name}" can\'t be read: {refused.detail}. Job will NOT run. '
+                "Mend the node in the Firebase console, or delete it if nothing runs under it"
+            )

@@ -1,0 +1,18 @@
+"""Lock names: they become keys in the database, so they are kept to what every tool shows well."""
+
+from __future__ import annotations
+
+import re
+
+from firecron.errors import ConfigurationError
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}", re.ASCII)
+
+
+def check_name(name: object) -> str:
+    """The name itself; ConfigurationError if it can't be one."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{name!r} can't name a lock: a letter, then up to 99 letters, digits, hyphens or underscores"
+        )
+    return name

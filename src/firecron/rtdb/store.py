@@ -1,0 +1,201 @@
+"""The store: nodes read and swapped by ETag, each call within its deadline, each failure one of three.
+
+    Unavailable   no answer in time, a network error, a 5xx, a 429, an answer that makes no sense. A write may have
+    been applied.
+    Denied        a 4xx that says no: rules, credentials, a database that isn't there.
+    Malformed     what `transaction` finds and its function can't read.
+
+No write is ever sent twice by the store; what may be sent again, the conversations decide.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from typing import Protocol, TypeAlias
+from urllib.parse import quote
+
+import requests
+
+from firecron import __version__
+from firecron.backoff import backoff
+from firecron.conversation import NULL_ETAG, Snapshot
+from firecron.errors import Denied, Malformed, Unavailable
+from firecron.rtdb import transport
+from firecron.rtdb.target import Target
+from firecron.rtdb.tokens import RefreshingTokens, StaticToken, Tokens, google_fetch
+from firecron.timing import Deadline, Timing
+
+Node: TypeAlias = dict[str, object] | None
+
+_POOL_SIZE = 32
+_UNKNOWN_ETAG = "unknown"
+_USER_AGENT = f"firecron/{__version__}"
+
+
+class Store(Protocol):
+    """What the lock needs of a database. Paths have no slash at either end."""
+
+    def read(self, path: str, deadline: Deadline) -> Snapshot:
+        """The node and its ETag."""
+
+    def swap(self, path: str, etag: str, node: Node, deadline: Deadline) -> str | Snapshot:
+        """Write the node (None: delete) if it has this ETag: its new ETag, or what is there instead."""
+
+    def timestamp(self, path: str, deadline: Deadline) -> int:
+        """Write the server's time at the path, and say what it is."""
+
+    def after_fork(self) -> None:
+        """Let go, in a forked child, of what belongs to the parent."""
+
+
+class RtdbStore:
+    """A Realtime Database over REST."""
+
+    def __init__(self, target: Target, timing: Timing) -> None:
+        self._target = target
+        self._timing = timing
+        self._tokens: Tokens
+        if target.load_credential is None:
+            self._tokens = StaticToken()
+        else:
+            self._tokens = RefreshingTokens(target.load_credential, google_fetch(timeout=30), timing)
+        self._suffix = target.suffix
+        self._open()
+
+    def read(self, path: str, deadline: Deadline) -> Snapshot:
+        reply = self._call("GET", path, None, {"X-Firebase-ETag": "true"}, deadline)
+        return _snapshot(reply)
+
+    def swap(self, path: str, etag: str, node: Node, deadline: Deadline) -> str | Snapshot:
+        headers = {"if-match": etag, "X-Firebase-ETag": "true"}
+        reply = self._call("DELETE" if node is None else "PUT", path, node, headers, deadline)
+        if reply.status_code == requests.codes.precondition_failed:
+            return _snapshot(reply)
+        _body(reply)  # a page from somewhere else is no confirmation
+        return reply.headers.get("ETag") or (NULL_ETAG if node is None else _UNKNOWN_ETAG)
+
+    def timestamp(self, path: str, deadline: Deadline) -> int:
+        now = _body(self._call("PUT", path, {".sv": "timestamp"}, {}, deadline))
+        if not isinstance(now, int) or isinstance(now, bool):
+            raise Unavailable(f"RTDB was asked for its time and answered {now!r:.80}")
+        return now
+
+    def transaction(self, path: str, update: Callable[[object], Node], deadline: Deadline) -> Node:
+        """Replace the node by what `update` makes of it (None: delete), as one step; answers with that.
+
+        `update` may be called several times; what it raises is passed on, and nothing is written.
+        """
+        snapshot = self.read(path, deadline)
+        tries = 0
+        while True:
+            try:
+                node = update(snapshot.node)
+            except (TypeError, KeyError, AttributeError) as error:
+                raise Malformed(f"{path} holds {snapshot.node!r:.80}, which can't be updated: {error!r}") from error
+            answer = self.swap(path, snapshot.etag, node, deadline)
+            if isinstance(answer, str):
+                return node
+            snapshot = answer
+            tries += 1
+            delay = backoff(tries, random.random())
+            if delay >= deadline.remaining():
+                raise Unavailable(f"{path} was changed by others {tries} times while it was to be written: too busy")
+            self._timing.sleep(delay)
+
+    def after_fork(self) -> None:
+        if isinstance(self._tokens, RefreshingTokens):
+            self._tokens.after_fork()
+        self._open()
+
+    def _open(self) -> None:
+        self._session = transport.session(_POOL_SIZE)
+        self._options = transport.Options(self._session, self._target.base_url)
+
+    def _call(
+        self, method: str, path: str, node: object, headers: dict[str, str], deadline: Deadline
+    ) -> requests.Response:
+        request = requests.PreparedRequest()
+        request.prepare(
+            method=method,
+            url=f"{self._target.base_url}/{quote(path)}{self._suffix}",
+            headers={
+                "Authorization": self._tokens.header(deadline),
+                "User-Agent": _USER_AGENT,
+                **({"Content-Type": "application/json"} if node is not None else {}),
+                **headers,
+            },
+            data=None if node is None else json.dumps(node, separators=(",", ":")).encode(),
+        )
+        try:
+            reply = transport.send(self._session, request, deadline, self._options)
+        except (requests.RequestException, transport.DeadlineExceeded) as error:
+            raise Unavailable(f"RTDB can't be reached at {self._target.base_url}: {_short(error)}") from error
+        self._check(reply)
+        return reply
+
+    def _check(self, reply: requests.Response) -> None:
+        status = reply.status_code
+        if status in (requests.codes.ok, requests.codes.precondition_failed):
+            return
+        text = _error_text(reply)
+        if status == requests.codes.unauthorized:
+            self._tokens.rejected()
+        if status in (requests.codes.request_timeout, requests.codes.too_many_requests) or not 400 <= status < 500:
+            raise Unavailable(f"RTDB answered {status}: {text}", retry_after=_retry_after(reply))
+        raise Denied(f"RTDB answered {status}: {text}. {_REMEDIES.get(status, _REMEDY)}")
+
+
+_REMEDY = "Check the databaseURL and the request's path."
+_REMEDIES = {
+    401: "Check the security rules of the database, and the service account's role (Firebase Realtime Database Admin).",
+    403: "Check the service account's role (Firebase Realtime Database Admin), and whether the database is enabled.",
+    404: "Check the databaseURL: there is no such database, or it is in another region.",
+    423: "The database is locked or disabled: look at it in the Firebase console.",
+}
+
+
+def _snapshot(reply: requests.Response) -> Snapshot:
+    etag = reply.headers.get("ETag")
+    if not etag:
+        raise Unavailable("RTDB answered without an ETag: is there a proxy between that drops headers?")
+    return Snapshot(etag, _body(reply))
+
+
+def _body(reply: requests.Response) -> object:
+    try:
+        body: object = json.loads(reply.content)
+    except ValueError:
+        raise Unavailable(f"RTDB answered what is no JSON: {reply.content[:80]!r}") from None
+    return body
+
+
+def _error_text(reply: requests.Response) -> str:
+    try:
+        body = json.loads(reply.content)
+    except ValueError:
+        body = None
+    text = body.get("error") if isinstance(body, dict) else None
+    return str(text).strip() if text else reply.reason or "no reason given"
+
+
+def _retry_after(reply: requests.Response) -> float | None:
+    text = reply.headers.get("Retry-After", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        until, at = parsedate_to_datetime(text), parsedate_to_datetime(reply.headers.get("Date", ""))
+        # Both are the server's: its own clock against itself.
+        return max(0.0, (until - at).total_seconds())
+    except (ValueError, TypeError):
+        return None
+
+
+def _short(error: Exception) -> str:
+    """What went wrong, without the layers that it came through."""
+    cause: BaseException = error
+    while (inner := cause.__cause__ or cause.__context__) is not None:
+        cause = inner
+    return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__

@@ -1,0 +1,104 @@
+"""Which database, and as whom: read from a Firebase app as firebase-admin itself would read it.
+
+The user's app is used, or the default app; where there is none, an app named "firecron" is made, so that the default
+app stays the user's to make. With `FIREBASE_DATABASE_EMULATOR_HOST` set, or an http databaseURL, it is an emulator.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, quote, urlsplit
+
+from firecron.errors import ConfigurationError
+from firecron.rtdb.tokens import Credential
+
+if TYPE_CHECKING:
+    import firebase_admin
+
+EMULATOR_HOST = "FIREBASE_DATABASE_EMULATOR_HOST"
+DEMO_URL = "https://demo-firecron.firebaseio.com"
+APP_NAME = "firecron"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`base_url` without a slash at the end, the query parameters of every request, and where the credential comes
+    from.
+    """
+
+    base_url: str
+    parameters: Mapping[str, str]
+    load_credential: Callable[[], Credential] | None
+
+    @property
+    def is_emulator(self) -> bool:
+        return self.load_credential is None
+
+    @property
+    def suffix(self) -> str:
+        """What follows a node's path in its URL."""
+        query = "&".join(f"{name}={quote(value, safe='')}" for name, value in self.parameters.items())
+        return f".json?{query}" if query else ".json"
+
+
+def find_target(
+    app: firebase_admin.App | None, database_url: str | None, environment: Mapping[str, str] = os.environ
+) -> Target:
+    """The target of an app; `database_url` wins over the app's own."""
+    emulator_host = environment.get(EMULATOR_HOST)
+    if emulator_host and "//" in emulator_host:
+        raise ConfigurationError(f"{EMULATOR_HOST}={emulator_host!r} must look like host:port, without a scheme")
+    app = app or _app(database_url)
+    url = database_url or app.options.get("databaseURL") or (DEMO_URL if emulator_host else None)
+    if not url:
+        raise ConfigurationError(
+            "no database: set FIRECRON_DATABASE_URL, or give the Firebase app the option databaseURL "
+            "(https://<name>.firebaseio.com, or https://<name>.<region>.firebasedatabase.app)"
+        )
+    parts = urlsplit(url)
+    if parts.scheme not in ("https", "http") or not parts.netloc:
+        raise ConfigurationError(f"the database URL {url!r} must look like https://<name>.firebaseio.com")
+    override = _auth_override(app)
+    if parts.scheme == "http":
+        namespace = parse_qs(parts.query).get("ns", [""])[0]
+        if not namespace:
+            raise ConfigurationError(
+                f"the database URL {url!r} is an emulator's, so it must name a database: ?ns=<name>"
+            )
+        return Target(f"http://{parts.netloc}", {"ns": namespace, **override}, None)
+    if emulator_host:
+        return Target(f"http://{emulator_host}", {"ns": parts.netloc.split(".")[0], **override}, None)
+    found = app
+    return Target(f"https://{parts.netloc}", override, lambda: _credential(found))
+
+
+def _app(database_url: str | None) -> firebase_admin.App:
+    import firebase_admin
+
+    for name in ((), (APP_NAME,)):
+        try:
+            return firebase_admin.get_app(*name)
+        except ValueError:
+            continue
+    options = {"databaseURL": database_url} if database_url else None
+    return firebase_admin.initialize_app(options=options, name=APP_NAME)
+
+
+def _auth_override(app: firebase_admin.App) -> dict[str, str]:
+    """What rules shall see as `auth`. As in firebase-admin, None is nobody, and an empty dict is no override at all."""
+    missing = object()
+    override = app.options.get("databaseAuthVariableOverride", missing)
+    if override is missing or override == {}:
+        return {}
+    if override is not None and not isinstance(override, dict):
+        raise ConfigurationError(f"the app's databaseAuthVariableOverride={override!r} must be a dict or None")
+    return {"auth_variable_override": json.dumps(override, separators=(",", ":"))}
+
+
+def _credential(app: firebase_admin.App) -> Credential:
+    credential: Credential = app.credential.get_credential()
+    return credential

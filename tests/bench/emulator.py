@@ -1,0 +1,130 @@
+"""How fast the emulator is: `make bench`, or `python tests/bench/emulator.py`.
+
+The emulator runs in a process of its own, as a user starts it; the load comes from raw sockets in this one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+from load import request, run
+from rtdb_emulator.tree import Node, branch, leaf
+
+CONNECTIONS = 8
+PUTS = 5_000
+ROUNDS = 5
+SIBLINGS = 100_000
+MEMORY_WRITES = 100_000
+MEMORY_NODES = 1_000
+
+
+async def main() -> None:
+    print(f"emulator, {CONNECTIONS} keep-alive connections, the median of {ROUNDS} rounds:")
+    with serving([sys.executable, "-m", "rtdb_emulator", "--port", "0"]) as (port, _):
+        speed = await conditional_puts(port)
+        print(f"  conditional PUTs          {speed:8,.0f} a second (wanted: 2,000)")
+    ceiling = await generator_ceiling()
+    print(f"  the generator by itself   {ceiling:8,.0f} a second (against a server that answers without a look)")
+    with serving([sys.executable, "-m", "rtdb_emulator", "--port", "0"]) as (port, _):
+        alone, among = await leaf_puts(port)
+    print(f"  a leaf PUT, alone         {alone * 1e6:8,.0f} µs")
+    print(f"  among {SIBLINGS:,} siblings    {among * 1e6:8,.0f} µs ({among / alone:.2f} times, wanted: 1.10 at most)")
+    with serving([sys.executable, "-m", "rtdb_emulator", "--port", "0"]) as (port, process):
+        before, after = await memory(port, process)
+    print(
+        f"  memory, {MEMORY_NODES:,} nodes      {before:8,.1f} MiB after {MEMORY_WRITES // 5:,} writes, "
+        f"{after:,.1f} MiB after {MEMORY_WRITES:,}"
+    )
+
+
+async def conditional_puts(port: int) -> float:
+    """The median of PUTs a second, each conditional on the ETag of the one before."""
+    speeds = []
+    for number in range(ROUNDS):
+        streams = [swaps(f"/bench/{number}/{connection}.json?ns=bench", PUTS) for connection in range(CONNECTIONS)]
+        speeds.append((await run("127.0.0.1", port, streams))[0])
+    return statistics.median(speeds)
+
+
+def swaps(target: str, number: int) -> Iterator[bytes]:
+    """PUTs of a lock's record, each under the ETag of the record before it."""
+    records = [
+        {"acquiredAt": at, "expiresAt": at + 60_000, "holder": "Zb3kq9", "instanceId": "api-00042-abc"} for at in (1, 2)
+    ]
+    bodies = [json.dumps(record).encode() for record in records]
+    etags = [_node(record).hash for record in records]
+    etag = "null_etag"
+    for turn in range(number):
+        yield request("PUT", target, bodies[turn % 2], f"if-match: {etag}\r\n")
+        etag = etags[turn % 2]
+
+
+async def leaf_puts(port: int) -> tuple[float, float]:
+    """The median time of a PUT of a leaf that has no siblings, and of one that has many; rounds alternate."""
+    body = json.dumps({f"k{number}": number for number in range(SIBLINGS)}).encode()
+    await run("127.0.0.1", port, [iter([request("PUT", "/many.json?ns=bench", body)])])
+    times: dict[str, list[float]] = {"alone": [], "many": []}
+    for _ in range(ROUNDS):
+        for parent, latencies in times.items():
+            puts = (request("PUT", f"/{parent}/k7.json?ns=bench", b"%d" % number) for number in range(PUTS))
+            latencies.append(statistics.median((await run("127.0.0.1", port, [puts]))[1]))
+    return statistics.median(times["alone"]), statistics.median(times["many"])
+
+
+async def memory(port: int, process: int) -> tuple[float, float]:
+    """The emulator's resident MiB after a fifth of the writes, and after all of them."""
+    numbers = count()
+
+    async def write(number: int) -> float:
+        puts = (
+            request("PUT", f"/n/{next(numbers) % MEMORY_NODES}.json?ns=bench", b'{"a":%d}' % turn)
+            for turn in range(number)
+        )
+        await run("127.0.0.1", port, [puts])
+        return resident_mib(process)
+
+    return await write(MEMORY_WRITES // 5), await write(MEMORY_WRITES * 4 // 5)
+
+
+async def generator_ceiling() -> float:
+    """Requests a second that the generator reaches when the server costs nothing."""
+    with serving([sys.executable, str(Path(__file__).with_name("nothing.py"))]) as (port, _):
+        streams = [swaps("/bench.json?ns=bench", PUTS) for _ in range(CONNECTIONS)]
+        return (await run("127.0.0.1", port, streams))[0]
+
+
+@contextmanager
+def serving(command: list[str]) -> Iterator[tuple[int, int]]:
+    """The port and the process id of a server that says in its first line where it listens."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        match = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
+        if match is None:
+            raise RuntimeError(f"{command} did not say where it listens")
+        yield int(match[1]), process.pid
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+
+
+def resident_mib(process: int) -> float:
+    told = subprocess.run(["ps", "-o", "rss=", "-p", str(process)], check=True, capture_output=True, text=True).stdout
+    return int(told) / 1024
+
+
+def _node(record: dict[str, str | int]) -> Node:
+    return branch({key: leaf(value) for key, value in record.items()})
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

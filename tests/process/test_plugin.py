@@ -1,0 +1,140 @@
+"""The pytest plugin, in runs of pytest of its own."""
+
+from __future__ import annotations
+
+import pytest
+from tests.conftest import Finished, RunPytest
+
+
+def assert_passed(finished: Finished, count: int) -> None:
+    assert f"{count} passed" in finished.stdout, finished.stdout + finished.stderr
+    assert finished.returncode == 0
+
+
+def test_each_test_has_a_database_of_its_own(run_pytest: RunPytest) -> None:
+    """No test sees the data, the rules, the faults or the count of another, though all share one emulator."""
+    text = """
+import pytest, requests
+
+emulators = set()
+
+@pytest.mark.parametrize("number", range(3))
+def test_fresh(rtdb, number):
+    emulators.add(rtdb.emulator.port)
+    assert len(emulators) == 1
+    assert rtdb.get() is None
+    assert rtdb.count() == 0
+    url = f"{rtdb.emulator.url}/visits.json?ns={rtdb.namespace}"
+    assert requests.put(url, data="1", timeout=30).status_code == 200
+    assert rtdb.get("/visits") == 1
+    assert rtdb.count(method="PUT", path="/visits") == 1 == rtdb.count()
+    rtdb.set_rules('{"rules": {}}')
+    assert requests.put(url, data="1", timeout=30).status_code == 401
+    rtdb.faults.answer(503, times=None)
+    assert requests.put(url, data="1", timeout=30).status_code == 503
+"""
+    assert_passed(run_pytest(text), 3)
+
+
+def test_the_database_can_have_a_name_of_your_own(run_pytest: RunPytest) -> None:
+    """With `rtdb_namespace` overridden, code with a production URL works on the test's database, fresh each time."""
+    text = """
+import firebase_admin
+import pytest
+from firebase_admin import db
+
+@pytest.fixture
+def rtdb_namespace():
+    return "my-project"
+
+@pytest.mark.parametrize("number", range(2))
+def test_fresh(rtdb, number):
+    options = {"databaseURL": "https://my-project.firebaseio.com", "databaseAuthVariableOverride": None}
+    app = firebase_admin.initialize_app(options=options, name=str(number))
+    assert db.reference("n", app).transaction(lambda seen: (seen or 0) + 1) == 1 == rtdb.get("/n")
+    firebase_admin.delete_app(app)
+    rtdb.set_rules({"rules": {}})
+"""
+    assert_passed(run_pytest(text), 2)
+
+
+def test_the_environment_is_set_and_put_back(run_pytest: RunPytest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both variables name the test's database while it runs, and are after it what they were before."""
+    monkeypatch.setenv("FIREBASE_DATABASE_EMULATOR_HOST", "mine:1")
+    monkeypatch.delenv("FIRECRON_DATABASE_URL", raising=False)
+    text = """
+import os
+
+def variables():
+    return [os.environ.get(name) for name in ("FIREBASE_DATABASE_EMULATOR_HOST", "FIRECRON_DATABASE_URL")]
+
+def test_before():
+    assert variables() == ["mine:1", None]
+
+def test_within(rtdb):
+    assert variables() == [rtdb.emulator.host, rtdb.url]
+
+def test_after():
+    assert variables() == ["mine:1", None]
+"""
+    assert_passed(run_pytest(text), 3)
+
+
+def test_works_under_xdist(run_pytest: RunPytest) -> None:
+    """Under `-n 2` each worker has an emulator, and tests that run at the same time don't meet."""
+    text = """
+import os
+import pytest
+import firebase_admin
+from firebase_admin import db
+
+@pytest.mark.parametrize("number", range(8))
+def test_counts(rtdb, number):
+    assert os.environ["PYTEST_XDIST_WORKER_COUNT"] == "2"
+    app = firebase_admin.initialize_app(options={"databaseURL": rtdb.url}, name=rtdb.namespace)
+    for _ in range(5):
+        db.reference("n", app).transaction(lambda seen: (seen or number) + 1)
+    assert rtdb.get("/") == {"n": number + 5}
+    firebase_admin.delete_app(app)
+"""
+    assert_passed(run_pytest(text, "-n", "2"), 8)
+
+
+@pytest.mark.parametrize(("argument", "loaded"), [("", False), ("rtdb", True)], ids=["unused", "used"])
+def test_loads_the_server_only_when_it_is_used(run_pytest: RunPytest, argument: str, loaded: bool) -> None:
+    """A run without the fixture loads neither starlette nor uvicorn nor rpds; one with it does."""
+    text = f"""
+import sys
+
+def test_it({argument}):
+    assert "rtdb_emulator.pytest_plugin" in sys.modules
+    assert [name in sys.modules for name in ("starlette", "uvicorn", "rpds")] == [{loaded}] * 3
+"""
+    assert_passed(run_pytest(text), 1)
+
+
+def test_says_what_to_install(run_pytest: RunPytest) -> None:
+    """Without the extra a test with the fixture fails with the command that installs it, and others run."""
+    text = """
+import sys
+
+sys.modules["starlette"] = None
+
+def test_with(rtdb):
+    pass
+
+def test_without():
+    pass
+"""
+    finished = run_pytest(text)
+    assert "starlette is not installed; the emulator needs: pip install 'firecron[emulator]'" in finished.stdout
+    assert "1 passed, 1 error" in finished.stdout
+
+
+def test_is_listed_among_the_fixtures(run_pytest: RunPytest) -> None:
+    """`pytest --fixtures` shows all three fixtures with a line each."""
+    lines = run_pytest("", "--fixtures").stdout.splitlines()
+    for start in ("rtdb -- ", "rtdb_namespace -- ", "rtdb_emulator [session scope] -- "):
+        place = next(number for number, line in enumerate(lines) if line.startswith(start))
+        assert lines[place + 1].startswith("    ")
+        assert "no docstring" not in lines[place + 1]

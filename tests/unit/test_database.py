@@ -1,0 +1,289 @@
+"""One write at a time: what is stored, what the checks are and in which order, and who reads what."""
+
+import pytest
+
+from rtdb_emulator.database import ADMIN, NULL_ETAG, Access, Database, PreconditionFailed, Store, etag
+from rtdb_emulator.errors import BadRequest, Denied
+from rtdb_emulator.jsondata import render
+from rtdb_emulator.paths import split_path
+from rtdb_emulator.query import parse_query
+from rtdb_emulator.rules import Rules
+
+NOW = 1_700_000_000_000
+USER = Access(admin=False, auth={"uid": "u1"})
+SIGNED_OUT = Access(admin=False)
+
+
+def database(data: object = None, rules: dict[str, object] | None = None) -> Database:
+    made = Database("test", lambda: NOW, Rules.parse({"rules": rules or {".read": True, ".write": True}}))
+    made.write((), data, ADMIN)
+    return made
+
+
+def content(stored: Database) -> object:
+    return render(stored.root, priorities=True, arrays=False)
+
+
+WRITES: list[tuple[object, str, object, object]] = [
+    (None, "/", 5, 5),
+    (None, "/a/b", [1, None, 2], {"a": {"b": {"0": 1, "2": 2}}}),
+    ({"a": 1, "b": 2}, "/a", {"c": 3}, {"a": {"c": 3}, "b": 2}),
+    ({"a": 1, "b": 2}, "/a", None, {"b": 2}),
+    ({"a": {"b": {"c": 1}}}, "/a/b/c", {}, None),
+    ({"a": 5}, "/a", {".sv": {"increment": 2}}, {"a": 7}),
+    (None, "/a", {".sv": "timestamp"}, {"a": NOW}),
+    ({"a": {".value": 1, ".priority": 2}}, "/a", 3, {"a": 3}),
+    ({"a": 1}, "/a/.priority", 2, {"a": {".value": 1, ".priority": 2}}),
+    ({"a": {"b": 1}}, "/a/.priority", "p", {"a": {"b": 1, ".priority": "p"}}),
+    ({"a": {"b": 1, ".priority": 1}}, "/a/.priority", None, {"a": {"b": 1}}),
+    ({"a": {"b": 1, ".priority": 1}}, "/a/.priority", {".sv": {"increment": 2}}, {"a": {"b": 1, ".priority": 3}}),
+    ({"a": 5}, "/a/.priority", {".sv": {"increment": 2}}, {"a": {".value": 5, ".priority": 2}}),
+    ({"a": 5}, "/a/.priority", {".sv": "timestamp"}, {"a": {".value": 5, ".priority": NOW}}),
+    ({"a": 5}, "/.priority", 1, {"a": 5, ".priority": 1}),
+    ({"a": 5}, "/b/.priority", 1, {"a": 5}),
+]
+
+
+@pytest.mark.parametrize(("before", "path", "data", "after"), WRITES)
+def test_write(before: object, path: str, data: object, after: object) -> None:
+    """A write replaces the value at its path, or the priority alone, and answers with what is there then."""
+    stored = database(before)
+    answer = stored.write(split_path(path), data, ADMIN)
+    assert content(stored) == after
+    assert answer == stored.read(split_path(path), ADMIN)
+
+
+def test_priority_is_read_by_itself() -> None:
+    """The path of a priority reads as the priority, or as nothing."""
+    stored = database({"a": {".value": 1, ".priority": "p"}, "b": 1})
+    assert [
+        render(stored.read(split_path(path), ADMIN)) for path in ("/a/.priority", "/b/.priority", "/c/.priority")
+    ] == [
+        "p",
+        None,
+        None,
+    ]
+
+
+DEEPEST = "/a" * 32
+
+
+@pytest.mark.parametrize("path", [DEEPEST, f"{DEEPEST}/.priority"])
+def test_deepest_path(path: str) -> None:
+    """The deepest path there may be can be written, its priority too."""
+    stored = database()
+    stored.write(split_path(DEEPEST), "x", ADMIN)
+    assert stored.write(split_path(path), 1, ADMIN).value == 1
+
+
+@pytest.mark.parametrize("path", [("a",) * 33, (*("a",) * 32, "b", ".priority")])
+@pytest.mark.parametrize("data", [1, None])
+def test_too_deep(path: tuple[str, ...], data: object) -> None:
+    """One level more is refused, also where the path was put together from parts."""
+    stored = database()
+    with pytest.raises(BadRequest, match="33 levels deep"):
+        stored.write(path, data, ADMIN)
+    assert content(stored) is None
+
+
+def test_bad_data_changes_nothing() -> None:
+    """Data that is refused leaves the tree as it is."""
+    stored = database({"a": 1})
+    root = stored.root
+    with pytest.raises(BadRequest):
+        stored.write(("a",), {"b": 1, "$": 2}, ADMIN)
+    with pytest.raises(BadRequest):
+        stored.write(("a", ".priority"), True, ADMIN)
+    assert stored.root is root
+
+
+VALUE = {"a": {"n": 9}, "b": 1}
+OTHER = "YPVfR2bXt/lcDjiQZ8pOkAd3qkQ="
+MATCHES = [
+    ("/a/n", None),
+    ("/a", None),
+    ("/", None),
+    ("/c", NULL_ETAG),
+    ("/b/x", NULL_ETAG),
+    ("/a/.priority", NULL_ETAG),
+]
+MISMATCHES = [
+    ("/a/n", OTHER, 9),
+    ("/a/n", NULL_ETAG, 9),
+    ("/a/n", "", 9),
+    ("/a/n", "*", 9),
+    ("/a/n", "invalid-etag", 9),
+    ("/a", OTHER, {"n": 9}),
+    ("/c", OTHER, None),
+    ("/c", "", None),
+]
+
+
+@pytest.mark.parametrize("data", [5, {"x": 1}, None])
+@pytest.mark.parametrize(("path", "tag"), MATCHES)
+def test_matching_precondition(path: str, tag: str | None, data: object) -> None:
+    """A write goes through if the node is in the state that `if-match` names, or absent with `null_etag`."""
+    stored = database(VALUE)
+    place = split_path(path)
+    if path.endswith(".priority") and isinstance(data, dict):
+        data = "p"
+    stored.write(place, data, ADMIN, if_match=tag or etag(stored.read(place, ADMIN)))
+    expected = database(VALUE)
+    expected.write(place, data, ADMIN)
+    assert stored.root == expected.root
+
+
+@pytest.mark.parametrize("data", [5, None])
+@pytest.mark.parametrize(("path", "tag", "current"), MISMATCHES)
+def test_other_precondition(path: str, tag: str, current: object, data: object) -> None:
+    """A write with any other tag is refused, with the current value, and changes nothing."""
+    stored = database(VALUE)
+    root = stored.root
+    with pytest.raises(PreconditionFailed) as caught:
+        stored.write(split_path(path), data, ADMIN, if_match=tag)
+    assert render(caught.value.current) == current
+    assert stored.root is root
+
+
+def test_precondition_looks_below_and_nowhere_else() -> None:
+    """A tag stays good while others write beside the node, and not when they write below it."""
+    stored = database(VALUE)
+    tag = etag(stored.read(("a",), ADMIN))
+    stored.write(("b",), 2, ADMIN)
+    stored.write(("a", "n"), 10, ADMIN)
+    stored.write(("a", "n"), 9, ADMIN)
+    stored.write(("a",), {"n": 9}, ADMIN, if_match=tag)
+    stored.write(("a", "m", "deep"), 1, ADMIN)
+    with pytest.raises(PreconditionFailed):
+        stored.write(("a",), {"n": 10}, ADMIN, if_match=tag)
+
+
+GUARDED: dict[str, object] = {
+    "open": {".read": True, ".write": True, ".validate": "newData.isString()"},
+    "blind": {".write": True, ".validate": "newData.isString()"},
+    "closed": {".read": True},
+}
+ORDER: list[tuple[str, object, str | None, type[Exception]]] = [
+    ("open", {"$": 1}, OTHER, BadRequest),
+    ("open", 5, OTHER, PreconditionFailed),
+    ("open", "x", OTHER, PreconditionFailed),
+    ("open", 5, NULL_ETAG, Denied),
+    ("open", 5, None, Denied),
+    # What is current is in the answer to a failed precondition, so it takes the right to read.
+    ("blind", "x", OTHER, Denied),
+    ("blind", None, OTHER, Denied),
+    ("closed", "x", OTHER, Denied),
+    ("closed", "x", NULL_ETAG, Denied),
+    ("closed", None, None, Denied),
+]
+
+
+@pytest.mark.parametrize(("path", "data", "tag", "refusal"), ORDER)
+def test_order_of_checks(path: str, data: object, tag: str | None, refusal: type[Exception]) -> None:
+    """A write is checked for its data, then permission, then precondition, then validity."""
+    stored = database(rules=GUARDED)
+    with pytest.raises(refusal) as caught:
+        stored.write((path,), data, SIGNED_OUT, if_match=tag)
+    assert type(caught.value) is refusal
+    assert content(stored) is None
+
+
+@pytest.mark.parametrize("path", ["open", "blind"])
+def test_permitted_write(path: str) -> None:
+    """Who may write what he writes, and names the right state, needs no right to read."""
+    stored = database(rules=GUARDED)
+    stored.write((path,), "x", SIGNED_OUT, if_match=NULL_ETAG)
+    assert content(stored) == {path: "x"}
+
+
+def test_denied() -> None:
+    """A refusal for want of permission says no more than that."""
+    stored = database({"secret": 1}, {"secret": {".read": "auth.uid == 'u1'"}})
+    assert stored.read(("secret",), USER).value == 1
+    assert stored.read(("secret", ".priority"), USER).is_empty
+    for path in (("secret",), ("secret", ".priority"), ()):
+        with pytest.raises(Denied) as caught:
+            stored.read(path, SIGNED_OUT)
+        assert caught.value.text == "Permission denied"
+
+
+def test_admin_passes_the_rules() -> None:
+    """An admin reads and writes whatever the rules say."""
+    stored = database(rules=GUARDED)
+    stored.write(("blind",), 5, ADMIN)
+    assert stored.read((), ADMIN).child("blind").value == 5
+
+
+def test_check_write() -> None:
+    """The permission of a write can be asked without writing; precondition and validity are not looked at."""
+    stored = database({"open": "x"}, GUARDED)
+    root = stored.root
+    stored.check_write(("open",), 5, SIGNED_OUT)
+    with pytest.raises(Denied):
+        stored.check_write(("closed",), 5, SIGNED_OUT)
+    stored.check_write(("closed",), 5, ADMIN)
+    assert stored.root is root
+
+
+def test_rules_see_the_servers_time() -> None:
+    """A timestamp that is written equals the time that the rules see."""
+    stored = database(rules={"t": {".write": "newData.val() == now"}})
+    assert stored.write(("t",), {".sv": "timestamp"}, SIGNED_OUT).value == NOW
+
+
+def test_rule_of_a_written_priority() -> None:
+    """Writing a priority takes the right to write its node."""
+    stored = database({"a": 1, "b": 1}, {"a": {".write": "newData.getPriority() == 2 && newData.val() == 1"}})
+    stored.write(("a", ".priority"), 2, SIGNED_OUT)
+    assert stored.root.child("a").priority == 2
+    for path in (("a", ".priority"), ("b", ".priority")):
+        with pytest.raises(Denied):
+            stored.write(path, 3, SIGNED_OUT)
+
+
+INDEXED: dict[str, object] = {
+    ".read": True,
+    "dinosaurs": {".indexOn": ["height", ".value", "a/b"], "$one": {".indexOn": "x"}},
+}
+INDEXES = [("/dinosaurs", "height"), ("/dinosaurs", "$value"), ("/dinosaurs", "a/b"), ("/dinosaurs/rex", "x")]
+MISSING = [
+    ("/dinosaurs", "weight", "weight", "/dinosaurs"),
+    ("/dinosaurs", "a", "a", "/dinosaurs"),
+    ("/dinosaurs/rex", "height", "height", "/dinosaurs/rex"),
+    ("/dinosaurs/rex", "$value", ".value", "/dinosaurs/rex"),
+    ("/", "height", "height", "/"),
+    ("/other/place", "$value", ".value", "/other/place"),
+]
+
+
+@pytest.mark.parametrize("access", [ADMIN, SIGNED_OUT])
+def test_index(access: Access) -> None:
+    """Ordering by a child or by value needs an index at the path, for an admin too; other orders need none."""
+    stored = database(rules=INDEXED)
+    for path, order in (*INDEXES, ("/", "$key"), ("/dinosaurs", "$priority")):
+        stored.read(split_path(path), access, parse_query({"orderBy": f'"{order}"'}))
+    for path, order, index, shown in MISSING:
+        with pytest.raises(BadRequest) as caught:
+            stored.read(split_path(path), access, parse_query({"orderBy": f'"{order}"'}))
+        assert caught.value.text == f'Index not defined, add ".indexOn": "{index}", for path "{shown}", to the rules'
+
+
+def test_query_of_the_rules() -> None:
+    """The rules see the query of a read, and permission comes before the index."""
+    stored = database(rules={"q": {".read": "query.limitToFirst <= 2"}})
+    stored.read(("q",), SIGNED_OUT, parse_query({"orderBy": '"$key"', "limitToFirst": "2"}))
+    for parameters in ({"orderBy": '"$key"', "limitToFirst": "3"}, {"orderBy": '"x"'}):
+        with pytest.raises(Denied):
+            stored.read(("q",), SIGNED_OUT, parse_query(parameters))
+
+
+def test_store() -> None:
+    """A store makes each database when it is first asked for, and gives the same one afterwards."""
+    store = Store(lambda: NOW, Rules.parse({"rules": GUARDED}))
+    first = store.database("b")
+    store.database("a").write(("x",), 1, ADMIN)
+    assert store.database("b") is first
+    assert first.root.is_empty
+    assert store.names() == ["a", "b"]
+    with pytest.raises(Denied):
+        first.write((), 1, SIGNED_OUT)

@@ -1,0 +1,90 @@
+"""The three orders: by key, by value, by priority."""
+
+from itertools import combinations
+
+import pytest
+
+from rtdb_emulator.ordering import Scalar, SortKey, key_order, priority_order, value_order
+
+KEYS = [
+    "-2147483648",
+    "-10",
+    "-9",
+    "-009",
+    "0",
+    "-0",
+    "00",
+    "1",
+    "01",
+    "7",
+    "007",
+    "10",
+    "2147483647",
+    "00002147483647",
+    # From here on they are strings: too large, no number, or not as numbers are written.
+    "",
+    "+1",
+    "--1",
+    "-2147483649",
+    "1\n",
+    "1 ",
+    "10000000000",
+    "1e3",
+    "2147483648",
+    "99999999999",
+    "A",
+    "[MIN_NAME]",
+    "a",
+    "a1",
+    "b",
+    "é",
+    "\u0661",  # a digit, but no ASCII one
+    "\uffee",
+    "😀",
+]
+
+VALUES: list[tuple[Scalar | None, bool]] = [
+    (None, False),
+    (False, False),
+    (True, False),
+    (-1e308, False),
+    (-1, False),
+    (0, False),
+    (0.5, False),
+    (1, False),
+    (2**53, False),
+    (2**53 + 1, False),
+    (1e308, False),
+    ("", False),
+    ("10", False),
+    ("9", False),
+    ("a", False),
+    (None, True),
+]
+
+PRIORITIES = [None, -1.5, 0, 1, 10, "", "1", "a"]
+
+
+def ascends(keys: list[SortKey]) -> bool:
+    return all(first < second for first, second in combinations(keys, 2))
+
+
+def test_keys() -> None:
+    """Keys that are 32-bit integers come first, by number and then by length; the others follow as strings."""
+    assert ascends([key_order(key) for key in KEYS])
+
+
+def test_values() -> None:
+    """Nothing, false, true, numbers, strings and objects follow one another, each kind in its own order."""
+    assert ascends([value_order(value, is_object=is_object) for value, is_object in VALUES])
+
+
+def test_priorities() -> None:
+    """No priority comes first, then numbers, then strings."""
+    assert ascends([priority_order(priority) for priority in PRIORITIES])
+
+
+@pytest.mark.parametrize("digits", [1, 11, 768, 5000])
+def test_many_zeros(digits: int) -> None:
+    """Leading zeros don't count, however many there are."""
+    assert key_order("0" * digits + "5")[:2] == key_order("5")[:2]
