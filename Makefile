@@ -32,8 +32,9 @@ check: $(INSTALLED) ## lint, format and types
 	$(BIN)/mypy
 
 .PHONY: bench
-bench: $(INSTALLED) ## measure the emulator
-	$(BIN)/python tests/bench/emulator.py $(ARGS)
+bench: $(INSTALLED) ## measure the lock and the emulator
+	$(BIN)/python tests/bench/lock.py
+	$(BIN)/python tests/bench/emulator.py
 
 .PHONY: test-lowest
 test-lowest: $(LOWEST_INSTALLED) ## the tests with the lowest versions that pyproject.toml allows

@@ -212,7 +212,8 @@ class LockService:
             if iscoroutine(result):
                 result.close()
             raise TypeError(
-                f"{fn!r} returned something to await, which would run without the lock: give with_lock the async function"
+                f"{fn!r} returned something to await, which would run without the lock: "
+                "give with_lock the async function itself"
             )
         return result
 

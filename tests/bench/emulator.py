@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
 from load import request, run
 from rtdb_emulator.tree import Node, branch, leaf
+from serving import serving
 
 CONNECTIONS = 8
 PUTS = 5_000
@@ -100,21 +99,6 @@ async def generator_ceiling() -> float:
     with serving([sys.executable, str(Path(__file__).with_name("nothing.py"))]) as (port, _):
         streams = [swaps("/bench.json?ns=bench", PUTS) for _ in range(CONNECTIONS)]
         return (await run("127.0.0.1", port, streams))[0]
-
-
-@contextmanager
-def serving(command: list[str]) -> Iterator[tuple[int, int]]:
-    """The port and the process id of a server that says in its first line where it listens."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        match = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
-        if match is None:
-            raise RuntimeError(f"{command} did not say where it listens")
-        yield int(match[1]), process.pid
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
 
 
 def resident_mib(process: int) -> float:

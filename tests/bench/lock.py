@@ -1,0 +1,218 @@
+"""What the lock costs: `make bench`, or `python tests/bench/lock.py`.
+
+Every contender acquires and releases the same plain lock, one after another, against an emulator in a process of its own; rounds
+alternate, so that whatever else the machine does hits all of them. The ratios are of the medians.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_urlsafe
+
+import firebase_admin
+import requests
+from firebase_admin import db
+from rtdb_emulator import Emulator
+from serving import serving
+
+from firecron import Lease, LockService
+from firecron.settings import load
+
+ROUNDS = 7
+TTL = 60
+SERVE = str(Path(__file__).with_name("serve.py"))
+
+Once = Callable[[], object]
+
+
+def main() -> None:
+    compare("on loopback", delay=0.0, number=300)
+    compare("with 20 ms added to each request", delay=0.02, number=15)
+    count_requests()
+    measure_import()
+
+
+def compare(title: str, *, delay: float, number: int) -> None:
+    with serving([sys.executable, SERVE, str(delay)]) as (port, _), redis_lock() as redis:
+        contenders = {
+            "firecron": firecron_lock(port),
+            "bare requests": bare_requests(port),
+            "the original in Python": original(port),
+            **({"redis-py's Lock": redis} if redis else {}),
+        }
+        speeds: dict[str, list[float]] = {name: [] for name in contenders}
+        for _ in range(ROUNDS):
+            for name, once in contenders.items():
+                speeds[name].append(per_second(once, number))
+    medians = {name: statistics.median(found) for name, found in speeds.items()}
+    print(f"acquire + release a second, {title}, the median of {ROUNDS} alternating rounds:")
+    for name, median in medians.items():
+        print(f"  {name:24}{median:10,.0f}")
+    if not redis:
+        print("  redis-py's Lock         left out: needs redis-server on the PATH, and pip install redis")
+    elif delay:
+        print("  (redis has no delay added: it is another server)")
+    ours = medians["firecron"]
+    print(f"  firecron is {ours / medians['bare requests']:.2f} times bare requests (wanted: 0.85),", end=" ")
+    print(f"{ours / medians['the original in Python']:.2f} times the original (wanted: 1.40)\n")
+
+
+def per_second(once: Once, number: int) -> float:
+    started = time.perf_counter()
+    for _ in range(number):
+        once()
+    return number / (time.perf_counter() - started)
+
+
+def database_url(port: int) -> str:
+    return f"http://127.0.0.1:{port}?ns=bench"
+
+
+def firecron_lock(port: int) -> Once:
+    locks = LockService(settings=load(database_url=database_url(port)))
+
+    def once() -> None:
+        lease = locks.acquire("firecron", TTL)
+        assert lease
+        lease.release()
+
+    once()
+    return once
+
+
+def bare_requests(port: int) -> Once:
+    """The same two requests, with a record as large, and nothing around them."""
+    session = requests.Session()
+    url = f"http://127.0.0.1:{port}/cron-locks/bare.json?ns=bench"
+    headers = {"Authorization": "Bearer owner", "X-Firebase-ETag": "true"}
+
+    def once() -> None:
+        now = time.time_ns() // 1_000_000
+        record = {
+            "acquired": "2026-11-18T09:00:00Z",
+            "acquiredAt": now,
+            "expires": "2026-11-18T09:01:00Z",
+            "expiresAt": now + TTL * 1000,
+            "holder": token_urlsafe(12),
+            "instance": "00bf4b9c3f2a",
+            "instanceId": "api-v3-00042-abc",
+        }
+        put = session.put(url, json=record, headers={**headers, "if-match": "null_etag"}, timeout=5)
+        put.raise_for_status()
+        session.delete(url, headers={**headers, "if-match": put.headers["ETag"]}, timeout=5).raise_for_status()
+
+    once()
+    return once
+
+
+def original(port: int) -> Once:
+    """The NestJS original's shape with the official SDK: a transaction to acquire, a delete to release."""
+    app = firebase_admin.initialize_app(options={"databaseURL": database_url(port)}, name=f"original-{port}")
+    lock = db.reference("cron-locks/original", app)
+
+    class Held(Exception):
+        pass
+
+    def once() -> None:
+        now = time.time_ns() // 1_000_000
+
+        def take(current: dict[str, int] | None) -> dict[str, object]:
+            if current and current["expiresAt"] > now:
+                raise Held
+            return {"acquiredAt": now, "expiresAt": now + TTL * 1000, "instanceId": "api-v3-00042-abc"}
+
+        lock.transaction(take)
+        lock.delete()
+
+    once()
+    return once
+
+
+@contextmanager
+def redis_lock() -> Iterator[Once | None]:
+    """redis-py's Lock on a server of its own, if there is one on this machine."""
+    server = shutil.which("redis-server")
+    try:
+        import redis
+    except ModuleNotFoundError:
+        server = None
+    if server is None:
+        yield None
+        return
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen([server, "--port", str(port), "--save", "", "--loglevel", "warning"])
+    client = redis.Redis(port=port, retry_on_error=[redis.ConnectionError], socket_connect_timeout=5)
+    try:
+        for _ in range(100):
+            try:
+                client.ping()
+                break
+            except redis.ConnectionError:
+                time.sleep(0.05)
+
+        def once() -> None:
+            lock = client.lock("bench", timeout=TTL)
+            assert lock.acquire(blocking=False)
+            lock.release()
+
+        yield once
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+
+
+def count_requests() -> None:
+    """Requests and bytes on the wire (HTTP's, without TCP and TLS), as the emulator counts them."""
+    print("requests and HTTP bytes (up + down), counted by the emulator:")
+    with Emulator() as emulator:
+        ours, other = (LockService(settings=load(database_url=emulator.database_url("bench"))) for _ in range(2))
+
+        def count(title: str, work: Callable[[], object]) -> None:
+            emulator.requests.clear()
+            work()
+            up = sum(request.request_bytes for request in emulator.requests)
+            down = sum(request.response_bytes for request in emulator.requests)
+            print(f"  {title:44}{len(emulator.requests):3}{up + down:8,} bytes")
+
+        def take_and_give(name: str, *, fenced: bool = False) -> None:
+            lease = ours.acquire(name, TTL, fenced=fenced)
+            assert lease
+            lease.release()
+
+        count("the first synchronisation of the clock", lambda: take_and_give("warm-up"))
+        assert other.acquire("warm-up-too", TTL).release()  # type: ignore[union-attr]  # free, so it is a lease
+        count("plain acquire + release, free", lambda: take_and_give("plain"))
+        count("fenced acquire + release, the first", lambda: take_and_give("fenced", fenced=True))
+        count("fenced acquire + release, the next", lambda: take_and_give("fenced", fenced=True))
+        held = ours.acquire("held", TTL)
+        assert isinstance(held, Lease)
+        count("refused", lambda: other.acquire("held", TTL))
+        count("a renewal", held.renew)
+        held.release()
+    print()
+
+
+def measure_import() -> None:
+    """How much longer a process takes that imports firecron."""
+
+    def run(code: str) -> float:
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return (time.perf_counter() - started) * 1000
+
+    pairs = [(run("pass"), run("import firecron")) for _ in range(21)]
+    bare, ours = (statistics.median(times) for times in zip(*pairs, strict=True))
+    print(f"import firecron: {ours - bare:.1f} ms over the bare interpreter (wanted: 15 at most)")
+
+
+if __name__ == "__main__":
+    main()
