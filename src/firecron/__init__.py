@@ -9,6 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from firecron.app import FireCron
+    from firecron.cron_expression import CronExpression
+    from firecron.decorator import distributed_cron
     from firecron.errors import (
         ConfigurationError,
         Denied,
@@ -21,14 +24,18 @@ if TYPE_CHECKING:
     from firecron.events import Event
     from firecron.lease import Lease, LeaseLost
     from firecron.lock import LockService, Refusal
+    from firecron.run import Run, Stopping, current_run
+    from firecron.schedule import Schedule
     from firecron.settings import Settings
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "ConfigurationError": "errors",
+    "CronExpression": "cron_expression",
     "Denied": "errors",
     "Event": "events",
+    "FireCron": "app",
     "FirecronError": "errors",
     "Lease": "lease",
     "LeaseLost": "lease",
@@ -36,15 +43,22 @@ _HOMES = {
     "Malformed": "errors",
     "NotAcquired": "errors",
     "Refusal": "lock",
+    "Run": "run",
+    "Schedule": "schedule",
     "Settings": "settings",
+    "Stopping": "run",
     "StoreError": "errors",
     "Unavailable": "errors",
+    "current_run": "run",
+    "distributed_cron": "decorator",
 }
 
 __all__ = [
     "ConfigurationError",
+    "CronExpression",
     "Denied",
     "Event",
+    "FireCron",
     "FirecronError",
     "Lease",
     "LeaseLost",
@@ -52,9 +66,14 @@ __all__ = [
     "Malformed",
     "NotAcquired",
     "Refusal",
+    "Run",
+    "Schedule",
     "Settings",
+    "Stopping",
     "StoreError",
     "Unavailable",
+    "current_run",
+    "distributed_cron",
 ]
 
 

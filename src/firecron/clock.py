@@ -61,7 +61,12 @@ class ServerClock:
         """The time, synchronised first if it must be. Raises a StoreError where there is no estimate good enough."""
         mono = self._timing.mono()
         if self._estimate is None or not self._is_good(self._estimate, mono):
-            self.synchronise(deadline)
+            try:
+                self.synchronise(deadline)
+            except Unavailable:
+                # An estimate that is merely old goes on until its drift has eaten the margin.
+                if self._estimate is None or self._is_stepped(self._estimate, mono):
+                    raise
             mono = self._timing.mono()
         estimate = self._estimate
         if estimate is None or estimate.uncertainty_at(mono, self._drift) > self._margin:
@@ -94,6 +99,17 @@ class ServerClock:
         if current is None or found.uncertainty <= current.uncertainty_at(received, self._drift):
             self._estimate = found
 
+    def peek(self) -> Moment | None:
+        """The time, if it is known without asking: no I/O. None where it isn't, or not well enough."""
+        mono, estimate = self._timing.mono(), self._estimate
+        if (
+            estimate is None
+            or estimate.uncertainty_at(mono, self._drift) > self._margin
+            or self._is_stepped(estimate, mono)
+        ):
+            return None
+        return Moment(int(mono + estimate.offset), mono)
+
     @property
     def uncertainty(self) -> float | None:
         """How wrong the estimate may be by now, in ms; None where there is none."""
@@ -106,12 +122,15 @@ class ServerClock:
 
     def _is_good(self, estimate: Estimate, mono: float) -> bool:
         """Whether it can be used without asking again: young, tight, and no clock has been stopped or stepped since."""
-        stepped = abs(self._timing.wall() - mono - estimate.wall_offset)
         return (
             mono - estimate.taken_at < self._interval
             and estimate.uncertainty_at(mono, self._drift) <= self._margin
-            and stepped <= self._margin / 2
+            and not self._is_stepped(estimate, mono)
         )
+
+    def _is_stepped(self, estimate: Estimate, mono: float) -> bool:
+        """Whether a clock of this machine has been stopped or stepped since the estimate."""
+        return abs(self._timing.wall() - mono - estimate.wall_offset) > self._margin / 2
 
     def _best_of(self, deadline: Deadline) -> Estimate:
         best: Estimate | None = None
@@ -131,10 +150,10 @@ class ServerClock:
         return best
 
     def _from_sample(self, server: int, sent: float, received: float) -> Estimate:
-        # The timestamp is cut to the millisecond, so the true time is up to one later.
+        # The timestamp is cut to the millisecond, so the true time is up to one later; and so is every Moment.
         return Estimate(
             offset=server + 0.5 - (sent + received) / 2,
-            uncertainty=(received - sent) / 2 + 0.5,
+            uncertainty=(received - sent) / 2 + 0.5 + 1,
             taken_at=received,
             wall_offset=self._timing.wall() - received,
         )

@@ -97,35 +97,50 @@ Conversation: TypeAlias = Generator[Step, Answer, T]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A lock in hand: its record, its lease, and the node as it was written or found."""
+    """A lock in hand: its record, its lease, the node as it was written or found, and the one that it replaced."""
 
     record: LockRecord
     term: Term
     snapshot: Snapshot
+    replaced: object = None
 
 
-def acquiring(request: Request, known: Snapshot | None, written: dict[Number, Term]) -> Conversation[Held | Refused]:
+# What to ask for of a node that was just read, at that time; None: nothing, it is all done.
+Choose: TypeAlias = Callable[[Request, object, int], Request | None]
+
+
+def acquiring(
+    request: Request,
+    known: Snapshot | None,
+    written: dict[Number, Term],
+    replaced: dict[Number, object] | None = None,
+    choose: Choose | None = None,
+) -> Conversation[Held | Refused]:
     """Acquire, or find out why not. Raises Unavailable where that can't be known, and Denied.
 
     `known` is the node as it was last seen: a hint, never believed where it forbids. `written` are the terms of the
     writes that this request has sent, by their `expiresAt`; a later try with the same request needs them, to know its
-    own write when it sees it.
+    own write when it sees it; so it does with `replaced`, the nodes that those writes were to replace. `choose` makes
+    the claim fit each record that is read on the way.
     """
+    replaced = {} if replaced is None else replaced
     snapshot = known or ABSENT
     is_fresh = False
     was_denied = False
     tries = 0
     while True:
         now = yield from _now()
-        decision = decide(snapshot.node, request, now, written)
+        asked = request if choose is None else choose(request, snapshot.node, now.server)
+        decision = Refused("slot_done") if asked is None else decide(snapshot.node, asked, now, written)
         if isinstance(decision, Mine):
-            return Held(decision.record, decision.term, snapshot)
+            return Held(decision.record, decision.term, snapshot, replaced.get(decision.record.expiresAt))
         if isinstance(decision, Refused):
             if is_fresh:
                 return decision
             snapshot, is_fresh = (yield from _read()), True
             continue
         written.setdefault(decision.term.expires_at, decision.term)
+        replaced.setdefault(decision.term.expires_at, snapshot.node)
         node = decision.record.to_json()
         try:
             answer = yield Swap(snapshot.etag, node)
@@ -140,11 +155,11 @@ def acquiring(request: Request, known: Snapshot | None, written: dict[Number, Te
             snapshot, is_fresh, was_denied = (yield from _read()), True, True
             continue
         if isinstance(answer, Swapped):
-            if not decision.term.is_trusted(answer.mono, request.margin):
+            if not request.momentary and not decision.term.is_trusted(answer.mono, request.margin):
                 raise Unavailable(
                     "The lock was acquired, but the reply came after its lease was over: it expires by itself"
                 )
-            return Held(decision.record, decision.term, Snapshot(answer.etag, node))
+            return Held(decision.record, decision.term, Snapshot(answer.etag, node), snapshot.node)
         snapshot, is_fresh = _expect(answer, Snapshot), True
         tries += 1
         if tries > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from math import isfinite
+from math import isnan, nan
 from typing import TypeAlias
 
 from firecron.errors import ConfigurationError
@@ -20,9 +20,11 @@ def milliseconds(duration: object, name: str, *, least: float = 0, most: float =
     elif isinstance(duration, int | float) and not isinstance(duration, bool):
         seconds = duration
     else:
-        raise ConfigurationError(f"{name}={duration!r} is no duration: give seconds or a timedelta")
-    if not isfinite(seconds) or seconds < least:
-        raise ConfigurationError(f"{name}={duration!r} is too short: at least {least:g} s")
+        seconds = nan
     if seconds > most:
         raise ConfigurationError(f"{name}={duration!r} is too long: at most {most:g} s; seconds, not milliseconds?")
+    if isnan(seconds):
+        raise ConfigurationError(f"{name}={duration!r} is no duration: give seconds or a timedelta")
+    if seconds < least:
+        raise ConfigurationError(f"{name}={duration!r} is too short: at least {least:g} s")
     return round(seconds * 1000)

@@ -51,8 +51,17 @@ class Events:
 
         return unsubscribe
 
-    def emit(self, slug: str, name: str, level: int, message: str, **fields: Scalar | None) -> None:
-        """Tell all listeners and the log. Fields that are None are left out."""
+    def emit(
+        self,
+        slug: str,
+        name: str,
+        level: int,
+        message: str,
+        error: BaseException | None = None,
+        /,
+        **fields: Scalar | None,
+    ) -> None:
+        """Tell all listeners and the log, there with the traceback of `error`. Fields that are None are left out."""
         listeners = self._listeners
         if not listeners and not logger.isEnabledFor(level):
             return
@@ -60,9 +69,9 @@ class Events:
         for listener in listeners:
             try:
                 listener(event)
-            except Exception as error:
-                _report(slug, error)
-        _log(event)
+            except Exception as raised:
+                _report(slug, raised)
+        _log(event, error)
 
     def after_fork(self) -> None:
         """In a forked child: a thread that the child doesn't have may have held the lock."""
@@ -74,9 +83,9 @@ def instant_fields(**instants: int | None) -> dict[str, str]:
     return {name: to_text(instant) for name, instant in instants.items() if instant is not None}
 
 
-def _log(event: Event) -> None:
+def _log(event: Event, error: BaseException | None) -> None:
     fields = {"event": event.slug, "lock": event.name, **event.fields}
-    _write(event.level, event.message, fields)
+    _write(event.level, event.message, fields, error)
 
 
 def _report(slug: str, error: Exception) -> None:
@@ -84,7 +93,7 @@ def _report(slug: str, error: Exception) -> None:
     _write(logging.ERROR, f"An event listener raised when it was told of {slug}", fields, error)
 
 
-def _write(level: int, message: str, fields: Mapping[str, Scalar], error: Exception | None = None) -> None:
+def _write(level: int, message: str, fields: Mapping[str, Scalar], error: BaseException | None = None) -> None:
     if not logger.isEnabledFor(level):
         return
     try:

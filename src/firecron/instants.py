@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+# The last second that a datetime can be: what a slipped digit in the console says may be later.
+_LAST = 253_402_300_799_000
 _FORM = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII)
 
 
@@ -24,5 +26,5 @@ def to_milliseconds(text: str) -> int:
 
 
 def to_datetime(milliseconds: int) -> datetime:
-    """The instant as an aware datetime in UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    """The instant as an aware datetime in UTC; the nearest of 1970 to 9999 where it is none of them."""
+    return datetime.fromtimestamp(min(max(milliseconds, 0), _LAST) / 1000, UTC)

@@ -9,6 +9,7 @@ it ends (its thread is a daemon).
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ class Keepable(Protocol):
 class _Kept:
     lease: Keepable
     renews: bool
+    limit: float
     due: float
     failures: int = 0
 
@@ -57,10 +59,14 @@ class Keeper:
         self._kept: dict[Keepable, _Kept] = {}
         self._thread: threading.Thread | None = None
 
-    def keep(self, lease: Keepable, *, renews: bool) -> None:
-        """Watch the lease, and renew it if it `renews`."""
+    def keep(self, lease: Keepable, *, renews: bool, limit: float | None = None) -> None:
+        """Watch the lease, and renew it if it `renews`; at the `limit` (on the monotonic clock) it is lost in any
+        case.
+        """
+        limit = math.inf if limit is None else limit
         with self._changed:
-            self._kept[lease] = _Kept(lease, renews, lease.renewal_due if renews else lease.ends)
+            due = min(lease.renewal_due if renews else lease.ends, limit)
+            self._kept[lease] = _Kept(lease, renews, limit, due)
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="firecron-keeper", daemon=True)
                 self._thread.start()
@@ -105,23 +111,28 @@ class Keeper:
 
     def _attend(self, kept: _Kept) -> None:
         lease = kept.lease
-        left = lease.ends - self._timing.mono()
+        now = self._timing.mono()
+        if now >= kept.limit:
+            self.forget(lease)
+            lease.lose("it was held for as long as max_runtime allows")
+            return
+        left = lease.ends - now
         if left <= 0:
             self.forget(lease)
             lease.lose("its lease ran out and could not be renewed" if kept.renews else "its lease ran out")
             return
         if not kept.renews:
-            kept.due = lease.ends
+            kept.due = min(lease.ends, kept.limit)
             return
         try:
             if not lease.keep(min(self._attempt, left / 3000)):
                 self.forget(lease)
                 return
             kept.failures = 0
-            kept.due = lease.renewal_due
+            kept.due = min(lease.renewal_due, kept.limit)
         except StoreError as error:
             kept.failures += 1
-            kept.due = min(self._timing.mono() + backoff(kept.failures, random.random()) * 1000, lease.ends)
+            kept.due = min(self._timing.mono() + backoff(kept.failures, random.random()) * 1000, lease.ends, kept.limit)
             self._events.emit(
                 "lock.renewal_failed",
                 lease.name,

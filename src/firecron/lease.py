@@ -17,6 +17,7 @@ from typing import Literal
 from firecron.conversation import Held, Snapshot, releasing, renewing
 from firecron.errors import FirecronError, StoreError, Unavailable
 from firecron.events import Events
+from firecron.flag import Flag
 from firecron.instants import to_datetime, to_text
 from firecron.record import Lost
 from firecron.talking import Talker
@@ -26,13 +27,6 @@ class LeaseLost(FirecronError):
     """The lease is lost: another instance may be at work already. Stop, and undo or fence what you were about to
     write.
     """
-
-
-class Flag(threading.Event):
-    """Something that becomes true and stays so: an event to wait for, and true or false by itself."""
-
-    def __bool__(self) -> bool:
-        return self.is_set()
 
 
 class Lease:
@@ -194,7 +188,7 @@ class Lease:
             if not self._lost:
                 self._on_lost.append(callback)
                 return
-        callback()
+        self._tell(callback)
 
     def disown(self) -> None:
         """In a forked child: the lease is the parent's, and here it is over without a word."""
@@ -209,7 +203,15 @@ class Lease:
             self._lost.set()
             callbacks, self._on_lost = self._on_lost, []
         for callback in callbacks:
+            self._tell(callback)
+
+    def _tell(self, callback: Callable[[], object]) -> None:
+        try:
             callback()
+        except Exception as error:
+            # It may be the keeper's thread, or a release: a closed event loop must break neither.
+            message = f'What was to be called when lock "{self.name}" was lost raised {error!r}'
+            self._emit("listener.failed", logging.ERROR, message, why=repr(error))
 
     def _release(self, outcome: str | None, finished: str | None) -> Snapshot | Lost | None:
         deadline = self._talker.deadline(self._talker.settings.release_timeout)

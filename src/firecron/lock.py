@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 
 from firecron.backoff import backoff
 from firecron.clock import ServerClock
-from firecron.conversation import Held, Snapshot, acquiring
+from firecron.conversation import Choose, Held, Snapshot, acquiring
 from firecron.durations import DAY, Duration, milliseconds
 from firecron.errors import ConfigurationError, Denied, NotAcquired, Unavailable
 from firecron.events import Events
@@ -95,7 +95,10 @@ class Bid:
     request: Request
     hold_at_least: int
     renews: bool
+    choose: Choose | None = None
+    max_runtime: int | None = None
     written: dict[Number, Term] = field(default_factory=dict)
+    replaced: dict[Number, object] = field(default_factory=dict)
 
 
 class LockService:
@@ -117,11 +120,11 @@ class LockService:
         self.settings = settings or load()
         self.events = Events()
         self._timing = timing or SystemTiming()
-        self._store = store or RtdbStore(find_target(app, self.settings.database_url), self._timing)
-        self._identity = Identity()
+        self.store = store or RtdbStore(find_target(app, self.settings.database_url), self._timing)
+        self.identity = Identity()
         self._root = f"{self.settings.prefix}/" if self.settings.prefix else ""
         self.clock = ServerClock(
-            lambda deadline: self._store.timestamp(f"{self._root}cron-instances/clock/seenAt", deadline),
+            lambda deadline: self.store.timestamp(f"{self._root}cron-instances/clock/seenAt", deadline),
             self._timing,
             margin=round(self.settings.margin * 1000),
             samples=self.settings.clock_samples,
@@ -129,7 +132,7 @@ class LockService:
             interval=self.settings.clock_interval,
             request_timeout=self.settings.request_timeout,
         )
-        self._talker = Talker(self._store, self.clock, self._timing, self.settings)
+        self._talker = Talker(self.store, self.clock, self._timing, self.settings)
         self._keeper = Keeper(self._timing, self.events, self.settings.request_timeout)
         self._known: dict[str, Snapshot] = {}
         self._spent: set[str] = set()
@@ -226,9 +229,15 @@ class LockService:
         fenced: bool = False,
         renews: bool = False,
         slot: str | None = None,
-        rerun: bool = False,
+        momentary: bool = False,
+        choose: Choose | None = None,
+        max_runtime: int | None = None,
     ) -> Bid:
-        """What a lock is asked for with, checked. Tries that share a bid share its token."""
+        """What a lock is asked for with, checked. Tries that share a bid share its token.
+
+        `slot` claims a tick in the same write, `momentary` lets the lock go in it as well, `choose` makes the claim
+        fit the record that is found, and after `max_runtime` (milliseconds) the lease is lost, renewed or not.
+        """
         check_name(name)
         for_ms = milliseconds(ttl, "ttl")
         self.settings.check_ttl(for_ms)
@@ -240,19 +249,24 @@ class LockService:
         request = Request(
             holder=new_holder(),
             ttl=for_ms,
-            instance_id=self._identity.instance_id,
-            instance=self._identity.instance,
+            instance_id=self.identity.instance_id,
+            instance=self.identity.instance,
             margin=self._talker.margin,
             fenced=fenced,
             slot=slot,
-            rerun=rerun,
+            momentary=momentary,
         )
-        return Bid(name, request, at_least, renews)
+        return Bid(name, request, at_least, renews, choose, max_runtime)
 
     def try_once(self, bid: Bid) -> Lease | Refusal:
         """One try, without a word to the log. Never raises for what the database does: that is a Refusal."""
+        answer = self.attempt(bid)
+        return answer if isinstance(answer, Refusal) else self.lease(bid, answer)
+
+    def attempt(self, bid: Bid) -> Held | Refusal:
+        """`try_once`, but what is held is not yet a lease that anybody keeps."""
         deadline = self._talker.deadline(min(self.settings.acquire_timeout, bid.request.ttl / 3000))
-        conversation = acquiring(bid.request, self._known.get(bid.name), bid.written)
+        conversation = acquiring(bid.request, self._known.get(bid.name), bid.written, bid.replaced, bid.choose)
         try:
             answer = self._talker.talk(conversation, self._path(bid.name), deadline)
         except Unavailable as error:
@@ -262,7 +276,24 @@ class LockService:
         if isinstance(answer, Refused):
             return _refusal(bid.name, answer)
         self._known[bid.name] = answer.snapshot
-        return self._lease(bid, answer)
+        return answer
+
+    def let_go(self, lease: Lease) -> None:
+        """Renew it no more: it lasts until it expires."""
+        self._keeper.forget(lease)
+
+    def read(self, name: str) -> object:
+        """What the lock's node holds, as it is. Raises StoreError."""
+        return self.store.read(self._path(name), self.deadline(self.settings.request_timeout)).node
+
+    def pause(self, name: str, is_paused: bool = True) -> None:
+        """Keep everybody from acquiring the lock, or let them again. Raises StoreError."""
+        deadline = self.deadline(self.settings.request_timeout)
+        self.store.merge(self._path(check_name(name)), {"paused": True if is_paused else None}, deadline)
+
+    def deadline(self, seconds: float) -> Deadline:
+        """So many seconds from now, on this service's clock."""
+        return Deadline.after(self._timing, seconds)
 
     def close(self) -> None:
         """Let go of connections and threads. Leases stay until they expire; release them first."""
@@ -273,10 +304,10 @@ class LockService:
     def after_fork(self) -> None:
         """In a forked child: no socket, thread or lease of the parent's is used."""
         self._keeper.after_fork()
-        self._store.after_fork()
+        self.store.after_fork()
         self.clock.after_fork()
         self.events.after_fork()
-        self._identity.after_fork()
+        self.identity.after_fork()
         self._pool = None
 
     def _path(self, name: str) -> str:
@@ -288,7 +319,7 @@ class LockService:
             answer = self.try_once(bid)
             delay = patience.delay_after(answer)
             if delay is None:
-                self._tell(answer)
+                self.tell(answer)
                 return answer
             self._timing.sleep(delay)
 
@@ -298,7 +329,7 @@ class LockService:
             answer = await self._off_loop(partial(self.try_once, bid), _release_unwanted)
             delay = patience.delay_after(answer)
             if delay is None:
-                self._tell(answer)
+                self.tell(answer)
                 return answer
             await asyncio.sleep(delay)
 
@@ -336,7 +367,8 @@ class LockService:
                 future.add_done_callback(unwanted)
             raise
 
-    def _lease(self, bid: Bid, held: Held) -> Lease:
+    def lease(self, bid: Bid, held: Held) -> Lease:
+        """The lease of what is held, kept from now on."""
         lease = Lease(
             bid.name,
             self._path(bid.name),
@@ -347,7 +379,8 @@ class LockService:
             events=self.events,
             on_end=self._ended,
         )
-        self._keeper.keep(lease, renews=bid.renews)
+        limit = None if bid.max_runtime is None else held.term.reading.mono + bid.max_runtime
+        self._keeper.keep(lease, renews=bid.renews, limit=limit)
         return lease
 
     def _ended(self, lease: Lease, left: Snapshot | None) -> None:
@@ -355,7 +388,8 @@ class LockService:
         if left is not None:
             self._known[lease.name] = left
 
-    def _tell(self, answer: Lease | Refusal) -> None:
+    def tell(self, answer: Lease | Refusal) -> None:
+        """Say in an event what came of a bid."""
         if isinstance(answer, Lease):
             message = f'Lock "{answer.name}" acquired until {to_text(round(answer.expires_at.timestamp() * 1000))}'
             self.events.emit(

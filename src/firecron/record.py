@@ -136,8 +136,8 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a contender wants. `holder` is its random token; `slot` claims a tick in the same write, `rerun` an
-    unfinished one.
+    """What a contender wants: a lock, or (`momentary`) a slot claimed and let go in one write. `holder` is its random
+    token; `slot` claims a tick in the same write, `rerun` an unfinished one.
     """
 
     holder: str
@@ -148,6 +148,7 @@ class Request:
     fenced: bool = False
     slot: str | None = None
     rerun: bool = False
+    momentary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +188,9 @@ def decide(node: object, request: Request, now: Moment, written: Mapping[Number,
     record = current if isinstance(current, LockRecord) else None
 
     # 3. Mine already? Only with the lease of the write that put it there, never with a new one.
-    if record is not None and record.holder == request.holder and record.releasedAt is None:
+    if record is not None and record.holder == request.holder and (record.releasedAt is None or request.momentary):
         term = written.get(record.expiresAt)
-        if term is not None and term.is_trusted(now.mono, request.margin):
+        if term is not None and (request.momentary or term.is_trusted(now.mono, request.margin)):
             return Mine(record, term)
 
     # 4. Does an operator keep everybody out?
@@ -217,7 +218,7 @@ def decide(node: object, request: Request, now: Moment, written: Mapping[Number,
 
 def _taken(current: Current, request: Request, now: Moment) -> Take:
     record = current if isinstance(current, LockRecord) else None
-    term = Term(now.server + request.ttl, now)
+    term = Term(now.server if request.momentary else now.server + request.ttl, now)
     kept = dict(current.kept) if isinstance(current, Idle) else dict(record.model_extra or {}) if record else {}
     fields: dict[str, object] = {
         **kept,
@@ -231,6 +232,8 @@ def _taken(current: Current, request: Request, now: Moment) -> Take:
         "paused": current.paused,
         **_claim(record, request),
     }
+    if request.momentary:
+        fields |= {"releasedAt": now.server, "unfinished": None if record is None else record.unfinished}
     if request.fenced:
         fields["fence"] = max(int(record.fence or 0) + 1 if record else 0, now.server)
     elif record is not None:

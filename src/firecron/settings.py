@@ -7,10 +7,10 @@ with the names of both.
 from __future__ import annotations
 
 import re
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from firecron.durations import DAY
 from firecron.errors import ConfigurationError
@@ -19,7 +19,7 @@ _PREFIX = re.compile(r"([^.$#\[\]/\x00-\x1f\x7f]+/)*[^.$#\[\]/\x00-\x1f\x7f]+")
 
 
 class Settings(BaseSettings):
-    """What can be set for the lock."""
+    """What can be set."""
 
     model_config = SettingsConfigDict(env_prefix="FIRECRON_", frozen=True, extra="ignore")
 
@@ -43,6 +43,25 @@ class Settings(BaseSettings):
     clock_interval: float = Field(
         300.0, gt=0, le=DAY, description="How old a synchronisation may become before it is made again."
     )
+
+    roles: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="The roles that this instance has, separated by commas; jobs with another role don't run here."
+    )
+    history_limit: int = Field(50, ge=1, le=1000, description="How many runs of each job `cron-runs` keeps.")
+    heartbeat: float = Field(30.0, ge=1, le=3600, description="How often an instance says that it is alive.")
+    recovery_interval: float = Field(
+        300.0, ge=1, le=DAY, description="How often an instance looks for runs that died and ticks that nobody ran."
+    )
+    shutdown_grace: float = Field(8.0, ge=0, le=3600, description="How long runs may go on when the instance stops.")
+    workers: int = Field(10, ge=1, le=500, description="How many jobs one instance runs at the same time.")
+    max_concurrent: int = Field(
+        3, ge=1, le=100, description="How many runs of one job with overlap='allow' one instance runs at the same time."
+    )
+
+    @field_validator("roles", mode="before")
+    @classmethod
+    def _split(cls, roles: object) -> object:
+        return tuple(role.strip() for role in roles.split(",") if role.strip()) if isinstance(roles, str) else roles
 
     @field_validator("prefix")
     @classmethod

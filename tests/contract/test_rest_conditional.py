@@ -125,11 +125,12 @@ def test_if_none_match_of_the_current_state_is_304(rtdb: Rtdb, value: object, ta
     assert "content-type" not in response.headers
 
 
+@pytest.mark.parametrize("other", [TEN, "invalid-etag", ""])
 @pytest.mark.parametrize(("value", "tag"), [(1, ONE), (None, "null_etag")])
-def test_if_none_match_of_another_state_is_the_value(rtdb: Rtdb, value: object, tag: str) -> None:
+def test_if_none_match_of_another_state_is_the_value(rtdb: Rtdb, value: object, tag: str, other: str) -> None:
     """GET with another if-none-match is 200 with the value and its ETag, asked for or not."""
     rtdb.set("/n", value)
-    response = call(rtdb, "GET", "/n.json", None, {"if-none-match": TEN})
+    response = call(rtdb, "GET", "/n.json", None, {"if-none-match": other})
     assert (response.status_code, response.json(), response.headers["etag"]) == (200, value, tag)
 
 

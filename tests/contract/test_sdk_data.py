@@ -42,6 +42,7 @@ def test_what_is_set_is_read_back(reference: ReferenceTo, rtdb: Rtdb, value: obj
         ({"0": "a", "1": "b"}, ["a", "b"]),
         ({"1": "a", "7": "b"}, {"1": "a", "7": "b"}),
         ([None, "a"], [None, "a"]),
+        ({"2": "a", "4": "b"}, {"2": "a", "4": "b"}),
         (1.0, 1),
         ({".value": 5, ".priority": 1}, 5),
         ({}, None),

@@ -241,6 +241,15 @@ def test_rule_of_a_written_priority() -> None:
             stored.write(path, 3, SIGNED_OUT)
 
 
+def test_a_priority_is_no_child_to_the_rules() -> None:
+    """The right to a node's children is none to its priority."""
+    stored = database({"a": 1}, {"a": {"$child": {".read": True, ".write": True}}})
+    with pytest.raises(Denied):
+        stored.read(("a", ".priority"), SIGNED_OUT)
+    with pytest.raises(Denied):
+        stored.write(("a", ".priority"), 1, SIGNED_OUT)
+
+
 INDEXED: dict[str, object] = {
     ".read": True,
     "dinosaurs": {".indexOn": ["height", ".value", "a/b"], "$one": {".indexOn": "x"}},

@@ -1,7 +1,9 @@
 """Who listens hears of every commit, once and in order, and of new rules."""
 
+import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -103,11 +105,18 @@ def test_a_listener_may_leave_while_told() -> None:
     assert [len(ears.commits), len(others.commits)] == [2, 1]
 
 
-def together(*targets: threading.Thread) -> None:
-    for thread in targets:
-        thread.start()
-    for thread in targets:
-        thread.join()
+def together(target: Callable[[int], None]) -> None:
+    """Run this in all threads at once, which take turns as often as they can."""
+    threads = [threading.Thread(target=target, args=(number,)) for number in range(THREADS)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_every_commit_once_and_in_order() -> None:
@@ -124,7 +133,7 @@ def test_every_commit_once_and_in_order() -> None:
                 stored.update((), {f"t{thread}": number, "count": {".sv": {"increment": 1}}}, ADMIN)
 
     with stored.listening(ears) as root:
-        together(*(threading.Thread(target=write, args=(thread,)) for thread in range(THREADS)))
+        together(write)
     for commit in ears.commits:
         assert commit.before is root
         root = commit.after
@@ -146,7 +155,7 @@ def test_one_winner() -> None:
     stored = database()
     start = threading.Barrier(THREADS)
 
-    def count_up() -> None:
+    def count_up(_: int) -> None:
         start.wait()
         current: Node = EMPTY
         for _ in range(WRITES):
@@ -159,5 +168,5 @@ def test_one_winner() -> None:
                 except PreconditionFailed as failed:
                     current = failed.current
 
-    together(*(threading.Thread(target=count_up) for _ in range(THREADS)))
+    together(count_up)
     assert stored.root.child("n").value == THREADS * WRITES

@@ -112,7 +112,9 @@ def test_unrecognized(operation: object) -> None:
             written(data)
 
 
-@pytest.mark.parametrize(("before", "by"), [(1e308, 1e308), (1, float("inf")), (None, 10**400), (0.5, 10**400), (1, float("nan"))])
+@pytest.mark.parametrize(
+    ("before", "by"), [(1e308, 1e308), (1, float("inf")), (None, 10**400), (0.5, 10**400), (1, float("nan"))]
+)
 def test_increment_beyond_doubles(before: object, by: float) -> None:
     """An increment that would leave the range of doubles is refused."""
     with pytest.raises(BadRequest, match="couldn't parse JSON"):

@@ -130,6 +130,7 @@ PATCHES: list[tuple[str, str, dict[str, object], list[tuple[str, str, object]]]]
     ("/l", "/", {"l/a": 5, "x": 9}, [("patch", "/", {"a": 5})]),
     ("/l", "/", {"l/a": 5, "l/b/c": None, "l/n": 1}, [("patch", "/", {"a": 5, "b/c": None, "n": 1})]),
     ("/l/b", "/l", {"b/c": 5, "a": 9}, [("patch", "/", {"c": 5})]),
+    ("/l", "/", {"l/a": 1, "l/b/c": 5}, [("patch", "/", {"b/c": 5})]),
     ("/l", "/", {"l": {"a": 5}, "x": 9}, [("put", "/", {"a": 5})]),
     ("/l/b", "/", {"l": {"b": [5]}, "x": 9}, [("put", "/", [5])]),
     ("/l/b", "/", {"l": None}, [("put", "/", None)]),

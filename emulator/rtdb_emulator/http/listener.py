@@ -8,7 +8,6 @@ uvicorn's protocol class on sockets that it opens and closes itself.
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import threading
 from collections.abc import Callable, Coroutine
@@ -20,8 +19,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from rtdb_emulator.http.app import TRANSPORT, App
-
-logger = logging.getLogger("rtdb_emulator")
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from rtdb_emulator.database import Access, Database, PreconditionFailed, Store, 
 from rtdb_emulator.errors import BadRequest, Denied, Unsupported
 from rtdb_emulator.http.credentials import identify
 from rtdb_emulator.http.management import MANAGEMENT
-from rtdb_emulator.http.messages import CORS, TEXT, Answer, Reply, RestRequest, Stream, error_reply
+from rtdb_emulator.http.messages import TEXT, Answer, Reply, RestRequest, Stream, error_reply
 from rtdb_emulator.http.parameters import (
     READ_TOO_LARGE,
     WRITE_SIZE_LIMITS,
@@ -185,7 +185,6 @@ def _preflight(request: RestRequest) -> Reply:
     return Reply(
         200,
         headers={
-            **CORS,
             "access-control-allow-methods": _METHODS,
             "access-control-allow-headers": request.headers.get("access-control-request-headers", ""),
             "access-control-max-age": "3600",

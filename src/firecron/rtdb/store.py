@@ -47,6 +47,12 @@ class Store(Protocol):
     def timestamp(self, path: str, deadline: Deadline) -> int:
         """Write the server's time at the path, and say what it is."""
 
+    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
+        """Replace these children of the node (None: delete), and no others; answers with what was written."""
+
+    def keys(self, path: str, deadline: Deadline) -> list[str]:
+        """The names of the node's children."""
+
     def after_fork(self) -> None:
         """Let go, in a forked child, of what belongs to the parent."""
 
@@ -63,6 +69,7 @@ class RtdbStore:
         else:
             self._tokens = RefreshingTokens(target.load_credential, google_fetch(timeout=30), timing)
         self._suffix = target.suffix
+        self._joint = "&" if "?" in self._suffix else "?"
         self._open()
 
     def read(self, path: str, deadline: Deadline) -> Snapshot:
@@ -82,6 +89,13 @@ class RtdbStore:
         if not isinstance(now, int) or isinstance(now, bool):
             raise Unavailable(f"RTDB was asked for its time and answered {now!r:.80}")
         return now
+
+    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
+        return _body(self._call("PATCH", path, values, {}, deadline))
+
+    def keys(self, path: str, deadline: Deadline) -> list[str]:
+        found = _body(self._call("GET", path, None, {}, deadline, "shallow=true"))
+        return sorted(found) if isinstance(found, dict) else []
 
     def transaction(self, path: str, update: Callable[[object], Node], deadline: Deadline) -> Node:
         """Replace the node by what `update` makes of it (None: delete), as one step; answers with that.
@@ -115,12 +129,12 @@ class RtdbStore:
         self._options = transport.Options(self._session, self._target.base_url)
 
     def _call(
-        self, method: str, path: str, node: object, headers: dict[str, str], deadline: Deadline
+        self, method: str, path: str, node: object, headers: dict[str, str], deadline: Deadline, query: str = ""
     ) -> requests.Response:
         request = requests.PreparedRequest()
         request.prepare(
             method=method,
-            url=f"{self._target.base_url}/{quote(path)}{self._suffix}",
+            url=f"{self._target.base_url}/{quote(path)}{self._suffix}{query and self._joint + query}",
             headers={
                 "Authorization": self._tokens.header(deadline),
                 "User-Agent": _USER_AGENT,

@@ -99,9 +99,10 @@ class RefreshingTokens:
 
     def _start_refresh(self) -> None:
         if not self._refreshing:
+            threading.Thread(target=self._refresh, name="firecron-token", daemon=True).start()
+            # Only now: where no thread can be had, nobody must wait for one. Its end needs the lock that is held here.
             self._refreshing = True
             self._failure = None
-            threading.Thread(target=self._refresh, name="firecron-token", daemon=True).start()
 
     def _refresh(self) -> None:
         started = self._timing.mono()

@@ -1,6 +1,7 @@
 """For tests: a store in memory, clocks that are moved by hand, and the conformance kit for a database of your own."""
 
+from firecron.testing.conformance import LockConformance
 from firecron.testing.memory import MemoryStore
 from firecron.testing.timing import FakeTiming
 
-__all__ = ["FakeTiming", "MemoryStore"]
+__all__ = ["FakeTiming", "LockConformance", "MemoryStore"]

@@ -12,7 +12,11 @@ from firecron.timing import Deadline
 
 
 class MemoryStore:
-    """A `Store`; `now` is the server's clock in milliseconds. `get` and `set` are an operator at the console."""
+    """A `Store`; `now` is the server's clock in milliseconds. `get` and `set` are an operator at the console.
+
+    As in the database, `{".sv": "timestamp"}` becomes the server's time, and nothing is nowhere: what is None or empty
+    isn't stored. But a path and one below it are two nodes, that don't know of each other.
+    """
 
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
@@ -36,6 +40,17 @@ class MemoryStore:
         self.set(path, now)
         return now
 
+    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
+        with self._lock:
+            for key, value in values.items():
+                self._put(f"{path}/{key}", self._now() if value == {".sv": "timestamp"} else value)
+        return {key: self._now() if value == {".sv": "timestamp"} else value for key, value in values.items()}
+
+    def keys(self, path: str, deadline: Deadline) -> list[str]:
+        with self._lock:
+            below = [name.removeprefix(f"{path}/") for name in self._nodes if name.startswith(f"{path}/")]
+        return sorted({name.partition("/")[0] for name in below})
+
     def after_fork(self) -> None:
         self._lock = threading.Lock()
 
@@ -50,10 +65,19 @@ class MemoryStore:
             self._put(path, node)
 
     def _put(self, path: str, node: object) -> None:
-        if node is None:
+        stored = self._stored(node)
+        if stored is None:
             self._nodes.pop(path, None)
         else:
-            self._nodes[path] = json.dumps(node, sort_keys=True)
+            self._nodes[path] = json.dumps(stored, sort_keys=True)
+
+    def _stored(self, node: object) -> object:
+        if node == {".sv": "timestamp"}:
+            return self._now()
+        if isinstance(node, dict):
+            children = {key: self._stored(child) for key, child in node.items()}
+            return {key: child for key, child in children.items() if child is not None} or None
+        return None if node == [] else node
 
     def _snapshot(self, path: str) -> Snapshot:
         text = self._nodes.get(path)

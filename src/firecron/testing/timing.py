@@ -14,7 +14,8 @@ class FakeTiming:
     """A `Timing` that stands still until `advance`; `sleep` advances it.
 
     With `base` (a clock in milliseconds) it goes on by itself, and `advance` jumps ahead of it: so the expiry of a
-    lock in a real database can be tested without waiting for it, as all services in the test share the jump.
+    lock in a real database can be tested without waiting for it, as all services in the test share the jump. They
+    must have asked the database for its time before that: it knows nothing of the jump.
     """
 
     def __init__(self, wall: float = 1_794_992_400_000.0, base: Callable[[], float] = _stopped) -> None:
@@ -24,9 +25,11 @@ class FakeTiming:
         self._ahead = 0.0
         self._wall = wall
         self._waiting: list[threading.Condition] = []
+        self._seen = threading.local()
 
     def mono(self) -> float:
-        return self._base() - self._started + self._ahead
+        self._seen.ahead = ahead = self._ahead
+        return self._base() - self._started + ahead
 
     def wall(self) -> float:
         return self._wall + self.mono()
@@ -38,7 +41,8 @@ class FakeTiming:
     def advance(self, seconds: float) -> None:
         """Let so much time pass, and wake whoever waits."""
         with self._lock:
-            self._ahead += seconds * 1000
+            # To the nanosecond: 1.001 * 1000 is a little less than 1001.
+            self._ahead += round(seconds * 1000, 6)
             waiting = list(self._waiting)
         for condition in waiting:
             with condition:
@@ -52,11 +56,13 @@ class FakeTiming:
         self.advance(seconds)
 
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
-        """Wait until the condition is notified, or time is advanced."""
+        """Wait until the condition is notified, or time is advanced; with a `base`, so many seconds at most."""
         with self._lock:
+            if getattr(self._seen, "ahead", None) != self._ahead:
+                return  # this thread reckoned `seconds` from a time that is past
             self._waiting.append(condition)
         try:
-            condition.wait()
+            condition.wait(None if self._base is _stopped else seconds)
         finally:
             with self._lock:
                 self._waiting.remove(condition)

@@ -1,0 +1,99 @@
+"""`@distributed_cron`: says of a function that it is a job. It does nothing else.
+
+No thread, no connection, no import of an SDK: the function comes back as it was, is called as before, and carries
+what it was declared with. `FireCron` finds it (see `explorer`). What can't work is refused here, while the program is
+loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from firecron.durations import Duration
+    from firecron.job_options import CatchUp, JobOptions, OnAbandoned, Overlap
+
+ATTRIBUTE = "__firecron__"
+
+F = TypeVar("F", bound="Callable[..., object] | staticmethod[..., object] | classmethod[object, ..., object]")
+
+
+def distributed_cron(
+    lock_name: str,
+    cron_time: str,
+    *,
+    timezone: str = "UTC",
+    lock_ttl: Duration = 300,
+    hold_at_least: Duration = 0,
+    once_per_tick: bool = True,
+    renew: bool = True,
+    overlap: Overlap = "skip",
+    catch_up: CatchUp = "skip",
+    catch_up_window: Duration = 86_400,
+    grace: Duration | None = None,
+    on_abandoned: OnAbandoned = "skip",
+    retries: int = 0,
+    retry_backoff: Duration = 5,
+    max_runtime: Duration = 86_400,
+    jitter: Duration = 0,
+    role: str | None = None,
+    disabled: bool = False,
+) -> Callable[[F], F]:
+    """Run the function at the ticks of a cron line, each on exactly one instance.
+
+    `lock_name` is the job's name, and its node in the database. `cron_time` has five fields, or six with seconds first.
+    Durations are seconds or `timedelta`.
+
+    timezone          where the cron line's wall times are
+    lock_ttl          how long the lock lasts if its instance dies; renewed while the job runs, so 30 to 60 s is right
+    hold_at_least     keep the lock for so long, also if the job is done sooner
+    once_per_tick     claim the tick in the write that takes the lock; False: lock by name only
+    renew             renew the lock while the job runs; False: it lasts its lock_ttl
+    overlap           the last run is still at it: "skip" the tick, "queue" it, or "allow" both
+    catch_up          ticks that nobody ran: "skip" them, run the newest "once", or "all" in order
+    catch_up_window   how far back catching up goes
+    grace             how late a tick may still start: 60 seconds; with overlap="queue", until the next tick
+    on_abandoned      a run whose instance died: "skip" it, or "rerun" it, on an instance that sees it
+    retries           how often a run that raised is tried again, while the lock is held
+    retry_backoff     the pause before the first such try; doubled for each later one
+    max_runtime       when a run stops being renewed, and is told to stop
+    jitter            start up to so much later, at random
+    role              run only where FIRECRON_ROLES has this word
+    disabled          declared, listed, and never run by itself
+    """
+    from firecron.job_options import check_options
+
+    options = check_options(
+        name=lock_name,
+        line=cron_time,
+        timezone=timezone,
+        lock_ttl=lock_ttl,
+        hold_at_least=hold_at_least,
+        once_per_tick=once_per_tick,
+        renew=renew,
+        overlap=overlap,
+        catch_up=catch_up,
+        catch_up_window=catch_up_window,
+        grace=grace,
+        on_abandoned=on_abandoned,
+        retries=retries,
+        retry_backoff=retry_backoff,
+        max_runtime=max_runtime,
+        jitter=jitter,
+        role=role,
+        disabled=disabled,
+    )
+
+    def mark(function: F) -> F:
+        target = getattr(function, "__func__", function)
+        setattr(target, ATTRIBUTE, (*declared(target), options))
+        return function
+
+    return mark
+
+
+def declared(function: object) -> tuple[JobOptions, ...]:
+    """What a function was declared with, innermost decorator first; empty for one that is no job."""
+    found: tuple[JobOptions, ...] = getattr(getattr(function, "__func__", function), ATTRIBUTE, ())
+    return found

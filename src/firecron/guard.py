@@ -1,0 +1,40 @@
+"""The production guard: jobs tick only where they are meant to.
+
+A laptop, a test or a staging service that shares the database must not compete for production's locks, so tickers
+start only if `RUNTIME_INSTANCE` is `production`, or if the program says so (`FireCron(enabled=True)`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+VARIABLE = "RUNTIME_INSTANCE"
+VALUE = "production"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether to tick, and why, in a sentence; `is_suspicious` where it looks like production and isn't said to be."""
+
+    may_tick: bool
+    why: str
+    is_suspicious: bool = False
+
+
+def judge(
+    enabled: bool | None,
+    variable: str = VARIABLE,
+    value: str = VALUE,
+    environment: Mapping[str, str] = os.environ,
+) -> Verdict:
+    """What the guard says; `enabled` overrides it."""
+    if enabled is not None:
+        return Verdict(enabled, f"FireCron was made with enabled={enabled}")
+    found = environment.get(variable)
+    if found == value:
+        return Verdict(True, f"{variable} is {value!r}")
+    said = "is not set" if found is None else f"is {found!r}"
+    why = f"{variable} {said}, not {value!r}"
+    return Verdict(False, why, is_suspicious=bool(environment.get("K_SERVICE")))

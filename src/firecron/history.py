@@ -1,0 +1,150 @@
+"""The history: `cron-runs/<name>/<key>`, one entry a run or a tick that did not run.
+
+Side work: it happens after the lock's own writes and is never in their way. What can't be written is logged and given
+up. An entry is written only where there is none; where there is one, the higher fence wins, and a run over the
+bookkeeper's guess of the same fence. Every tenth write or so the oldest entries are pruned; two that prune at once
+delete the same ones.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from firecron.claims import Entry
+from firecron.conversation import NULL_ETAG, Snapshot
+from firecron.errors import StoreError
+from firecron.events import Events
+from firecron.instants import to_text
+from firecron.rtdb.store import Store
+from firecron.run import Outcome, Trigger
+from firecron.timing import Deadline
+
+_PRUNE_ONE_IN = 10
+_MOST_TRIES = 5
+_ERROR_LENGTH = 500
+BOOKKEEPER = "bookkeeper"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run that has ended."""
+
+    key: str
+    outcome: Outcome
+    trigger: Trigger
+    slot: str | None
+    started_at: int
+    ended_at: int
+    attempt: int
+    fence: int | None
+    instance: str
+    instance_id: str
+    error: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        fields: dict[str, object] = {
+            "outcome": self.outcome,
+            "slot": self.slot,
+            "startedAt": self.started_at,
+            "endedAt": self.ended_at,
+            "durationMs": self.ended_at - self.started_at,
+            "attempt": self.attempt,
+            "fence": self.fence,
+            "trigger": self.trigger,
+            "instance": self.instance,
+            "instanceId": self.instance_id,
+            "error": self.error and self.error[:_ERROR_LENGTH],
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+def manual_key(started_at: int, run_id: str) -> str:
+    return f"{to_text(started_at)}-manual-{run_id}"
+
+
+class History:
+    """Writes the history below `root`, keeping `limit` entries a job."""
+
+    def __init__(
+        self,
+        store: Store,
+        root: str,
+        limit: int,
+        events: Events,
+        deadline: Callable[[], Deadline],
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._store = store
+        self._root = root
+        self._limit = limit
+        self._events = events
+        self._deadline = deadline
+        self._chance = chance
+
+    def record(self, name: str, finished: Finished) -> None:
+        """Write down a run that has ended."""
+        self._write(name, finished.key, finished.to_json())
+
+    def record_unrun(self, name: str, entries: list[Entry], instance: str, instance_id: str) -> None:
+        """Write down ticks that did not run, as the bookkeeper: whoever claimed the slot after them."""
+        for entry in entries:
+            fields: dict[str, object] = {
+                "outcome": entry.outcome,
+                "slot": entry.slot,
+                "attempt": entry.attempt,
+                "fence": entry.fence,
+                "count": None if entry.count == 1 else entry.count,
+                "recordedBy": BOOKKEEPER,
+                "instance": instance,
+                "instanceId": instance_id,
+            }
+            self._write(name, entry.slot, {key: value for key, value in fields.items() if value is not None})
+
+    def read(self, name: str) -> dict[str, object]:
+        """The entries of a job by key, oldest first. Raises StoreError."""
+        node = self._store.read(f"{self._root}/{name}", self._deadline()).node
+        return dict(sorted(node.items())) if isinstance(node, dict) else {}
+
+    def prune(self, name: str) -> None:
+        """Delete the oldest entries beyond the limit."""
+        path = f"{self._root}/{name}"
+        keys = self._store.keys(path, self._deadline())
+        old = sorted(keys)[: -self._limit]
+        if old:
+            self._store.merge(path, dict.fromkeys(old), self._deadline())
+
+    def _write(self, name: str, key: str, entry: dict[str, object]) -> None:
+        path = f"{self._root}/{name}/{key}"
+        deadline = self._deadline()
+        try:
+            etag = NULL_ETAG
+            for _ in range(_MOST_TRIES):
+                answer = self._store.swap(path, etag, entry, deadline)
+                if not isinstance(answer, Snapshot):
+                    break
+                if not _outranks(entry, answer.node):
+                    return
+                etag = answer.etag
+            if self._chance() < 1 / _PRUNE_ONE_IN:
+                self.prune(name)
+        except StoreError as error:
+            message = f'The history of "{name}" could not be written ({key}: {entry["outcome"]}): {error}'
+            self._events.emit("history.failed", name, logging.WARNING, message, key=key, why=str(error))
+
+
+def _outranks(entry: dict[str, object], other: object) -> bool:
+    """Whether an entry replaces another one that is there already."""
+    if not isinstance(other, dict):
+        return True
+    ours, theirs = _fence(entry), _fence(other)
+    if ours != theirs:
+        return ours > theirs
+    return other.get("recordedBy") == BOOKKEEPER and "recordedBy" not in entry
+
+
+def _fence(entry: dict[str, object]) -> float:
+    fence = entry.get("fence")
+    return fence if isinstance(fence, int | float) and not isinstance(fence, bool) else 0

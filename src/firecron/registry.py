@@ -1,0 +1,141 @@
+"""The registry: the jobs of this process, what state they are in, and what can be done with them by hand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Literal, TypeAlias
+
+from firecron.decorator import declared
+from firecron.errors import ConfigurationError, FirecronError
+from firecron.explorer import Job, make_job
+
+State: TypeAlias = Literal["ticking", "running", "paused", "disabled", "elsewhere", "idle"]
+
+
+class UnknownJob(FirecronError, KeyError):
+    """There is no job of that name; `registry.jobs()` lists those that there are."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class Registry:
+    """Jobs by name. `on_add` and `on_remove` tell the ticker; `pause_everywhere` writes `paused` to the job's node."""
+
+    def __init__(
+        self,
+        roles: tuple[str, ...],
+        *,
+        on_add: Callable[[Job], None],
+        on_remove: Callable[[str], None],
+        running: Callable[[], dict[str, int]],
+        is_ticking: Callable[[], bool],
+        pause_everywhere: Callable[[str, bool], None],
+        trigger: Callable[[Job], object],
+        now: Callable[[], datetime | None],
+    ) -> None:
+        self._roles = roles
+        self._on_add = on_add
+        self._on_remove = on_remove
+        self._running = running
+        self._is_ticking = is_ticking
+        self._pause_everywhere = pause_everywhere
+        self._trigger = trigger
+        self._now = now
+        self._lock = threading.Lock()
+        self._jobs: dict[str, Job] = {}
+        self._paused: set[str] = set()
+
+    def jobs(self) -> list[Job]:
+        """All jobs, in the order in which they were found."""
+        with self._lock:
+            return list(self._jobs.values())
+
+    def get(self, name: str) -> Job:
+        """The job of that name; UnknownJob if there is none."""
+        with self._lock:
+            if name not in self._jobs:
+                raise UnknownJob(f"there is no job {name!r}; there are: {', '.join(self._jobs) or 'none'}")
+            return self._jobs[name]
+
+    def next_slots(self, name: str, n: int = 1) -> list[datetime]:
+        """The next n ticks, in UTC."""
+        job = self.get(name)
+        # Where RTDB's time isn't known (nothing was started), this machine's has to do: it is only shown to a person.
+        now = self._now() or datetime.now(UTC)
+        slots: list[datetime] = []
+        for _ in range(n):
+            now = job.options.schedule.after(now)
+            slots.append(now)
+        return slots
+
+    def state(self, name: str) -> State:
+        """What the job does on this instance just now."""
+        job = self.get(name)
+        if self._running().get(name):
+            return "running"
+        if job.options.disabled:
+            return "disabled"
+        if not self.runs_here(job):
+            return "elsewhere"
+        if name in self._paused:
+            return "paused"
+        return "ticking" if self._is_ticking() else "idle"
+
+    def add(self, job: Job | Callable[..., object]) -> None:
+        """Add a job at run time: a decorated function, or a Job. The same one twice counts once."""
+        jobs = [job] if isinstance(job, Job) else [make_job(options, job, _where(job)) for options in declared(job)]
+        if not jobs:
+            raise ConfigurationError(f"{job!r} is no job: decorate it with distributed_cron")
+        for one in jobs:
+            with self._lock:
+                other = self._jobs.get(one.name)
+                if other is not None and other.function != one.function:
+                    raise ConfigurationError(f"two jobs are named {one.name!r}: {other.where} and {one.where}")
+                if other is not None:
+                    continue
+                self._jobs[one.name] = one
+            self._on_add(one)
+
+    def remove(self, name: str) -> None:
+        """Forget a job: it ticks no more here. A run that is under way goes on."""
+        self.get(name)
+        with self._lock:
+            self._jobs.pop(name, None)
+            self._paused.discard(name)
+        self._on_remove(name)
+
+    def pause(self, name: str, *, everywhere: bool = False) -> None:
+        """Don't run it by its schedule, here or on every instance. Raises StoreError if `everywhere` can't be
+        written.
+        """
+        self.get(name)
+        if everywhere:
+            self._pause_everywhere(name, True)
+        else:
+            self._paused.add(name)
+
+    def resume(self, name: str, *, everywhere: bool = False) -> None:
+        """Undo a pause: this instance's own, or everybody's."""
+        self.get(name)
+        if everywhere:
+            self._pause_everywhere(name, False)
+        self._paused.discard(name)
+
+    def trigger(self, name: str) -> object:
+        """Run it once by hand, here and now, under its lock; answers when it has ended, with what came of it."""
+        return self._trigger(self.get(name))
+
+    def runs_here(self, job: Job) -> bool:
+        """Whether this instance has the role that the job wants."""
+        return job.options.role is None or job.options.role in self._roles
+
+    def is_wanted(self, job: Job) -> bool:
+        """Whether its ticks are to be handed over."""
+        return not job.options.disabled and self.runs_here(job) and job.name not in self._paused
+
+
+def _where(function: object) -> str:
+    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"

@@ -1,0 +1,195 @@
+"""A holder: an instance that goes through a plan (acquire, renew, release, and again) by the real conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from firecron import conversation
+from firecron.conversation import Answer, Conversation, Held, Now, Pause, Read, Snapshot, Step, Swap, Swapped
+from firecron.errors import StoreError, Unavailable
+from firecron.record import Lost, Moment, Number, Refused, Request, Term
+from tests.interleaving.clocks import MARGIN, TTL, Machine
+from tests.interleaving.world import Event, Flight, World
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One thing that a holder sets out to do. An acquire is tried `tries` times with the same token."""
+
+    kind: Literal["acquire", "renew", "release"]
+    fenced: bool = True
+    slot: str | None = None
+    rerun: bool = False
+    tries: int = 1
+    hold_at_least: int = 0
+    finishes: bool = True
+
+
+class Holder:
+    """Drives one conversation at a time, as a `Lease` does. What it `trusts` is what its user would act upon."""
+
+    def __init__(
+        self, name: str, world: World, machine: Machine, plan: tuple[Op, ...], *, restarts: bool
+    ) -> None:
+        self.name = name
+        self.machine = machine
+        self.held: Held | None = None
+        self.token = ""
+        self.request: Request | None = None
+        self._world = world
+        self._plan = plan
+        self._restarts = restarts
+        self._at = 0
+        self._round = 0
+        self._tries = 0
+        self._believes = False
+        self._known: Snapshot | None = None
+        self._written: dict[Number, Term] = {}
+        self._talk: Conversation[object] | None = None
+        self._step: Step | None = None
+        self._reading: tuple[Moment, float] | None = None
+        self._trail: int = 0  # tells apart what it went through; a conversation is where its answers have brought it
+
+    @property
+    def is_active(self) -> bool:
+        return self._at < len(self._plan)
+
+    def trusts(self) -> bool:
+        """Whether it believes that the lock is its own: acquired, not told that it is lost, not begun to release."""
+        return (
+            self._believes and self.held is not None and self.held.term.is_trusted(self.machine.mono(), MARGIN)
+        )
+
+    def state(self) -> Hashable:
+        return self._at, self._trail
+
+    def events(self) -> Iterator[Event]:
+        if not self.is_active:
+            return
+        if self._talk is None:
+            yield Event(f"{self.name}: begins to {self._plan[self._at].kind}", 1.0, self._begin)
+        elif isinstance(self._step, Now):
+            yield Event(f"{self.name}: reads its clock", 3.0, self._read_clock)
+        elif isinstance(self._step, Pause):
+            yield Event(f"{self.name}: goes on", 2.0, lambda: self._tell(None))
+            why = self._step.why
+            yield Event(f"{self.name}: its deadline passes", 0.5, lambda: self._tell(Unavailable(why)))
+        if self._world.budget["crash"]:
+            yield Event(f"{self.name}: crashes", 0.1, self._crash)
+
+    def hear(self, answer: Snapshot | str | StoreError) -> None:
+        """The reply to its request, or what came instead."""
+        self._tell(Swapped(answer, self.machine.mono()) if isinstance(answer, str) else answer)
+
+    def _begin(self) -> None:
+        op = self._plan[self._at]
+        if op.kind == "acquire":
+            if not self._tries:
+                self._round += 1
+                self.token = f"{self.name}{self._round}"
+                self.request = Request(
+                    self.token, TTL, "test", self.name, MARGIN, fenced=op.fenced, slot=op.slot, rerun=op.rerun
+                )
+                self._written = {}
+            assert self.request is not None, "an acquire has a request"
+            self._talk = conversation.acquiring(self.request, self._known, self._written)
+        else:
+            assert self.held is not None, "what was not acquired is neither renewed nor released"
+            if op.kind == "renew":
+                self._talk = conversation.renewing(self.held, TTL, MARGIN)
+            else:
+                self._believes = False
+                finished = self.held.record.slot if op.finishes else None
+                self._talk = conversation.releasing(self.held, hold_at_least=op.hold_at_least, finished=finished)
+        self._tell(None)
+
+    def _read_clock(self) -> None:
+        reading = self.machine.now()
+        self._reading = reading, self._world.time
+        self._tell(reading)
+
+    def _tell(self, answer: Answer | StoreError) -> None:
+        assert self._talk is not None, "an answer is for a conversation"
+        self._trail = hash((self._trail, _essence(answer)))
+        try:
+            self._step = self._talk.throw(answer) if isinstance(answer, StoreError) else self._talk.send(answer)
+        except StopIteration as done:
+            self._finish(done.value)
+        except StoreError as error:
+            self._finish(error)
+        else:
+            self._take(self._step)
+
+    def _take(self, step: Step) -> None:
+        if isinstance(step, Now) and self._world.brisk:
+            self._read_clock()
+        elif isinstance(step, Read | Swap):
+            assert self._reading is not None, "every conversation begins with its clock"
+            assert self.request is not None, "every plan begins with an acquire"
+            flight = Flight(self, self._plan[self._at].kind, self.request, step, *self._reading)
+            if isinstance(step, Swap):
+                self._world.monitor.on_send(flight)
+            self._world.send(flight)
+
+    def _finish(self, result: object) -> None:
+        op = self._plan[self._at]
+        self._talk = self._step = None
+        if op.kind == "acquire":
+            self._acquired(op, result)
+        elif op.kind == "renew":
+            if isinstance(result, Held):
+                self._world.monitor.on_held(self, result, None)
+                self.held = result
+            elif isinstance(result, Lost):
+                self._believes = False
+            self._at += 1
+        else:
+            if isinstance(result, Snapshot):
+                self._known = result
+            self.held = None
+            self._at += 1
+        # Nothing but this is carried over from one conversation to the next.
+        known = self._known and self._known.etag
+        held = self.held and (self.held.term, self.held.snapshot.etag)
+        self._trail = hash((known, held, self._believes, self._tries, self.token, tuple(self._written.items())))
+
+    def _acquired(self, op: Op, result: object) -> None:
+        self._tries += 1
+        if isinstance(result, Held):
+            self._world.monitor.on_held(self, result, self.request)
+            self.held, self._known, self._believes, self._tries = result, result.snapshot, True, 0
+            self._at += 1
+            return
+        if isinstance(result, Refused):
+            assert self._reading is not None, "who is refused has read its clock"
+            self._world.monitor.on_refused(self, result, self._reading[0])
+        if self._tries == op.tries:
+            self._next_round()
+
+    def _next_round(self) -> None:
+        self._tries = 0
+        self._at += 1
+        while self.is_active and self._plan[self._at].kind != "acquire":
+            self._at += 1
+
+    def _crash(self) -> None:
+        """The process is gone; another one may come up in its place, and knows nothing."""
+        self._world.spend("crash")
+        self._world.hang_up(self)
+        self._talk = self._step = self.held = self._known = None
+        self._believes = False
+        self._next_round()
+        if not self._restarts:
+            self._at = len(self._plan)
+        self._trail = self._round
+
+
+def _essence(answer: Answer | StoreError) -> Hashable:
+    """What of an answer can make a difference."""
+    if isinstance(answer, Snapshot):
+        return answer.etag
+    if isinstance(answer, StoreError):
+        return type(answer).__name__
+    return answer

@@ -1,0 +1,130 @@
+"""Worlds to play, and playing them: every interleaving of a small one, a random walk through a larger one.
+
+A violation is reported with all events that led to it. That of a walk also names its seed: `REPLAY=<seed>` makes
+`tests/unit/test_interleavings_walks.py` play this walk alone, and `INTERLEAVINGS=<count>` sets how many it plays.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from firecron.instants import to_text
+from tests.interleaving.checks import Violation
+from tests.interleaving.choices import Choices, Exhaustive, Explored, Seeded
+from tests.interleaving.clocks import MARGIN, START, TTL, Machine
+from tests.interleaving.holder import Holder, Op
+from tests.interleaving.world import World
+
+ACQUIRE = Op("acquire")
+RENEW = Op("renew")
+RELEASE = Op("release")
+_MOST_EVENTS = 1000
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A plan and a clock (its error and its rate) for each holder; `budget` is the world's.
+
+    In a `brisk` one two steps are taken at once, for fewer interleavings that differ in nothing: a clock is read as
+    soon as that is asked for (time may pass before and after just as well), and what a request finds at the node is
+    told when it is found (what comes of it is conditional on it once more).
+    """
+
+    plans: tuple[tuple[Op, ...], ...]
+    clocks: tuple[tuple[float, float], ...] = ((0.0, 1.0),) * 3
+    budget: Mapping[str, int] = field(default_factory=dict)
+    start: float = 0.0
+    restarts: bool = False
+    brisk: bool = True
+
+    def build(self) -> World:
+        world = World(self.budget, self.start, brisk=self.brisk)
+        for name, plan, (error, rate) in zip("ABC", self.plans, self.clocks, strict=False):
+            machine = Machine(lambda: world.time, error, rate)
+            world.holders.append(Holder(name, world, machine, plan, restarts=self.restarts))
+        return world
+
+
+def play(scenario: Scenario, choices: Choices) -> list[str]:
+    """Play it to its end; answers with what happened."""
+    world = scenario.build()
+    trace: list[str] = []
+    try:
+        while events := list(world.events()):
+            assert len(trace) < _MOST_EVENTS, "a plan comes to its end"
+            event = events[choices.pick([event.weight for event in events], world.state)]
+            trace.append(event.label)
+            world.happen(event)
+        world.monitor.at_end()
+    except Violation as violation:
+        lines = [str(violation), f"clocks: {scenario.clocks}", *trace, f"node: {world.node}"]
+        raise Violation("\n  ".join(lines)) from violation
+    return trace
+
+
+def explore(scenario: Scenario) -> Exhaustive:
+    """Play every interleaving."""
+    choices = Exhaustive()
+    while choices.has_more:
+        try:
+            play(scenario, choices)
+        except Explored as explored:
+            choices.played(explored.interleavings)
+        else:
+            choices.played()
+    return choices
+
+
+def walk(seed: int) -> list[str]:
+    """A random world, and one random way through it."""
+    chance = random.Random(seed)
+    try:
+        return play(_random(chance), Seeded(chance))
+    except Violation as violation:
+        raise Violation(f"REPLAY={seed}: {violation}") from None
+
+
+def _random(chance: random.Random) -> Scenario:
+    kind = chance.choice(("plain", "fenced", "slot", "mixed"))
+    return Scenario(
+        plans=tuple(_plan(chance, kind) for _ in range(chance.choice((2, 3, 3)))),
+        clocks=tuple(_clock(chance) for _ in range(3)),
+        budget={
+            "jump": chance.randint(2, 12),
+            "crash": chance.randint(0, 2),
+            "give_up": chance.randint(0, 5),
+            "deny": chance.randint(0, 2),
+            **{what: int(chance.random() < 0.2) for what in ("delete", "pause", "unlock")},
+        },
+        start=chance.choice((0.0, 0.25, 2000.0)),
+        restarts=chance.random() < 0.7,
+        brisk=False,
+    )
+
+
+def _clock(chance: random.Random) -> tuple[float, float]:
+    """Right to within the margin for the first minute: at its very edges, or somewhere between."""
+    rate = 1 + chance.choice((-1, 0, 0, 1)) * 2.0**-13
+    drift = 60_000 * abs(rate - 1)
+    return chance.choice((-1.0, 1.0, 0.0, chance.uniform(-1, 1))) * (MARGIN - drift), rate
+
+
+def _plan(chance: random.Random, kind: str) -> tuple[Op, ...]:
+    plan: list[Op] = []
+    for turn in range(chance.randint(1, 3)):
+        has_slot = kind == "slot" or (kind == "mixed" and chance.random() < 0.5)
+        slot = to_text(START + 1000 * (turn + chance.randint(0, 1)))
+        plan += [
+            Op(
+                "acquire",
+                fenced=kind != "plain" and (has_slot or chance.random() < 0.8),
+                slot=slot if has_slot else None,
+                rerun=chance.random() < 0.5,
+                tries=chance.randint(1, 3),
+            ),
+            *[RENEW] * chance.randint(0, 2),
+            Op("release", hold_at_least=chance.choice((0, 0, TTL // 2)), finishes=chance.random() < 0.7),
+        ]
+    return tuple(plan)

@@ -1,0 +1,20 @@
+"""Fleets in virtual time for the tests of the lock."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.fleet import Fleet
+
+from firecron.keeper import Keeper
+
+
+@pytest.fixture
+def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keepers whose threads end at once: they work when the test lets them."""
+    monkeypatch.setattr(Keeper, "_run", lambda keeper: None)
+
+
+@pytest.fixture
+def fleet(by_hand: None) -> Fleet:
+    """A fleet whose keepers work only when they are told to."""
+    return Fleet()

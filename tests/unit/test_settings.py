@@ -1,0 +1,139 @@
+"""Settings: from the environment or as arguments, checked alone and against each other, described in a line each."""
+
+from __future__ import annotations
+
+import pytest
+
+from firecron.errors import ConfigurationError
+from firecron.settings import Settings, load
+
+VALUES = {
+    "database_url": ("https://x.firebaseio.com", "https://x.firebaseio.com"),
+    "prefix": ("/ops/cron/", "ops/cron"),
+    "margin": ("2.5", 2.5),
+    "request_timeout": ("4", 4.0),
+    "acquire_timeout": ("9", 9.0),
+    "release_timeout": ("6", 6.0),
+    "clock_samples": ("5", 5),
+    "clock_drift": ("0.0001", 0.0001),
+    "clock_interval": ("60", 60.0),
+}
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"FIRECRON_{name.upper()}", raising=False)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_each_setting_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """`FIRECRON_` and the setting's name in capitals sets it; an argument wins over that."""
+    text, value = VALUES[name]
+    default = getattr(load(), name)
+    monkeypatch.setenv(f"FIRECRON_{name.upper()}", text)
+    assert getattr(load(), name) == value != default
+    assert getattr(load(**{name: default}), name) == default
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_each_setting_has_a_description_in_a_line(name: str) -> None:
+    """Whoever lists the settings can say of each what it does."""
+    description = Settings.model_fields[name].description
+    assert description
+    assert "\n" not in description
+    assert description.endswith(".")
+
+
+def test_the_margin_leaves_room_for_the_drift_by_default() -> None:
+    """The defaults satisfy the relations, with the margin that the contract names."""
+    assert load().margin == 1.0
+
+
+ALONE = [
+    ("margin", 0),
+    ("margin", -1),
+    ("margin", 61),
+    ("margin", float("nan")),
+    ("margin", "a second"),
+    ("request_timeout", 0),
+    ("request_timeout", 61),
+    ("acquire_timeout", 0),
+    ("acquire_timeout", 86_401),
+    ("release_timeout", 0),
+    ("release_timeout", 86_401),
+    ("clock_samples", 0),
+    ("clock_samples", 21),
+    ("clock_samples", 1.5),
+    ("clock_drift", 0),
+    ("clock_drift", 0.01),
+    ("clock_interval", 0),
+    ("clock_interval", 86_401),
+    ("prefix", "a.b"),
+    ("prefix", "a//b"),
+    ("prefix", "a/$b"),
+    ("prefix", "a#"),
+    ("prefix", "a[0]"),
+    ("prefix", "a\x00"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), ALONE, ids=lambda value: repr(value)[:20])
+def test_a_value_that_can_not_be_is_refused(name: str, value: object) -> None:
+    """A setting out of its range is refused in one line that names it and the value."""
+    with pytest.raises(ConfigurationError) as raised:
+        load(**{name: value})
+    text = str(raised.value)
+    assert text.startswith(f"{name}: ")
+    assert text.endswith(f"(given: {value!r})")
+    assert "\n" not in text
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    """Several wrong settings are named together."""
+    with pytest.raises(ConfigurationError, match="margin: .*; clock_samples: "):
+        load(margin=0, clock_samples=0)
+
+
+RELATIONS = [
+    ({"request_timeout": 8.0}, {"request_timeout": 8.1, "release_timeout": 9}, ("request_timeout", "acquire_timeout")),
+    ({"request_timeout": 5.0}, {"request_timeout": 5.1}, ("request_timeout", "release_timeout")),
+    ({"acquire_timeout": 3.0}, {"acquire_timeout": 2.9}, ("request_timeout (3 s)", "acquire_timeout (2.9 s)")),
+    ({"clock_interval": 2500}, {"clock_interval": 2501}, ("clock_interval (2501 s)", "margin (1 s)", "2500 s at most")),
+    ({"margin": 0.12}, {"margin": 0.119}, ("clock_interval", "margin (0.119 s)")),
+    ({"clock_drift": 0.0016}, {"clock_drift": 0.0017}, ("clock_interval", "drift", "margin")),
+]
+RELATIONS[0][0]["release_timeout"] = 8
+
+
+@pytest.mark.parametrize(("fits", "does_not", "named"), RELATIONS)
+def test_settings_that_do_not_fit_together_are_refused(
+    fits: dict[str, object], does_not: dict[str, object], named: tuple[str, ...]
+) -> None:
+    """A relation holds up to its bound; past it the refusal names both fields."""
+    load(**fits)
+    with pytest.raises(ConfigurationError) as raised:
+        load(**does_not)
+    for part in named:
+        assert part in str(raised.value)
+
+
+@pytest.mark.parametrize(("margin", "ttl"), [(1.0, 6_000), (0.5, 3_000), (10.0, 60_000)])
+def test_a_ttl_is_six_margins_at_least(margin: float, ttl: int) -> None:
+    """The margin may be a sixth of a ttl, and no more; the refusal names both and the remedy."""
+    settings = load(margin=margin)
+    settings.check_ttl(ttl)
+    with pytest.raises(ConfigurationError, match=rf"lock_ttl \(.*\) is too short for margin \({margin:g} s\)"):
+        settings.check_ttl(ttl - 1, "lock_ttl")
+
+
+def test_settings_can_not_be_changed() -> None:
+    """What was checked stays as it was checked."""
+    with pytest.raises(ValueError, match="frozen"):
+        load().margin = 0  # type: ignore[misc]  # that is the point
+
+
+def test_a_configuration_error_is_a_value_error() -> None:
+    """Who catches ValueError catches a setting that can't be used, and its docstring is what it says by itself."""
+    assert issubclass(ConfigurationError, ValueError)
+    assert str(ConfigurationError()).startswith("A setting can't be used")
