@@ -19,7 +19,7 @@ help: ## this list
 
 .PHONY: demo
 demo: $(INSTALLED) ## several instances race for the ticks of one job
-	$(BIN)/python examples/race.py $(ARGS)
+	$(BIN)/python -m firecron.demo $(ARGS)
 
 .PHONY: test
 test: $(INSTALLED) ## the tests; ARGS="-k name" is handed to pytest
@@ -32,8 +32,9 @@ check: $(INSTALLED) ## lint, format and types
 	$(BIN)/mypy
 
 .PHONY: bench
-bench: $(INSTALLED) ## measure the lock and the emulator
+bench: $(INSTALLED) ## measure the lock, the scheduler and the emulator
 	$(BIN)/python tests/bench/lock.py
+	$(BIN)/python tests/bench/schedule.py
 	$(BIN)/python tests/bench/emulator.py
 
 .PHONY: test-lowest

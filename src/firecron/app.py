@@ -38,12 +38,16 @@ from firecron.runner import Runner
 from firecron.settings import Settings, load
 from firecron.ticker import Ticker
 from firecron.timing import SystemTiming, Timing
-from firecron.workers import Workers
+from firecron.workers import Crew, Workers
 
 if TYPE_CHECKING:
     import firebase_admin
 
     from firecron.rtdb.store import Store
+    from firecron.testing.rehearsal import Rehearsal
+
+
+_MINUTE = 60_000
 
 
 class Lifespan(Protocol):
@@ -67,17 +71,19 @@ class FireCron:
         enabled: bool | None = None,
         store: Store | None = None,
         timing: Timing | None = None,
+        crew: Crew | None = None,
+        has_threads: bool = True,
     ) -> None:
         self.settings = settings or load()
         self._timing = timing or SystemTiming()
-        self.locks = LockService(app, self.settings, store=store, timing=self._timing)
+        self.locks = LockService(app, self.settings, store=store, timing=self._timing, has_threads=has_threads)
         self.events = self.locks.events
         self._enabled = enabled
         root = f"{self.settings.prefix}/" if self.settings.prefix else ""
         deadline = lambda: self.locks.deadline(self.settings.release_timeout)  # noqa: E731
         self.history = History(self.locks.store, f"{root}cron-runs", self.settings.history_limit, self.events, deadline)
         self._runner = Runner(self.locks, self._timing, self.history, self.locks.identity, self._look_again)
-        self._workers = Workers(self.settings.workers)
+        self._workers = crew or Workers(self.settings.workers)
         self._ticker = Ticker(self.locks.clock, self._timing, self.events, self._dispatch)
         self._heartbeat = Heartbeat(
             self.locks.store,
@@ -119,6 +125,7 @@ class FireCron:
             if self._started_in == os.getpid():
                 return self
             self._check_jobs()
+            self.locks.connect()
             self._started_in = os.getpid()
         verdict = judge(self._enabled)
         against = reason_not_to_start() if verdict.may_tick else None
@@ -186,6 +193,24 @@ class FireCron:
                 yield state
 
         return both
+
+    def work(self) -> float:
+        """Do what is due now, on this thread; answers with the seconds until there is more. What the threads do by
+        themselves.
+        """
+        kept = self.locks.keeper.work()
+        wait = self._ticker.work()
+        return wait if kept is None else min(wait, max(0.0, (kept - self._timing.mono()) / 1000))
+
+    def testing(self, at: datetime | str = "2026-01-01T00:00:00Z") -> Rehearsal:
+        """These jobs in a test: on a clock that the test moves, with a database in memory, without threads or sleeps.
+
+        with crons.testing("2026-11-18T08:59:00Z") as test:
+            test.move_to("2026-11-18T09:00:00Z")
+        """
+        from firecron.testing.rehearsal import Rehearsal
+
+        return Rehearsal(self.registry.jobs(), at)
 
     def init_app(self, app: object) -> None:
         """For Flask: start with the application, and be found as `app.extensions["firecron"]`.
@@ -303,6 +328,8 @@ class FireCron:
             self.settings.check_ttl(options.lock_ttl, f"lock_ttl of {job.name!r}")
             for warning in options.schedule.warnings:
                 self._say("job.suspicious", logging.WARNING, f"{job.where}: {warning}", job.name)
+            if options.lock_ttl <= _MINUTE and not options.schedule.has_seconds:
+                continue  # ticks of five fields are a minute apart at the least
             first = options.schedule.after(to_datetime(0))
             interval = (options.schedule.after(first) - first).total_seconds()
             if options.once_per_tick and options.overlap != "allow" and options.lock_ttl > interval * 1000:

@@ -65,7 +65,7 @@ class ServerClock:
                 self.synchronise(deadline)
             except Unavailable:
                 # An estimate that is merely old goes on until its drift has eaten the margin.
-                if self._estimate is None or self._is_stepped(self._estimate, mono):
+                if self._estimate is None or self._is_stepped(self._estimate, self._timing.mono()):
                     raise
             mono = self._timing.mono()
         estimate = self._estimate

@@ -52,8 +52,10 @@ class Identity:
 
         try:
             reply = requests.get(f"http://{host}{_PATH}", headers={"Metadata-Flavor": "Google"}, timeout=_TIMEOUT)
-            if reply.ok and reply.text.strip() and not self._known.is_set():
-                self._instance = reply.text.strip()[:_LENGTH]
+            instance = reply.text.strip()[:_LENGTH]
+            # Letters and digits: not the sign-in page of some network.
+            if reply.ok and instance.isalnum() and not self._known.is_set():
+                self._instance = instance
         except requests.RequestException:
             # Not on Cloud Run after all, or no metadata server: the random id does as well.
             pass

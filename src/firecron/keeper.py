@@ -49,12 +49,17 @@ class _Kept:
 
 
 class Keeper:
-    """Keeps leases from `keep` to `forget`. `attempt` is how many seconds one renewal may take at the most."""
+    """Keeps leases from `keep` to `forget`. `attempt` is how many seconds one renewal may take at the most.
 
-    def __init__(self, timing: Timing, events: Events, attempt: float) -> None:
+    Without a thread of its own (`has_thread=False`) it keeps what it is told to in `work`, for tests that move the
+    clock by hand.
+    """
+
+    def __init__(self, timing: Timing, events: Events, attempt: float, *, has_thread: bool = True) -> None:
         self._timing = timing
         self._events = events
         self._attempt = attempt
+        self._has_thread = has_thread
         self._changed = threading.Condition()
         self._kept: dict[Keepable, _Kept] = {}
         self._thread: threading.Thread | None = None
@@ -67,7 +72,7 @@ class Keeper:
         with self._changed:
             due = min(lease.renewal_due if renews else lease.ends, limit)
             self._kept[lease] = _Kept(lease, renews, limit, due)
-            if self._thread is None or not self._thread.is_alive():
+            if self._has_thread and (self._thread is None or not self._thread.is_alive()):
                 self._thread = threading.Thread(target=self._run, name="firecron-keeper", daemon=True)
                 self._thread.start()
             self._changed.notify()

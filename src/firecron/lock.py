@@ -116,11 +116,12 @@ class LockService:
         *,
         store: Store | None = None,
         timing: Timing | None = None,
+        has_threads: bool = True,
     ) -> None:
         self.settings = settings or load()
         self.events = Events()
         self._timing = timing or SystemTiming()
-        self.store = store or RtdbStore(find_target(app, self.settings.database_url), self._timing)
+        self.store = store or RtdbStore(lambda: find_target(app, self.settings.database_url), self._timing)
         self.identity = Identity()
         self._root = f"{self.settings.prefix}/" if self.settings.prefix else ""
         self.clock = ServerClock(
@@ -133,7 +134,7 @@ class LockService:
             request_timeout=self.settings.request_timeout,
         )
         self._talker = Talker(self.store, self.clock, self._timing, self.settings)
-        self._keeper = Keeper(self._timing, self.events, self.settings.request_timeout)
+        self.keeper = Keeper(self._timing, self.events, self.settings.request_timeout, has_thread=has_threads)
         self._known: dict[str, Snapshot] = {}
         self._spent: set[str] = set()
         self._pool: ThreadPoolExecutor | None = None
@@ -280,7 +281,7 @@ class LockService:
 
     def let_go(self, lease: Lease) -> None:
         """Renew it no more: it lasts until it expires."""
-        self._keeper.forget(lease)
+        self.keeper.forget(lease)
 
     def read(self, name: str) -> object:
         """What the lock's node holds, as it is. Raises StoreError."""
@@ -290,6 +291,11 @@ class LockService:
         """Keep everybody from acquiring the lock, or let them again. Raises StoreError."""
         deadline = self.deadline(self.settings.request_timeout)
         self.store.merge(self._path(check_name(name)), {"paused": True if is_paused else None}, deadline)
+
+    def connect(self) -> None:
+        """Find the database now, rather than with the first acquire: ConfigurationError if none is named. No I/O."""
+        if isinstance(self.store, RtdbStore):
+            self.store.connect()
 
     def deadline(self, seconds: float) -> Deadline:
         """So many seconds from now, on this service's clock."""
@@ -303,7 +309,7 @@ class LockService:
 
     def after_fork(self) -> None:
         """In a forked child: no socket, thread or lease of the parent's is used."""
-        self._keeper.after_fork()
+        self.keeper.after_fork()
         self.store.after_fork()
         self.clock.after_fork()
         self.events.after_fork()
@@ -380,11 +386,11 @@ class LockService:
             on_end=self._ended,
         )
         limit = None if bid.max_runtime is None else held.term.reading.mono + bid.max_runtime
-        self._keeper.keep(lease, renews=bid.renews, limit=limit)
+        self.keeper.keep(lease, renews=bid.renews, limit=limit)
         return lease
 
     def _ended(self, lease: Lease, left: Snapshot | None) -> None:
-        self._keeper.forget(lease)
+        self.keeper.forget(lease)
         if left is not None:
             self._known[lease.name] = left
 

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from firecron.decorator import declared
 from firecron.errors import ConfigurationError, FirecronError
 from firecron.explorer import Job, make_job
+from firecron.runner import Result
 
 State: TypeAlias = Literal["ticking", "running", "paused", "disabled", "elsewhere", "idle"]
 
@@ -33,7 +34,7 @@ class Registry:
         running: Callable[[], dict[str, int]],
         is_ticking: Callable[[], bool],
         pause_everywhere: Callable[[str, bool], None],
-        trigger: Callable[[Job], object],
+        trigger: Callable[[Job], Result],
         now: Callable[[], datetime | None],
     ) -> None:
         self._roles = roles
@@ -124,7 +125,7 @@ class Registry:
             self._pause_everywhere(name, False)
         self._paused.discard(name)
 
-    def trigger(self, name: str) -> object:
+    def trigger(self, name: str) -> Result:
         """Run it once by hand, here and now, under its lock; answers when it has ended, with what came of it."""
         return self._trigger(self.get(name))
 

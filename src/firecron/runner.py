@@ -226,8 +226,8 @@ class Runner:
             answer = self._locks.attempt(bid)
             if isinstance(answer, Held):
                 return answer
-            if answer.reason == "held" and answer.until is not None and job.options.on_abandoned == "rerun":
-                self._look_again(job, round(answer.until.timestamp() * 1000) + self._margin)
+            if job.options.on_abandoned == "rerun":
+                self._look_when_it_expires(job, answer)
             tries += 1
             delay = self._delay(job.options, answer, due, tries)
             if delay is None:
@@ -237,6 +237,12 @@ class Runner:
             with self._changed:
                 self._timing.wait(self._changed, delay)
         return None
+
+    def _look_when_it_expires(self, job: Job, refusal: Refusal) -> None:
+        """A lock was seen that somebody holds, whatever it was refused for: if it expires, its run has died."""
+        expires_at = 0 if refusal.until is None else round(refusal.until.timestamp() * 1000) + self._margin
+        if expires_at > self._server_now():
+            self._look_again(job, expires_at)
 
     def _delay(self, options: JobOptions, refusal: Refusal, due: str | None, tries: int) -> float | None:
         """Seconds until the next try for the same tick; None: this refusal is the answer."""

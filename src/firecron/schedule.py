@@ -57,7 +57,7 @@ class Schedule:
         self._zone = _find_zone(timezone)
         fields = _split(line)
         self._fields = " ".join(fields)
-        self._has_seconds = len(fields) == len(_LARGEST)
+        self.has_seconds = len(fields) == len(_LARGEST)
         minute, hour = fields[-5], fields[-4]
         self._is_wildcard = minute.startswith("*") or hour.startswith("*")
         self.warnings = tuple(_suspicious(line, fields))
@@ -145,7 +145,7 @@ class Schedule:
         return low + last * _SECOND
 
     def _walls_after(self, wall: datetime) -> Iterator[datetime]:
-        ticks = croniter(self._fields, wall, ret_type=datetime, second_at_beginning=self._has_seconds)
+        ticks = croniter(self._fields, wall, ret_type=datetime, second_at_beginning=self.has_seconds)
         while True:
             found: datetime = ticks.get_next()
             yield found

@@ -10,8 +10,17 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 logger = logging.getLogger("firecron")
+
+
+class Crew(Protocol):
+    """Who does the jobs' work."""
+
+    def submit(self, work: Callable[[], object]) -> None: ...
+
+    def after_fork(self) -> None: ...
 
 
 class Workers:

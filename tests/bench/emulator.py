@@ -15,8 +15,9 @@ from itertools import count
 from pathlib import Path
 
 from load import request, run
-from rtdb_emulator.tree import Node, branch, leaf
 from serving import serving
+
+from rtdb_emulator.tree import Node, branch, leaf
 
 CONNECTIONS = 8
 PUTS = 5_000

@@ -1,7 +1,7 @@
 """A load generator that costs next to nothing: requests that are bytes already, replies that are only looked at.
 
-`Connection` sends the next request when the last reply is whole, as a keep-alive client does. It reads of a reply the status
-and the length, so it is several times as fast as a server that does any work; `make bench` prints both.
+`Connection` sends the next request when the last reply is whole, as a keep-alive client does. It reads of a reply the
+status and the length, so it is several times as fast as a server that does any work; `make bench` prints both.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ async def run(host: str, port: int, streams: list[Iterator[bytes]]) -> tuple[flo
     """Send each stream over a connection of its own; answers with requests a second, and all latencies in seconds."""
     loop = asyncio.get_running_loop()
     started = time.perf_counter()
-    made = [await loop.create_connection(lambda requests=requests: Connection(requests), host, port) for requests in streams]
+    made = [
+        await loop.create_connection(lambda requests=requests: Connection(requests), host, port) for requests in streams
+    ]
     connections = [connection for _, connection in made]
     await asyncio.gather(*(connection.done for connection in connections))
     took = time.perf_counter() - started

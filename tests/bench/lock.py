@@ -1,7 +1,7 @@
 """What the lock costs: `make bench`, or `python tests/bench/lock.py`.
 
-Every contender acquires and releases the same plain lock, one after another, against an emulator in a process of its own; rounds
-alternate, so that whatever else the machine does hits all of them. The ratios are of the medians.
+Every contender acquires and releases the same plain lock, one after another, against an emulator in a process of its
+own; rounds alternate, so that whatever else the machine does hits all of them. The ratios are of the medians.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from secrets import token_urlsafe
 import firebase_admin
 import requests
 from firebase_admin import db
-from rtdb_emulator import Emulator
 from serving import serving
 
 from firecron import Lease, LockService
 from firecron.settings import load
+from rtdb_emulator import Emulator
 
 ROUNDS = 7
 TTL = 60

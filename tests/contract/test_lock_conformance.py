@@ -19,7 +19,6 @@ ONLY_UID = {".read": f"auth.uid === '{UID}'", ".write": f"auth.uid === '{UID}'"}
 RULES = {"rules": dict.fromkeys(("cron-locks", "cron-instances", "conformance"), ONLY_UID)}
 
 
-
 class TestInMemory(LockConformance):
     """The store that ships for tests."""
 
@@ -48,7 +47,7 @@ class TestOnTheEmulator(LockConformance):
         self.app = make_app
 
     def make_service(self, settings: Settings, timing: Timing) -> LockService:
-        return LockService(self.app(**self.options), settings, timing=timing)
+        return LockService(self.app(None, **self.options), settings, timing=timing)
 
     def read(self, path: str) -> object:
         return self.rtdb.get(path)
@@ -60,7 +59,7 @@ class TestOnTheEmulator(LockConformance):
 class TestUnderRules(TestOnTheEmulator):
     """The emulator, as a user whom the rules let at the lock's nodes and who is no administrator."""
 
-    options = {"databaseAuthVariableOverride": {"uid": UID}}
+    options: ClassVar[dict[str, object]] = {"databaseAuthVariableOverride": {"uid": UID}}
 
     @pytest.fixture(autouse=True)
     def _rules(self, _database: None) -> None:

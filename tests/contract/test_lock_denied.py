@@ -8,7 +8,7 @@ from tests.contract.conftest import App, MakeApp
 from firecron.errors import Denied, StoreError
 from firecron.lease import Lease
 from firecron.lock import LockService, Refusal
-from firecron.settings import Settings
+from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 
 NAME = "job"
@@ -37,7 +37,7 @@ def app(make_app: MakeApp) -> App:
 
 def service(app: App) -> LockService:
     # Generous, because nothing here waits for them.
-    return LockService(app, Settings(request_timeout=20, acquire_timeout=20, release_timeout=20))
+    return LockService(app, load(request_timeout=20, acquire_timeout=20, release_timeout=20))
 
 
 def refusal_of(answer: Lease | Refusal) -> Refusal:
@@ -106,7 +106,7 @@ def test_a_loser_whom_all_rules_stop_is_told_that_it_is_held(rtdb: Rtdb, app: Ap
 @pytest.mark.parametrize("read", [MINE, False])
 def test_a_holder_whom_the_rules_stop_keeps_its_lease_as_it_is(rtdb: Rtdb, make_app: MakeApp, read: object) -> None:
     """When the rules change under a holder its renewal raises Denied, its release gives up, and the record stays."""
-    settings = Settings(request_timeout=0.5, acquire_timeout=1, release_timeout=1)
+    settings = load(request_timeout=0.5, acquire_timeout=1, release_timeout=1)
     holder = LockService(make_app(databaseAuthVariableOverride={"uid": "firecron"}), settings)
     lease = holder.acquire(NAME, TTL)
     assert isinstance(lease, Lease)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import requests
-from tests.contract.test_lock_faults import NAME, PATH, TTL, Bench, Break, make_bench, make_hasty
+from tests.contract.test_lock_faults import NAME, PATH, TTL, Bench, Break, make_bench, make_hasty, make_patient
 from tests.contract.test_stream_frames import stream
 
 from firecron.errors import StoreError
 from firecron.lease import Lease
 from firecron.lock import LockService, Refusal
-from firecron.settings import Settings
+from firecron.settings import load
 from firecron.testing import FakeTiming
 from firecron.testing.conformance_kit import real_clock
 from rtdb_emulator.http.faults import Faults
@@ -86,7 +86,7 @@ def test_a_slow_server_does_not_hold_up_a_release(hasty: Bench, fault: Break) ->
 
 def test_a_slow_clock_is_unavailable_in_time(rtdb: Rtdb) -> None:
     """Where the database's time can't be had nothing is written, and the answer comes in time."""
-    settings = Settings(request_timeout=0.3, acquire_timeout=1)
+    settings = load(request_timeout=0.3, acquire_timeout=1)
     timing = FakeTiming(base=real_clock)
     bench = Bench(rtdb, timing, LockService(settings=settings, timing=timing))
     rtdb.faults.hold(path="/cron-instances/*", times=None)
@@ -165,7 +165,7 @@ def test_a_ghost_is_won_by_its_bid_with_its_own_lease(hasty: Bench) -> None:
 
 def test_a_reply_after_the_end_of_its_lease_is_no_acquisition(rtdb: Rtdb) -> None:
     """When the reply to a write comes after the lease that it began, the answer is unavailable."""
-    bench = make_bench(rtdb, request_timeout=20, acquire_timeout=20, release_timeout=20)
+    bench = make_patient(rtdb)
     hold = rtdb.faults.hold(path=PATH, method="PUT", moment="after")
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(bench.service.acquire, NAME, TTL)
@@ -181,7 +181,7 @@ def test_a_reply_after_the_end_of_its_lease_is_no_acquisition(rtdb: Rtdb) -> Non
 
 def test_a_renewals_reply_after_the_end_of_its_lease_is_a_loss(rtdb: Rtdb) -> None:
     """When the reply to a renewal comes after the end of the old lease, the lease is lost for good."""
-    bench = make_bench(rtdb, request_timeout=20, acquire_timeout=20, release_timeout=20)
+    bench = make_patient(rtdb)
     lease = bench.acquire()
     bench.timing.advance(TTL / 2)
     hold = rtdb.faults.hold(path=PATH, method="PUT", moment="after")
@@ -196,8 +196,8 @@ def test_a_renewals_reply_after_the_end_of_its_lease_is_a_loss(rtdb: Rtdb) -> No
 
 
 def test_no_request_takes_more_than_a_third_of_its_lease(rtdb: Rtdb) -> None:
-    """A hung renewal late in the lease gives up after a third of what is left of it, so that another try is possible."""
-    bench = make_bench(rtdb, request_timeout=20, acquire_timeout=20, release_timeout=20)
+    """A hung renewal late in the lease gives up after a third of what is left of it, and is tried again."""
+    bench = make_patient(rtdb)
     lease = bench.acquire()
     bench.timing.advance(TTL - 1 - 2)
     rtdb.faults.hold(path=PATH, method="PUT")

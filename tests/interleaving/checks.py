@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tests.interleaving.clocks import MARGIN, START, TTL
+
 from firecron import conversation
 from firecron.conversation import Held, Snapshot, Swap, run
 from firecron.record import LockRecord, Moment, Refused, Request
-from tests.interleaving.clocks import MARGIN, START, TTL
 
 if TYPE_CHECKING:
     from tests.interleaving.holder import Holder
@@ -135,7 +136,7 @@ class Monitor:
 
     def at_end(self) -> None:
         """When nothing moves any more the lock becomes free in time, for clocks as wrong as they may be."""
-        node = self._world.node
+        node: Node | None = self._world.node
         waits = 2 * MARGIN + 1
         if node is not None and "releasedAt" in node:
             waits += max(0, node["expiresAt"] - node["releasedAt"])

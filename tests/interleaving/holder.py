@@ -6,12 +6,13 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from tests.interleaving.clocks import MARGIN, TTL, Machine
+from tests.interleaving.world import Event, Flight, World
+
 from firecron import conversation
 from firecron.conversation import Answer, Conversation, Held, Now, Pause, Read, Snapshot, Step, Swap, Swapped
 from firecron.errors import StoreError, Unavailable
 from firecron.record import Lost, Moment, Number, Refused, Request, Term
-from tests.interleaving.clocks import MARGIN, TTL, Machine
-from tests.interleaving.world import Event, Flight, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,7 @@ class Op:
 class Holder:
     """Drives one conversation at a time, as a `Lease` does. What it `trusts` is what its user would act upon."""
 
-    def __init__(
-        self, name: str, world: World, machine: Machine, plan: tuple[Op, ...], *, restarts: bool
-    ) -> None:
+    def __init__(self, name: str, world: World, machine: Machine, plan: tuple[Op, ...], *, restarts: bool) -> None:
         self.name = name
         self.machine = machine
         self.held: Held | None = None
@@ -58,9 +57,7 @@ class Holder:
 
     def trusts(self) -> bool:
         """Whether it believes that the lock is its own: acquired, not told that it is lost, not begun to release."""
-        return (
-            self._believes and self.held is not None and self.held.term.is_trusted(self.machine.mono(), MARGIN)
-        )
+        return self._believes and self.held is not None and self.held.term.is_trusted(self.machine.mono(), MARGIN)
 
     def state(self) -> Hashable:
         return self._at, self._trail

@@ -11,16 +11,19 @@ import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
+
+from tests.interleaving.checks import Monitor
+from tests.interleaving.clocks import MARGIN
 
 from firecron.conversation import NULL_ETAG, Read, Snapshot, Swap
 from firecron.errors import Denied, StoreError, Unavailable
 from firecron.record import Moment, Request
-from tests.interleaving.checks import Monitor
-from tests.interleaving.clocks import MARGIN
 
 if TYPE_CHECKING:
     from tests.interleaving.holder import Holder
+
 
 @dataclass(slots=True, eq=False)
 class Flight:
@@ -140,7 +143,7 @@ class World:
             return
         times = sorted(time for time in self._instants() if time > self.time)
         for time in times:
-            yield Event(f"time {time:g}", 2.0 / len(times), lambda time=time: self._jump(time))
+            yield Event(f"time {time:g}", 2.0 / len(times), partial(self._jump, time))
 
     def _instants(self) -> set[float]:
         """1 ms before, at, and 1 ms after each instant at which somebody might change its mind."""
@@ -163,7 +166,7 @@ class World:
     def _land(self, flight: Flight) -> None:
         flight.landed = True
         step = flight.step
-        if isinstance(step, Read) or step.etag != self.etag:
+        if isinstance(step, Read) or not self._matches(step):
             flight.answer = Snapshot(self.etag, self.node)
         else:
             before = self.node
@@ -195,6 +198,9 @@ class World:
         self._put(node)
         if node is None:
             self.monitor.on_delete()
+
+    def _matches(self, step: Swap) -> bool:
+        return step.etag == self.etag
 
     def _put(self, node: dict[str, object] | None) -> None:
         self.node = node

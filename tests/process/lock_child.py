@@ -15,9 +15,9 @@ from typing import IO, Any, NoReturn
 
 from firecron.lease import Lease
 from firecron.lock import LockService
-from firecron.settings import Settings
+from firecron.settings import load
 
-service = LockService(settings=Settings(margin=0.5, clock_interval=300))
+service = LockService(settings=load(margin=0.5, clock_interval=300))
 leases: dict[str, Lease] = {}
 
 
@@ -76,7 +76,12 @@ def fork(channel: Channel, fds: list[int]) -> None:
         serve(Channel(commands, answers), [])
 
 
-DEEDS: dict[str, Callable[..., dict[str, object]]] = {"acquire": acquire, "hold": hold, "look": look, "release": release}
+DEEDS: dict[str, Callable[..., dict[str, object]]] = {
+    "acquire": acquire,
+    "hold": hold,
+    "look": look,
+    "release": release,
+}
 
 
 def serve(channel: Channel, fds: list[int]) -> None:

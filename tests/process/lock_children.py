@@ -71,9 +71,7 @@ def _child() -> Iterator[Child]:
     environment["PYTHONPATH"] = os.pathsep.join(sources)
     with ExitStack() as ending:
         (reads, commands), (answers, writes) = os.pipe(), os.pipe()
-        forked = Channel(
-            ending.enter_context(os.fdopen(commands, "w")), ending.enter_context(os.fdopen(answers, "r"))
-        )
+        forked = Channel(ending.enter_context(os.fdopen(commands, "w")), ending.enter_context(os.fdopen(answers, "r")))
         process = subprocess.Popen(
             [sys.executable, str(PROGRAM), str(reads), str(writes)],
             stdin=subprocess.PIPE,

@@ -62,9 +62,12 @@ class Machine(FakeTiming):
     def __init__(self, world: FakeTiming, wall_error: float = 0.0) -> None:
         super().__init__(wall=START + wall_error * 1000, base=world.mono)
         self._world = world
+        self.pauses: list[float] = []
 
     def sleep(self, seconds: float) -> None:
-        self._world.advance(seconds)
+        self.pauses.append(seconds)
+        # Time is moved in whole nanoseconds; a shorter pause is a pause too.
+        self._world.advance(max(seconds, 1e-9))
 
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
         raise AssertionError("nothing waits here: the keeper is driven by hand")
@@ -77,11 +80,15 @@ class Network:
         self._store = store
         self._scripts: dict[Method, deque[tuple[Script, Script]]] = defaultdict(deque)
         self.calls: list[Method] = []
-        self.deadlines: list[Deadline] = []
+        self.allowed: list[float] = []
 
-    def next(self, method: Method, *, before: Script = nothing, after: Script = nothing) -> None:
-        """Have this happen before the next call that has no script yet reaches the store, and before its reply."""
-        self._scripts[method].append((before, after))
+    def next(self, method: Method, *, before: Script = nothing, after: Script = nothing, times: int = 1) -> None:
+        """Have this happen before the next calls that have no script yet reach the store, and before their replies."""
+        self._scripts[method].extend([(before, after)] * times)
+
+    def mend(self) -> None:
+        """Nothing more happens."""
+        self._scripts.clear()
 
     def read(self, path: str, deadline: Deadline) -> Snapshot:
         return self._call("read", deadline, lambda: self._store.read(path, deadline))
@@ -92,12 +99,18 @@ class Network:
     def timestamp(self, path: str, deadline: Deadline) -> int:
         return self._call("timestamp", deadline, lambda: self._store.timestamp(path, deadline))
 
+    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
+        return self._store.merge(path, values, deadline)
+
+    def keys(self, path: str, deadline: Deadline) -> list[str]:
+        return self._store.keys(path, deadline)
+
     def after_fork(self) -> None:
         """Nothing of it is the parent's alone."""
 
     def _call(self, method: Method, deadline: Deadline, call: Callable[[], T]) -> T:
         self.calls.append(method)
-        self.deadlines.append(deadline)
+        self.allowed.append(deadline.remaining())
         scripts = self._scripts[method]
         before, after = scripts.popleft() if scripts else (nothing, nothing)
         before()
@@ -136,7 +149,7 @@ class Instance:
 
     def renew(self) -> float | None:
         """Let the keeper do what is due."""
-        return self.locks._keeper.work()
+        return self.locks.keeper.work()
 
     def slugs(self) -> list[str]:
         return [event.slug for event in self.events]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
@@ -24,12 +25,20 @@ ORIGIN = 1_794_992_400_000.25
 Trip = tuple[float, float]
 
 
+@dataclass(frozen=True)
+class Slow:
+    """Every sample fails, after so many seconds."""
+
+    seconds: float
+
+
 class Server:
     """RTDB's clock behind a network: each sample takes so many milliseconds there, and so many back."""
 
     def __init__(self, timing: FakeTiming) -> None:
         self.timing = timing
         self.trips: deque[Trip | StoreError] = deque()
+        self.failing: Slow | None = None
         self.samples = 0
         self.deadlines: list[float] = []
 
@@ -39,6 +48,9 @@ class Server:
     def sample(self, deadline: Deadline) -> int:
         self.samples += 1
         self.deadlines.append(deadline.remaining())
+        if self.failing is not None:
+            self.timing.advance(self.failing.seconds)
+            raise Unavailable("no answer")
         trip = self.trips.popleft() if self.trips else (0.0, 0.0)
         if isinstance(trip, StoreError):
             raise trip
@@ -186,14 +198,43 @@ def test_who_is_denied_does_not_ask_again() -> None:
     assert bench.server.samples == 1
 
 
-def test_a_failed_synchronisation_keeps_no_stepped_estimate() -> None:
+@pytest.mark.parametrize("step", [5.0, -5.0])
+def test_a_failed_synchronisation_keeps_no_stepped_estimate(step: float) -> None:
     """After a step an estimate is not used, also when a new one can't be had."""
     bench = Bench()
     bench.now()
-    bench.timing.step_wall(5)
+    bench.timing.step_wall(step)
     bench.server.trips.extend([Unavailable("down")] * 3)
     with pytest.raises(Unavailable):
         bench.now()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 2.5])
+def test_an_estimate_that_is_merely_old_goes_on(seconds: float) -> None:
+    """Where no sample can be had, at once or after a while, an old estimate is used as long as it is good enough."""
+    bench = Bench()
+    bench.now()
+    bench.timing.advance(INTERVAL)
+    bench.server.failing = Slow(seconds)
+    assert abs(bench.now() - bench.server.true()) <= 2 + INTERVAL * 1000 * DRIFT
+    bench.timing.advance(MARGIN / DRIFT / 1000)
+    with pytest.raises(Unavailable, match="uncertainty is"):
+        bench.now()
+
+
+@pytest.mark.parametrize(("age", "known"), [(0.0, True), (INTERVAL * 2, True), (MARGIN / DRIFT / 1000, False)])
+def test_a_peek_asks_nobody(age: float, known: bool) -> None:
+    """The time without asking for it is known as long as the estimate is good enough."""
+    bench = Bench()
+    assert bench.clock.peek() is None
+    bench.now()
+    bench.timing.advance(age)
+    peeked = bench.clock.peek()
+    assert (peeked is not None) is known
+    assert peeked is None or abs(peeked.server - bench.server.true()) <= MARGIN
+    bench.timing.step_wall(0.501)
+    assert bench.clock.peek() is None
+    assert bench.server.samples == 3
 
 
 @pytest.mark.parametrize(("left", "allowed"), [(8.0, 3.0), (1.25, 1.25)])

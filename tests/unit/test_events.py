@@ -172,13 +172,11 @@ def malformed(fleet: Fleet, one: Instance) -> None:
 
 
 def unavailable(fleet: Fleet, one: Instance) -> None:
-    for _ in range(100):
-        one.network.next("swap", before=failing(Unavailable("no answer")))
+    one.network.next("swap", before=failing(Unavailable("no answer")), times=100)
 
 
 def denied(fleet: Fleet, one: Instance) -> None:
-    for _ in range(2):
-        one.network.next("swap", before=failing(Denied("RTDB answered 401")))
+    one.network.next("swap", before=failing(Denied("RTDB answered 401")), times=2)
 
 
 REFUSALS: list[tuple[Callable[[Fleet, Instance], None], str, int, str]] = [

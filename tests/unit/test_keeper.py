@@ -62,9 +62,11 @@ class Bench:
         self.heard = recorded(self.events)
         self.keeper = Keeper(self.timing, self.events, attempt=3.0)
 
-    def keep(self, ttl: float = TTL, *, renews: bool = True, name: str = "kept") -> Kept:
+    def keep(
+        self, ttl: float = TTL, *, renews: bool = True, name: str = "kept", limit: float | None = None
+    ) -> Kept:
         lease = Kept(self.timing, ttl, name)
-        self.keeper.keep(lease, renews=renews)
+        self.keeper.keep(lease, renews=renews, limit=None if limit is None else limit * 1000)
         return lease
 
     def until(self, seconds: float) -> None:
@@ -197,6 +199,28 @@ def test_a_lease_that_its_holder_renewed_is_watched_until_the_new_end(bench: Ben
     assert lease.lost == []
     bench.until(89)
     assert lease.lost == ["its lease ran out"]
+
+
+@pytest.mark.parametrize("limit", [10, 30, 100])
+@pytest.mark.parametrize("renews", [True, False])
+def test_at_its_limit_a_lease_is_lost_in_any_case(bench: Bench, limit: int, renews: bool) -> None:
+    """However well it is renewed, a lease with a limit is lost there, once, and no millisecond sooner."""
+    lease = bench.keep(200, renews=renews, limit=limit)
+    bench.until(limit - 0.001)
+    assert lease.lost == []
+    bench.until(limit)
+    bench.until(1000)
+    assert lease.lost == ["it was held for as long as max_runtime allows"]
+    assert len(lease.at) == (limit > 200 / 3 and renews)
+
+
+def test_failures_are_not_retried_past_the_limit(bench: Bench) -> None:
+    """A limit ends a lease also while its renewals fail."""
+    lease = bench.keep(limit=21)
+    lease.renewal = failing(Unavailable("down"))  # type: ignore[assignment]  # it never answers
+    bench.until(200)
+    assert lease.at[-1] < 21
+    assert lease.lost == ["it was held for as long as max_runtime allows"]
 
 
 def test_what_ends_first_is_renewed_first(bench: Bench) -> None:

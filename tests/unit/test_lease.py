@@ -126,8 +126,7 @@ def test_what_is_released_is_not_renewed(fleet: Fleet, one: Instance) -> None:
 def test_a_renewal_that_is_not_known_raises(fleet: Fleet, one: Instance, error: Exception) -> None:
     """Where RTDB can't say, the lease goes on until its end, and the caller hears why."""
     lease = one.acquire(ttl=60)
-    for _ in range(20):
-        one.network.next("swap", before=failing(error))
+    one.network.next("swap", before=failing(error), times=50)
     with pytest.raises(type(error) if isinstance(error, Unavailable) else (Denied, Unavailable)):
         lease.renew()
     assert lease.is_held()
@@ -228,8 +227,7 @@ def test_a_release_does_not_wait_for_a_renewal_for_ever(fleet: Fleet) -> None:
 def test_a_release_never_raises(fleet: Fleet, one: Instance, error: Exception) -> None:
     """Whatever goes wrong in a release is told, with when the lock frees itself, and raised to nobody."""
     lease = one.acquire()
-    for _ in range(50):
-        one.network.next("swap", before=failing(error))
+    one.network.next("swap", before=failing(error), times=50)
     assert lease.release() is False
     [told] = [event for event in one.events if event.slug == "lock.release_failed"]
     assert told.level == logging.ERROR

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import Protocol, TypeAlias
@@ -57,20 +58,37 @@ class Store(Protocol):
         """Let go, in a forked child, of what belongs to the parent."""
 
 
-class RtdbStore:
-    """A Realtime Database over REST."""
+class _Connection:
+    """A way to one database: its address, the tokens for it, and the pool of connections."""
 
     def __init__(self, target: Target, timing: Timing) -> None:
-        self._target = target
-        self._timing = timing
-        self._tokens: Tokens
+        self.base_url = target.base_url
+        self.suffix = target.suffix
+        self.joint = "&" if "?" in target.suffix else "?"
+        self.tokens: Tokens
         if target.load_credential is None:
-            self._tokens = StaticToken()
+            self.tokens = StaticToken()
         else:
-            self._tokens = RefreshingTokens(target.load_credential, google_fetch(timeout=30), timing)
-        self._suffix = target.suffix
-        self._joint = "&" if "?" in self._suffix else "?"
-        self._open()
+            self.tokens = RefreshingTokens(target.load_credential, google_fetch(timeout=30), timing)
+        self.session = transport.session(_POOL_SIZE)
+        self.options = transport.Options(self.session, target.base_url)
+
+
+class RtdbStore:
+    """A Realtime Database over REST. `find_target` says which, when it is first asked for anything."""
+
+    def __init__(self, find_target: Callable[[], Target], timing: Timing) -> None:
+        self._find_target = find_target
+        self._timing = timing
+        self._connection: _Connection | None = None
+        self._connecting = threading.Lock()
+
+    def connect(self) -> _Connection:
+        """Find the database, if it is not known yet; ConfigurationError says what is missing. No I/O."""
+        with self._connecting:
+            if self._connection is None:
+                self._connection = _Connection(self._find_target(), self._timing)
+            return self._connection
 
     def read(self, path: str, deadline: Deadline) -> Snapshot:
         reply = self._call("GET", path, None, {"X-Firebase-ETag": "true"}, deadline)
@@ -120,23 +138,19 @@ class RtdbStore:
             self._timing.sleep(delay)
 
     def after_fork(self) -> None:
-        if isinstance(self._tokens, RefreshingTokens):
-            self._tokens.after_fork()
-        self._open()
-
-    def _open(self) -> None:
-        self._session = transport.session(_POOL_SIZE)
-        self._options = transport.Options(self._session, self._target.base_url)
+        self._connecting = threading.Lock()
+        self._connection = None
 
     def _call(
         self, method: str, path: str, node: object, headers: dict[str, str], deadline: Deadline, query: str = ""
     ) -> requests.Response:
+        connection = self._connection or self.connect()
         request = requests.PreparedRequest()
         request.prepare(
             method=method,
-            url=f"{self._target.base_url}/{quote(path)}{self._suffix}{query and self._joint + query}",
+            url=f"{connection.base_url}/{quote(path)}{connection.suffix}{query and connection.joint + query}",
             headers={
-                "Authorization": self._tokens.header(deadline),
+                "Authorization": connection.tokens.header(deadline),
                 "User-Agent": _USER_AGENT,
                 **({"Content-Type": "application/json"} if node is not None else {}),
                 **headers,
@@ -144,22 +158,23 @@ class RtdbStore:
             data=None if node is None else json.dumps(node, separators=(",", ":")).encode(),
         )
         try:
-            reply = transport.send(self._session, request, deadline, self._options)
+            reply = transport.send(connection.session, request, deadline, connection.options)
         except (requests.RequestException, transport.DeadlineExceeded) as error:
-            raise Unavailable(f"RTDB can't be reached at {self._target.base_url}: {_short(error)}") from error
-        self._check(reply)
+            raise Unavailable(f"RTDB can't be reached at {connection.base_url}: {_short(error)}") from error
+        _check(reply, connection.tokens)
         return reply
 
-    def _check(self, reply: requests.Response) -> None:
-        status = reply.status_code
-        if status in (requests.codes.ok, requests.codes.precondition_failed):
-            return
-        text = _error_text(reply)
-        if status == requests.codes.unauthorized:
-            self._tokens.rejected()
-        if status in (requests.codes.request_timeout, requests.codes.too_many_requests) or not 400 <= status < 500:
-            raise Unavailable(f"RTDB answered {status}: {text}", retry_after=_retry_after(reply))
-        raise Denied(f"RTDB answered {status}: {text}. {_REMEDIES.get(status, _REMEDY)}")
+
+def _check(reply: requests.Response, tokens: Tokens) -> None:
+    status = reply.status_code
+    if status in (requests.codes.ok, requests.codes.precondition_failed):
+        return
+    text = _error_text(reply)
+    if status == requests.codes.unauthorized:
+        tokens.rejected()
+    if status in (requests.codes.request_timeout, requests.codes.too_many_requests) or not 400 <= status < 500:
+        raise Unavailable(f"RTDB answered {status}: {text}", retry_after=_retry_after(reply))
+    raise Denied(f"RTDB answered {status}: {text}. {_REMEDIES.get(status, _REMEDY)}")
 
 
 _REMEDY = "Check the databaseURL and the request's path."

@@ -12,9 +12,10 @@
             reference.delete() if node is None else reference.set(node)
 
 pytest finds the tests in the subclass. They look into the raw nodes after each step, use names of their own, and
-delete their nodes in the end: after a test's own fixtures have ended, so the app is one that outlives the test. Expiry is tested by jumping ahead on a clock that all services of a test share, so
-nothing is waited for, also on a real database. pytest itself is not needed: `setup_method()`, a test, and
-`teardown_method()` can be called by anything.
+delete their nodes in the end: after a test's own fixtures have ended, so the app is one that outlives the test.
+Expiry is tested by jumping ahead on a clock that all services of a test share, so nothing is waited for, also on a
+real database. pytest itself is not needed: `setup_method()`, a test, and `teardown_method()` can be called by
+anything.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import ClassVar
 from firecron.lease import Lease
 from firecron.lock import LockService, Refusal
 from firecron.record import Reason
-from firecron.settings import Settings
+from firecron.settings import Settings, load
 from firecron.testing.timing import FakeTiming
 from firecron.timing import Deadline, Timing
 
@@ -80,7 +80,7 @@ class Kit:
     def service(self, timing: Timing | None = None, prefix: str | None = None) -> LockService:
         """A service that knows the database's time: which it must, before the test jumps ahead of it."""
         assert not self._jumped, "the database's time doesn't jump, so services are made before the test's does"
-        settings = Settings(
+        settings = load(
             prefix=self.prefix if prefix is None else prefix,
             margin=MARGIN,
             # So that a jump is no reason to ask for the database's time again.

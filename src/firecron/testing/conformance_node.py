@@ -80,7 +80,7 @@ class NodeConformance(Kit):
             assert self.fields == before
 
     def test_a_pause_keeps_everybody_out(self) -> None:
-        """Whatever `paused` holds but false, nobody acquires, neither a free lock nor an expired one; the node stays."""
+        """Whatever `paused` holds but false, nobody acquires, neither a free lock nor an expired one."""
         service = self.service()
         expired = {"expiresAt": 1, "holder": "h", "acquiredAt": 0}
         for beside in ({}, {"note": "mind the gap"}, expired):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from firecron.instants import to_milliseconds, to_text
 from firecron.lease import Lease
 from firecron.lock import LockService, Refusal
+from firecron.record import Request
 from firecron.testing.conformance_kit import MARGIN, PATIENCE, TTL, Kit, refused, taken
 from firecron.testing.conformance_lease import PLAIN_FIELDS
 from firecron.testing.timing import FakeTiming
@@ -170,7 +173,11 @@ class SlotConformance(Kit):
 
     def claim(self, service: LockService, slot: str, *, rerun: bool = False) -> Lease | Refusal:
         """One try to claim a tick, as a scheduled run does."""
-        return service.try_once(service.bid(self.name, TTL, fenced=True, slot=slot, rerun=rerun))
+
+        def choose(request: Request, node: object, now: int) -> Request:
+            return replace(request, rerun=rerun)
+
+        return service.try_once(service.bid(self.name, TTL, fenced=True, slot=slot, choose=choose))
 
     def claimed(self) -> tuple[object, object, object]:
         """What the node knows of ticks: the newest claimed, the one whose run has not ended, and its claims."""

@@ -1,0 +1,197 @@
+"""What the demonstration shows: the instances' lives, tick by tick, and the sum of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rich.console import Console
+from rich.table import Table
+
+from firecron.demo.instance import JOB, LINE
+from firecron.schedule import Schedule
+from rtdb_emulator import Emulator
+
+NAMESPACE = "firecron-demo"
+INSTANCES = ("api-1", "api-2", "api-3")
+COLOURS = dict(zip(INSTANCES, ("cyan", "magenta", "yellow"), strict=True))
+TICKS = 9
+LONGEST = 55.0
+_LOST = {"held", "slot_done"}
+
+
+@dataclass
+class Tick:
+    """What is known of one slot."""
+
+    slot: str
+    winner: str = ""
+    losers: set[str] = field(default_factory=set)
+    attempt: int = 1
+    is_over: bool = False
+
+
+def run(ticks: int = TICKS) -> int:
+    """Play so many ticks; answers with the exit code: 0 if each slot was run once."""
+    console = Console(highlight=False)
+    with Emulator() as emulator:
+        console.print(f"[bold]firecron[/]: one job, [bold]{LINE}[/], on three instances")
+        console.print(f"[dim]each is a process of its own; the lock is in an emulator at {emulator.host}[/]\n")
+        show = Show(console, ticks)
+        with instances(emulator) as (processes, lines):
+            show.play(processes, lines)
+        return summarise(console, emulator, show)
+
+
+@contextmanager
+def instances(
+    emulator: Emulator,
+) -> Iterator[tuple[dict[str, subprocess.Popen[str]], queue.Queue[tuple[str, dict[str, object]]]]]:
+    """The processes by name, and what they say."""
+    environment = {
+        **os.environ,
+        "FIREBASE_DATABASE_EMULATOR_HOST": emulator.host,
+        "FIRECRON_DATABASE_URL": emulator.database_url(NAMESPACE),
+        "FIRECRON_MARGIN": "0.2",
+        "FIRECRON_REQUEST_TIMEOUT": "1",
+        "RUNTIME_INSTANCE": "production",
+        "K_REVISION": "demo-00001-abc",
+    }
+    lines: queue.Queue[tuple[str, dict[str, object]]] = queue.Queue()
+    processes = {}
+    try:
+        for name in INSTANCES:
+            command = [sys.executable, "-m", "firecron.demo.instance", name]
+            process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)  # noqa: S603
+            processes[name] = process
+            threading.Thread(target=_listen, args=(name, process, lines), daemon=True).start()
+        yield processes, lines
+    finally:
+        for process in processes.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in processes.values():
+            try:
+                process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+class Show:
+    """Prints a line a tick, as soon as it is known who won and who didn't."""
+
+    def __init__(self, console: Console, ticks: int) -> None:
+        self._console = console
+        self._wanted = ticks
+        self._ticks: dict[str, Tick] = {}
+        self._alive = set(INSTANCES)
+        self.killed: tuple[str, str] | None = None
+        self.taken_over_after: float | None = None
+        self._killed_at = 0.0
+
+    def play(
+        self, processes: dict[str, subprocess.Popen[str]], lines: queue.Queue[tuple[str, dict[str, object]]]
+    ) -> None:
+        ends = time.monotonic() + LONGEST
+        over = 0
+        while over < self._wanted and (left := ends - time.monotonic()) > 0:
+            try:
+                name, event = lines.get(timeout=left)
+            except queue.Empty:
+                return
+            self._hear(name, event)
+            over = sum(tick.is_over for tick in self._ticks.values())
+            if self.killed is None and event["slug"] == "run.started" and over >= self._wanted // 2:
+                processes[name].kill()
+                self._note_kill(name, str(event["slot"]))
+
+    def _hear(self, name: str, event: dict[str, object]) -> None:
+        slot = event.get("slot")
+        if not isinstance(slot, str) or event.get("name") != JOB:
+            return
+        tick = self._ticks.setdefault(slot, Tick(slot))
+        match event["slug"]:
+            case "run.started":
+                tick.winner, tick.attempt = name, int(str(event["attempt"]))
+                if tick.attempt > 1:
+                    self._note_takeover(name, tick)
+            case "lock.refused" if event.get("reason") in _LOST and name != tick.winner:
+                tick.losers.add(name)
+            case "run.succeeded":
+                tick.is_over = True
+                self._print(tick)
+
+    def _print(self, tick: Tick) -> None:
+        cells = []
+        for name in INSTANCES:
+            if name == tick.winner:
+                again = f" (attempt {tick.attempt})" if tick.attempt > 1 else ""
+                cells.append(f"[bold {COLOURS[name]}]● {name} ran it{again}[/]")
+            elif name not in self._alive:
+                cells.append(f"[dim]✗ {name} is dead[/]")
+            else:
+                cells.append(f"[dim]○ {name} skipped[/]" if name in tick.losers else f"[dim]· {name}[/]")
+        self._console.print(f"  {_clock(tick.slot)}   " + "   ".join(cells))
+
+    def _note_kill(self, name: str, slot: str) -> None:
+        self._killed_at = time.monotonic()
+        self.killed = (name, slot)
+        self._alive.discard(name)
+        self._console.print(f"  {_clock(slot)}   [bold red]✗ {name} is killed in the middle of it[/]")
+
+    def _note_takeover(self, name: str, tick: Tick) -> None:
+        self.taken_over_after = time.monotonic() - self._killed_at
+        text = f"↻ {name} takes it over {self.taken_over_after:.1f} s later: the lock has expired"
+        self._console.print(f"  {_clock(tick.slot)}   [bold green]{text}[/]")
+
+
+def summarise(console: Console, emulator: Emulator, show: Show) -> int:
+    """The table, from what the database holds."""
+    history = emulator.get(NAMESPACE, f"/cron-runs/{JOB}")
+    digests = emulator.get(NAMESPACE, "/digests")
+    entries = [entry for entry in history.values() if isinstance(entry, dict)] if isinstance(history, dict) else []
+    written = [len(found) for found in digests.values()] if isinstance(digests, dict) else []
+    outcomes = Counter(str(entry.get("outcome")) for entry in entries)
+    slots = _slots(sorted(str(entry.get("slot")) for entry in entries))
+    duplicates = sum(number - 1 for number in written)
+    missed = slots - len(written)
+    table = Table(title="read from the database", title_style="dim", show_edge=False, pad_edge=False)
+    for title in ("slots", "runs", "duplicates", "missed"):
+        table.add_column(title, justify="right")
+    table.add_row(str(slots), str(sum(written)), str(duplicates), str(missed))
+    console.print()
+    console.print(table)
+    others = ", ".join(f"{number} {outcome}" for outcome, number in sorted(outcomes.items()))
+    console.print(f"\n[dim]cron-runs/{JOB}: {others}[/]")
+    is_right = duplicates == 0 and missed == 0 and slots > 0 and show.taken_over_after is not None
+    return 0 if is_right else 1
+
+
+def _slots(found: list[str]) -> int:
+    """How many ticks the schedule has from the first to the last slot that is known."""
+    if not found:
+        return 0
+    first, last = (datetime.fromisoformat(slot) for slot in (found[0], found[-1]))
+    return 1 + sum(1 for _ in Schedule(LINE).between(first, last))
+
+
+def _clock(slot: str) -> str:
+    return f"{datetime.fromisoformat(slot):%H:%M:%S}"
+
+
+def _listen(name: str, process: subprocess.Popen[str], lines: queue.Queue[tuple[str, dict[str, object]]]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        lines.put((name, json.loads(line)))

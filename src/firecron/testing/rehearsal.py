@@ -1,0 +1,122 @@
+"""Jobs in a test: it is nine o'clock when the test says so.
+
+    def test_the_digest_goes_out_at_nine():
+        crons = FireCron(Digests(mailer))
+        with crons.testing("2026-11-18T08:59:00Z") as test:
+            test.move_to("2026-11-18T09:00:00Z")
+            assert test.outcomes("send-daily-digest") == ["succeeded"]
+
+Everything else is the real thing: the schedule, the claim, the lease, the history. The database is in memory, time
+stands still until it is moved, and jobs run on the test's own thread, one after another, as soon as they are due. The
+FireCron itself is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from firecron.durations import Duration
+from firecron.events import Event
+from firecron.explorer import Job
+from firecron.settings import load
+from firecron.testing.clock import FakeClock
+from firecron.testing.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from firecron.lock import LockService
+    from firecron.runner import Result
+
+_SMALLEST_STEP = 0.001
+
+
+class Inline:
+    """A crew that does at once what it is given, on the thread that gives it."""
+
+    def submit(self, work: Callable[[], object]) -> None:
+        work()
+
+    def after_fork(self) -> None:
+        """Nothing of it is a thread's."""
+
+
+class Rehearsal:
+    """Jobs on a clock that a test moves; made by `FireCron.testing`, to be used as a context manager.
+
+    `clock` is the clock, `store` the database in memory, `events` what has happened so far.
+    """
+
+    def __init__(
+        self, jobs: Iterable[Job], at: datetime | str = "2026-01-01T00:00:00Z", *, store: MemoryStore | None = None
+    ) -> None:
+        from firecron.app import FireCron
+
+        self.clock = FakeClock(at)
+        self.store = store or MemoryStore(self.clock.now)
+        self.events: list[Event] = []
+        jobs = list(jobs)
+        roles = sorted({job.options.role for job in jobs if job.options.role is not None})
+        self._crons = FireCron(
+            settings=load(database_url=None, roles=roles, clock_interval=1.0, margin=1.0),
+            store=self.store,
+            timing=self.clock,
+            crew=Inline(),
+            has_threads=False,
+        )
+        for job in jobs:
+            self._crons.registry.add(job)
+        self._crons.events.subscribe(self.events.append)
+
+    def __enter__(self) -> Self:
+        self._work()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Nothing goes on by itself, so there is nothing to stop."""
+
+    @property
+    def locks(self) -> LockService:
+        """Locks in the same database, on the same clock."""
+        return self._crons.locks
+
+    @property
+    def time(self) -> datetime:
+        return self.clock.time
+
+    def advance(self, duration: Duration) -> None:
+        """Let so much time pass, running each job at its ticks."""
+        seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
+        self.move_to(self.clock.time + timedelta(seconds=seconds))
+
+    def move_to(self, instant: datetime | str) -> None:
+        """Let time pass until then, that very instant included, running each job at its ticks."""
+        target = FakeClock(instant).time
+        if target < self.clock.time:
+            raise ValueError(f"it is {self.clock.time.isoformat()}: time can't be moved back to {instant}")
+        while True:
+            wait = self._work()
+            left = (target - self.clock.time).total_seconds()
+            if left <= 0:
+                return
+            self.clock.advance(min(max(wait, _SMALLEST_STEP), left))
+
+    def run(self, name: str) -> Result:
+        """Run a job by hand, now; its tick is not touched. What the job raises is in the result, not raised."""
+        return self._crons.registry.trigger(name)
+
+    def history(self, name: str) -> list[dict[str, object]]:
+        """What `cron-runs` holds of a job, oldest first."""
+        keys = self.store.keys(f"cron-runs/{name}", self._crons.locks.deadline(1))
+        entries = [self.store.get(f"cron-runs/{name}/{key}") for key in sorted(keys)]
+        return [entry for entry in entries if isinstance(entry, dict)]
+
+    def outcomes(self, name: str) -> list[str]:
+        """How the runs of a job ended, and its ticks that did not run, oldest first."""
+        return [str(entry["outcome"]) for entry in self.history(name)]
+
+    def _work(self) -> float:
+        return self._crons.work()

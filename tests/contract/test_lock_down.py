@@ -1,0 +1,164 @@
+"""Servers that ask to be left alone, never work, refuse, or are gone: what is answered, and what is not tried again."""
+
+from __future__ import annotations
+
+import pytest
+from tests.contract.test_lock_faults import NAME, PATH, SLACK, TTL, Bench, Break, answering, garbling, make_patient
+
+from firecron.errors import Denied, StoreError, Unavailable
+from firecron.lease import Lease
+from firecron.lock import LockService, Refusal
+from firecron.settings import load
+from firecron.testing import FakeTiming
+from firecron.testing.conformance_kit import real_clock
+from firecron.timing import Deadline
+from rtdb_emulator import Emulator
+from rtdb_emulator.http.faults import Faults
+from rtdb_emulator.pytest_plugin import Rtdb
+
+
+@pytest.fixture
+def patient(rtdb: Rtdb) -> Bench:
+    return make_patient(rtdb)
+
+
+LONG = {"Retry-After": "3600"}
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_server_that_asks_to_be_left_alone_for_an_hour_is(patient: Bench, status: int) -> None:
+    """A Retry-After beyond the deadline ends an acquire after one request, as unavailable, with no node."""
+    answering(status, headers=LONG)(patient.rtdb.faults, path=PATH)
+    with patient.within(20):
+        refusal = patient.refused("unavailable")
+    assert isinstance(refusal.error, Unavailable)
+    assert str(status) in refusal.message
+    assert patient.sent() == "PUT"
+    assert patient.node is None
+
+
+def test_a_short_retry_after_is_heeded(patient: Bench) -> None:
+    """A Retry-After within the deadline is waited for before the next look."""
+    answering(429, headers={"Retry-After": "7"})(patient.rtdb.faults, path=PATH)
+    started = patient.timing.mono()
+    patient.acquire()
+    assert patient.timing.mono() - started >= 7000
+    assert patient.sent() == "PUT GET PUT"
+
+
+def test_a_ghost_is_taken_over_by_its_own_bid(patient: Bench) -> None:
+    """A write that was applied, but answered by 'try in an hour', is won by the next try with the same bid."""
+    bid = patient.service.bid(NAME, TTL)
+    answering(503, applied=True, headers=LONG)(patient.rtdb.faults, path=PATH)
+    first = patient.service.try_once(bid)
+    assert isinstance(first, Refusal)
+    assert first.reason == "unavailable"
+    before = patient.node
+    assert before is not None
+    patient.refused("held")
+    lease = patient.service.try_once(bid)
+    assert isinstance(lease, Lease)
+    assert lease.holder == before["holder"]
+    assert patient.node == before
+
+
+def test_a_renewal_under_a_long_retry_after_leaves_the_lease_as_it_was(patient: Bench) -> None:
+    """A renewal that the server puts off is Unavailable after one request, and the lease ends when it would have."""
+    lease = patient.acquire()
+    before, ends = patient.node, lease.expires_at
+    patient.forget()
+    answering(429, headers=LONG)(patient.rtdb.faults, path=PATH)
+    with patient.within(20), pytest.raises(Unavailable):
+        lease.renew()
+    assert patient.sent() == "PUT"
+    assert patient.node == before
+    assert lease.expires_at == ends
+    assert not lease.lost
+    patient.timing.advance(TTL)
+    assert lease.lost
+
+
+def test_a_release_under_a_long_retry_after_leaves_the_lock_to_expire(patient: Bench) -> None:
+    """A release that the server puts off gives up after one request, without raising, and the record stays."""
+    lease = patient.acquire()
+    before = patient.node
+    patient.forget()
+    answering(429, headers=LONG)(patient.rtdb.faults, path=PATH)
+    with patient.within(20):
+        assert not lease.release()
+    assert patient.sent() == "DELETE"
+    assert patient.node == before
+    patient.refused("held")
+    patient.timing.advance(TTL + 1)
+    patient.acquire()
+
+
+ALWAYS = [
+    pytest.param(Faults.drop_request, id="requests-lost"),
+    pytest.param(answering(500), id="500"),
+    pytest.param(garbling(applied=False), id="garbage"),
+]
+
+
+@pytest.mark.parametrize("fault", ALWAYS)
+def test_a_server_that_never_works_is_unavailable(patient: Bench, fault: Break) -> None:
+    """While every request fails an acquire ends as unavailable after one write, and only looks are repeated."""
+    fault(patient.rtdb.faults, path=PATH, times=None)
+    with patient.within(20):
+        patient.refused("unavailable")
+    first, *others = patient.sent().split()
+    assert first == "PUT"
+    assert set(others) == {"GET"}
+    assert len(others) <= 20 / 1 + 10, "the pauses between the looks grow"
+    assert patient.node is None
+
+
+@pytest.mark.parametrize("fault", ALWAYS)
+def test_renew_and_release_come_back_from_a_server_that_never_works(patient: Bench, fault: Break) -> None:
+    """While every request fails a renewal raises, a release returns False, and each sends one write."""
+    lease = patient.acquire()
+    before = patient.node
+    fault(patient.rtdb.faults, path=PATH, times=None)
+    patient.forget()
+    with patient.within(20), pytest.raises(StoreError):
+        lease.renew()
+    assert patient.sent().split().count("PUT") == 1
+    with patient.within(20):
+        assert not lease.release()
+    assert patient.sent().split().count("DELETE") == 1
+    assert patient.node == before
+
+
+def test_a_stopped_server_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody listens any more an acquire is unavailable, a release is False, and a clock unknown."""
+    timing = FakeTiming(base=real_clock)
+    with Emulator() as emulator:
+        monkeypatch.setenv("FIREBASE_DATABASE_EMULATOR_HOST", emulator.host)
+        url = emulator.database_url("stopped")
+        settings = load(database_url=url, request_timeout=20, acquire_timeout=20, release_timeout=20)
+        service, stranger = (LockService(settings=settings, timing=timing) for _ in range(2))
+        lease = service.acquire(NAME, TTL)
+        assert isinstance(lease, Lease)
+    started = timing.mono()
+    for unlucky in (service, stranger):
+        answer = unlucky.acquire("another", TTL)
+        assert isinstance(answer, Refusal)
+        assert answer.reason == "unavailable"
+    assert not lease.release()
+    with pytest.raises(StoreError):
+        LockService(settings=settings, timing=timing).clock.now(Deadline.after(timing, 1))
+    assert timing.mono() - started <= 4 * 20_000 * SLACK
+    node = emulator.get("stopped", PATH)
+    assert isinstance(node, dict)
+    assert node["holder"] == lease.holder
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 423])
+def test_a_refusal_by_the_database_is_denied(patient: Bench, status: int) -> None:
+    """A 4xx that says no, twice to the write around a read that shows it free, is denied and says what to do."""
+    answering(status)(patient.rtdb.faults, path=PATH, method="PUT", times=None)
+    refusal = patient.refused("denied")
+    assert isinstance(refusal.error, Denied)
+    assert str(status) in refusal.message
+    assert patient.sent() == "PUT GET PUT"
+    assert patient.node is None

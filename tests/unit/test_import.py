@@ -1,0 +1,60 @@
+"""What importing costs: no SDK is loaded before it is needed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tests.conftest import Run
+
+import firecron
+
+HEAVY = ("firebase_admin", "google", "requests", "urllib3", "pydantic", "pydantic_core", "croniter", "rtdb_emulator")
+
+LOADED = """
+import json, sys
+{statement}
+print(json.dumps(sorted({{name.partition(".")[0] for name in sys.modules}})))
+"""
+
+
+@pytest.fixture(autouse=True)
+def find_firecron(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child finds the package where this process has it, also if it isn't installed."""
+    package = str(Path(firecron.__file__).parents[1])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([package, os.environ["PYTHONPATH"]]))
+
+
+def loaded(run: Run, statement: str) -> set[str]:
+    finished = run("-I", "-c", LOADED.format(statement=statement)) if not statement else None
+    finished = finished or run("-c", LOADED.format(statement=statement))
+    assert finished.returncode == 0, finished.stderr
+    return set(json.loads(finished.stdout))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["import firecron", "import firecron; dir(firecron)", "from firecron import ConfigurationError, Unavailable"],
+)
+def test_importing_loads_no_sdk(run: Run, statement: str) -> None:
+    """The package, its list of names and its errors need nothing but the standard library."""
+    assert not loaded(run, statement) & set(HEAVY)
+
+
+def test_the_lock_loads_the_sdk_late(run: Run) -> None:
+    """The name of the lock service loads what checks its settings, and firebase_admin only when one is made."""
+    found = loaded(run, "from firecron import LockService")
+    assert "pydantic" in found
+    assert "firebase_admin" not in found
+    assert "croniter" not in found
+
+
+def test_every_public_name_is_there() -> None:
+    """What the package lists can be had, is what its module has, and a name that it doesn't list is an error."""
+    for name in firecron.__all__:
+        assert getattr(firecron, name).__module__.startswith("firecron")
+        assert name in dir(firecron)
+    with pytest.raises(AttributeError, match="module 'firecron' has no attribute 'Nothing'"):
+        firecron.Nothing  # noqa: B018  # looking is the point

@@ -1,0 +1,183 @@
+"""Which database, and as whom: as firebase-admin itself would read the same app, and never with a look at the network."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias
+from urllib.parse import parse_qs
+
+import firebase_admin
+import pytest
+from firebase_admin import db
+
+from firecron.errors import ConfigurationError
+from firecron.rtdb.target import APP_NAME, DEMO_URL, EMULATOR_HOST, Target, find_target
+
+# firebase-admin ships no types.
+App: TypeAlias = Any
+
+URL = "https://shop-default-rtdb.europe-west1.firebasedatabase.app"
+HOST = "127.0.0.1:9000"
+EMULATED = {EMULATOR_HOST: HOST}
+
+
+@pytest.fixture(autouse=True)
+def no_apps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No app, no configuration and no network; the apps that a test makes end with it."""
+
+    def refuse(*arguments: object, **keywords: object) -> NoReturn:
+        raise AssertionError("a target is found without the network")
+
+    for name in ("connect", "connect_ex", "sendto"):
+        monkeypatch.setattr(socket.socket, name, refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    for name in ("FIREBASE_CONFIG", EMULATOR_HOST, "GOOGLE_APPLICATION_CREDENTIALS"):
+        monkeypatch.delenv(name, raising=False)
+    assert not firebase_admin._apps
+    yield
+    for app in list(firebase_admin._apps.values()):
+        firebase_admin.delete_app(app)
+
+
+def app(name: str = "[DEFAULT]", **options: object) -> App:
+    return firebase_admin.initialize_app(options={"databaseURL": URL, **options}, name=name)
+
+
+def parameters(target: Target) -> dict[str, str]:
+    """What the suffix says as a query."""
+    path, _, query = target.suffix.partition("?")
+    assert path == ".json"
+    return {name: values[0] for name, values in parse_qs(query, strict_parsing=bool(query)).items()}
+
+
+def test_the_app_that_is_given() -> None:
+    """A given app's own database is used, in production with its credential, whatever else there is."""
+    app(databaseURL="https://another.firebaseio.com")
+    target = find_target(app("mine"), None, {})
+    assert (target.base_url, target.suffix, target.is_emulator) == (URL, ".json", False)
+
+
+def test_the_default_app() -> None:
+    """Without an app the default app is used, and no other is made."""
+    app()
+    assert find_target(None, None, {}).base_url == URL
+    assert list(firebase_admin._apps) == ["[DEFAULT]"]
+
+
+def test_an_app_of_its_own() -> None:
+    """Where there is none, a named app is made, so that the default stays the user's to make; it is made once."""
+    for _ in range(2):
+        assert find_target(None, URL, {}).base_url == URL
+    assert list(firebase_admin._apps) == [APP_NAME]
+    app()
+
+
+def test_a_database_url_wins_over_the_apps() -> None:
+    """The setting names another database than the app does."""
+    app()
+    assert find_target(None, "https://other.firebaseio.com", {}).base_url == "https://other.firebaseio.com"
+
+
+@pytest.mark.parametrize("form", ["text", "file"])
+def test_firebase_config_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, form: str) -> None:
+    """`FIREBASE_CONFIG`, as JSON or as a file's name, configures the app that is made."""
+    text = json.dumps({"databaseURL": URL})
+    path = tmp_path / "config.json"
+    path.write_text(text, "utf-8")
+    monkeypatch.setenv("FIREBASE_CONFIG", text if form == "text" else str(path))
+    assert find_target(None, None, {}).base_url == URL
+
+
+EMULATORS = {
+    "from the host": (URL, EMULATED, f"http://{HOST}", "shop-default-rtdb"),
+    "from the host, without any URL": (None, EMULATED, f"http://{HOST}", "demo-firecron"),
+    "from an http URL": (f"http://{HOST}/?ns=shop", {}, f"http://{HOST}", "shop"),
+    "from an http URL, without a slash": (f"http://{HOST}?ns=shop", {}, f"http://{HOST}", "shop"),
+    "from an http URL before the host": ("http://127.0.0.1:1/?ns=shop", EMULATED, "http://127.0.0.1:1", "shop"),
+    "an odd name": (f"http://{HOST}/?ns=a%26b", {}, f"http://{HOST}", "a&b"),
+}
+
+
+@pytest.mark.parametrize(("url", "environment", "base_url", "namespace"), EMULATORS.values(), ids=EMULATORS.keys())
+def test_an_emulator(url: str | None, environment: dict[str, str], base_url: str, namespace: str) -> None:
+    """An emulator is known by the variable or by an http URL; it needs no credential, and the namespace is a parameter."""
+    target = find_target(None, url, environment)
+    assert target.is_emulator
+    assert target.load_credential is None
+    assert (target.base_url, parameters(target)) == (base_url, {"ns": namespace})
+
+
+def test_the_demo_database_is_for_the_emulator_only() -> None:
+    """Without a URL and without an emulator there is no database."""
+    assert DEMO_URL.startswith("https://demo-")
+    with pytest.raises(ConfigurationError, match="no database: set FIRECRON_DATABASE_URL"):
+        find_target(None, None, {})
+
+
+OVERRIDES: dict[str, dict[str, object]] = {
+    "none given": {},
+    "somebody": {"databaseAuthVariableOverride": {"uid": "job & co", "admin": False}},
+    "nobody": {"databaseAuthVariableOverride": None},
+    "empty": {"databaseAuthVariableOverride": {}},
+}
+
+
+@pytest.mark.parametrize("options", OVERRIDES.values(), ids=OVERRIDES.keys())
+@pytest.mark.parametrize("environment", [{}, EMULATED], ids=["production", "emulator"])
+def test_the_auth_override_is_firebase_admins(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, object], environment: dict[str, str]
+) -> None:
+    """A dict is what rules see, None is nobody, and an empty dict is no override, exactly as the SDK sends it."""
+    made = app(**options)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(made, "_credential", WithoutNetwork())
+    client = db.reference("x", made)._client
+    target = find_target(made, None, environment)
+    assert parameters(target) == client.params
+    assert target.base_url == client.base_url.rstrip("/")
+
+
+class WithoutNetwork:
+    """In place of application default credentials."""
+
+    def get_credential(self) -> object:
+        from google.auth.credentials import AnonymousCredentials
+
+        return AnonymousCredentials()  # type: ignore[no-untyped-call]  # no types there
+
+
+def test_the_credential_is_the_apps_own_and_is_loaded_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finding the target looks for no credential; the first token does, and takes the app's."""
+    made, credential = app(), object()
+    target = find_target(made, None, {})
+    assert target.load_credential is not None
+    monkeypatch.setattr(made, "_credential", type("Wrapped", (), {"get_credential": lambda self: credential})())
+    assert target.load_credential() is credential
+
+
+ERRORS: dict[str, tuple[str | None, dict[str, str], str]] = {
+    "no scheme": ("shop.firebaseio.com", {}, r"'shop.firebaseio.com' must look like https://"),
+    "another scheme": ("ftp://shop.firebaseio.com", {}, "must look like https://"),
+    "no host": ("https://", {}, "must look like https://"),
+    "an emulator without a namespace": (f"http://{HOST}", {}, r"an emulator's, so it must name a database: \?ns="),
+    "an emulator with an empty namespace": (f"http://{HOST}/?ns=", {}, r"\?ns="),
+    "an emulator host with a scheme": (URL, {EMULATOR_HOST: f"http://{HOST}"}, "must look like host:port"),
+}
+
+
+@pytest.mark.parametrize(("url", "environment", "said"), ERRORS.values(), ids=ERRORS.keys())
+def test_what_names_no_database_is_refused(url: str | None, environment: dict[str, str], said: str) -> None:
+    """A refusal names the value and what would do."""
+    with pytest.raises(ConfigurationError, match=said):
+        find_target(None, url, environment)
+
+
+@pytest.mark.parametrize("override", ["admin", 7, ["uid"]])
+def test_an_override_of_another_kind_is_refused(override: object) -> None:
+    """What firebase-admin would refuse at the first reference is refused here."""
+    with pytest.raises(ConfigurationError, match=r"databaseAuthVariableOverride=.* must be a dict or None"):
+        find_target(app(databaseAuthVariableOverride=override), None, {})
