@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import inspect
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -74,7 +74,7 @@ class Body:
             if inspect.isawaitable(result):
                 # A sync function that hands out a coroutine, such as a lambda or a partial: it has to run under the
                 # lock as well.
-                asyncio.run(_awaited(result))
+                _run_to_its_end(lambda: _awaited(result))
         finally:
             _current.reset(token)
 
@@ -85,7 +85,7 @@ class Body:
                 self._future.cancel()
             self._future.result()
         else:
-            asyncio.run(self._on_own_loop())
+            _run_to_its_end(self._on_own_loop)
 
     async def _on_own_loop(self) -> None:
         loop = asyncio.get_running_loop()
@@ -108,6 +108,17 @@ class Body:
             await result
 
         return call()
+
+
+def _run_to_its_end(work: Callable[[], Coroutine[object, object, None]]) -> None:
+    """On a loop of its own; where this thread has one that runs (a test's, mostly), on a thread of its own as well."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(work())
+        return
+    with concurrent.futures.ThreadPoolExecutor(1) as elsewhere:
+        elsewhere.submit(lambda: asyncio.run(work())).result()
 
 
 async def _awaited(thing: object) -> None:

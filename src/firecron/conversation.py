@@ -105,8 +105,8 @@ class Held:
     replaced: object = None
 
 
-# What to ask for of a node that was just read, at that time; None: nothing, it is all done.
-Choose: TypeAlias = Callable[[Request, object, int], Request | None]
+# What to ask for of a node that was just read, at that time; or why nothing is to be asked for.
+Choose: TypeAlias = Callable[[Request, object, int], Request | Refused]
 
 
 def acquiring(
@@ -131,7 +131,7 @@ def acquiring(
     while True:
         now = yield from _now()
         asked = request if choose is None else choose(request, snapshot.node, now.server)
-        decision = Refused("slot_done") if asked is None else decide(snapshot.node, asked, now, written)
+        decision = asked if isinstance(asked, Refused) else decide(snapshot.node, asked, now, written)
         if isinstance(decision, Mine):
             return Held(decision.record, decision.term, snapshot, replaced.get(decision.record.expiresAt))
         if isinstance(decision, Refused):

@@ -36,7 +36,7 @@ from firecron.events import Events
 from firecron.forks import tell_after_fork
 from firecron.identity import Identity, new_holder
 from firecron.instants import to_datetime, to_text
-from firecron.keeper import Keeper
+from firecron.keeper import Keepable, Keeper
 from firecron.lease import Lease, LeaseLost
 from firecron.names import check_name
 from firecron.record import LockRecord, Number, Reason, Refused, Request, Term, describe_owner
@@ -67,8 +67,8 @@ class Refusal:
     """The lock was not acquired; false, so that `if not lease:` reads well.
 
     `holder` is the token in the record that stands in the way, `instance_id` and `instance` whose it is (as far as
-    the record tells), `until` when it expires, `slot` the tick that it is about. With `unavailable`, `denied` and
-    `malformed` nothing is known of them.
+    the record tells), `until` when it expires, `slot` the tick that it is about, `unfinished` the tick whose run has
+    not ended. With `unavailable`, `denied` and `malformed` nothing is known of them.
     """
 
     name: str
@@ -79,6 +79,7 @@ class Refusal:
     instance: str | None = None
     until: datetime | None = None
     slot: str | None = None
+    unfinished: str | None = None
     error: Exception | None = field(default=None, compare=False)
 
     def __bool__(self) -> Literal[False]:
@@ -521,6 +522,7 @@ def _refusal(name: str, refused: Refused) -> Refusal:
         instance=record.instance,
         until=to_datetime(int(record.expiresAt)),
         slot=record.slot,
+        unfinished=record.unfinished,
     )
 
 

@@ -53,6 +53,7 @@ class LockRecord(BaseModel):
     holder: str | None = None
     instance: str | None = None
     instanceId: str | None = None
+    missedAfter: Instant | None = None
     outcome: str | None = None
     paused: object = None
     releasedAt: Number | None = None
@@ -137,7 +138,8 @@ class Term:
 @dataclass(frozen=True, slots=True)
 class Request:
     """What a contender wants: a lock, or (`momentary`) a slot claimed and let go in one write. `holder` is its random
-    token; `slot` claims a tick in the same write, `rerun` an unfinished one.
+    token; `slot` claims a tick in the same write, `rerun` an unfinished one. `missed_after` is for the record to
+    remember, until a later tick is claimed.
     """
 
     holder: str
@@ -149,6 +151,7 @@ class Request:
     slot: str | None = None
     rerun: bool = False
     momentary: bool = False
+    missed_after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +236,10 @@ def _taken(current: Current, request: Request, now: Moment) -> Take:
         **_claim(record, request),
     }
     if request.momentary:
-        fields |= {"releasedAt": now.server, "unfinished": None if record is None else record.unfinished}
+        # Nobody watches the run that begins now, so it can't be left unfinished.
+        fields |= {"releasedAt": now.server}
+        if request.slot is not None:
+            fields["unfinished"] = None
     if request.fenced:
         fields["fence"] = max(int(record.fence or 0) + 1 if record else 0, now.server)
     elif record is not None:
@@ -245,11 +251,15 @@ def _claim(record: LockRecord | None, request: Request) -> dict[str, object]:
     """The fields that say which tick was claimed, and whether its run has ended."""
     if request.slot is None:
         # Nobody's tick is touched: what the node knew of the last one stays, with the number of its claims.
-        return {} if record is None else {key: getattr(record, key) for key in ("slot", "unfinished", "attempt")}
+        if record is None:
+            return {}
+        kept = {key: getattr(record, key) for key in ("slot", "unfinished", "attempt")}
+        return {**kept, "missedAfter": request.missed_after or record.missedAfter}
+    claim: dict[str, object] = {"slot": request.slot, "unfinished": request.slot, "missedAfter": request.missed_after}
     if record is None or request.slot != record.unfinished:
-        return {"slot": request.slot, "unfinished": request.slot, "attempt": 1}
+        return {**claim, "attempt": 1}
     # A rerun: the newest tick claimed stays the newest.
-    return {"slot": record.slot, "unfinished": request.slot, "attempt": int(record.attempt or 1) + 1}
+    return {**claim, "slot": record.slot, "attempt": int(record.attempt or 1) + 1}
 
 
 @dataclass(frozen=True, slots=True)

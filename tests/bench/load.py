@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from functools import partial
 
 
 class Connection(asyncio.Protocol):
@@ -58,9 +59,7 @@ async def run(host: str, port: int, streams: list[Iterator[bytes]]) -> tuple[flo
     """Send each stream over a connection of its own; answers with requests a second, and all latencies in seconds."""
     loop = asyncio.get_running_loop()
     started = time.perf_counter()
-    made = [
-        await loop.create_connection(lambda requests=requests: Connection(requests), host, port) for requests in streams
-    ]
+    made = [await loop.create_connection(partial(Connection, requests), host, port) for requests in streams]
     connections = [connection for _, connection in made]
     await asyncio.gather(*(connection.done for connection in connections))
     took = time.perf_counter() - started

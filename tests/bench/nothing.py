@@ -1,4 +1,4 @@
-"""A server that answers every request `200 null` without a look at it: what is left is the load generator's own cost."""
+"""A server that answers every request `200 null` unread: what is left is the load generator's own cost."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ _DRIFT = 2.0**-13
 class Scenario:
     """A plan and a clock (its error and its rate) for each holder; `budget` is the world's.
 
-    In a `brisk` one two steps are taken at once, for fewer interleavings that differ in nothing: a clock is read as
-    soon as that is asked for (time may pass before and after just as well), and what a request finds at the node is
-    told when it is found (what comes of it is conditional on it once more).
+    In a `brisk` one two steps are taken at once, for fewer interleavings: a clock is read as soon as that is asked for,
+    and what a request finds at the node is told as soon as it is found. Whatever could have come between can still
+    come just before the request lands. The walks take every step by itself.
     """
 
     plans: tuple[tuple[Op, ...], ...]

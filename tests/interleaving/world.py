@@ -40,9 +40,8 @@ class Flight:
     answer: Snapshot | str | None = None
 
     def key(self) -> Hashable:
-        node = None if isinstance(self.step, Read) else (self.step.etag, self.step.node is None)
         answer = self.answer.etag if isinstance(self.answer, Snapshot) else self.answer
-        return self.request.holder, self.kind, node, self.reading, self.landed, self.awaited, answer
+        return self.request.holder, self.kind, repr(self.step), self.reading, self.landed, self.awaited, answer
 
 
 class Event(NamedTuple):

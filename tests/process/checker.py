@@ -1,8 +1,8 @@
 """The checker: what the jobs themselves wrote, and what `cron-runs` says of them, held against the promise.
 
 It believes neither firecron's logs nor its records: a run is what a job's body put down when it began and when it
-ended, on a monotonic clock that all processes of a machine share. Pure functions over values, so that it can be shown
-bad histories.
+ended. All processes append to one file, so the place of a line in it is a clock that they share, and that no fault can
+touch. Pure functions over values, so that it can be shown bad histories.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ UNBEGUN = {"skipped", "missed"}
 
 @dataclass(frozen=True)
 class Ran:
-    """One call of a job's body. `ended` is None if its process never came so far; `lost` is what the run said then."""
+    """One call of a job's body. `started` and `ended` are places in the journal; `ended` is None if its process never
+    came so far. `lost` is what the run said of its lease at the end.
+    """
 
     slot: str
     attempt: int
     fence: int
     pid: int
-    started: float
-    ended: float | None
+    started: int
+    ended: int | None
     lost: bool
 
 
@@ -51,24 +53,15 @@ class Tally:
 
 def runs_of(job: str, lines: Iterable[Line]) -> list[Ran]:
     """The runs of a job that ticks, in the order in which they began."""
-    lines = [line for line in lines if line.get("job") == job and line.get("slot")]
-    ends = {line["run"]: line for line in lines if line["what"] == "end"}
+    placed = [(place, line) for place, line in enumerate(lines) if line.get("job") == job and line.get("slot")]
+    ends = {line["run"]: (place, line) for place, line in placed if line["what"] == "end"}
     found = []
-    for line in lines:
-        if line["what"] != "start":
-            continue
-        end = ends.get(line["run"])
-        ran = Ran(
-            slot=line["slot"],
-            attempt=line["attempt"],
-            fence=line["fence"],
-            pid=line["pid"],
-            started=line["mono"],
-            ended=None if end is None else end["mono"],
-            lost=end is not None and end["lost"],
-        )
-        found.append(ran)
-    return sorted(found, key=lambda ran: ran.started)
+    for place, line in placed:
+        if line["what"] == "start":
+            ended, end = ends.get(line["run"], (None, {}))
+            known = {key: line[key] for key in ("slot", "attempt", "fence", "pid")}
+            found.append(Ran(**known, started=place, ended=ended, lost=end.get("lost", False)))
+    return found
 
 
 def findings(runs: list[Ran], history: History, *, reruns: bool = False, every: int = 1) -> list[str]:

@@ -24,6 +24,9 @@ TTL = 60
 # Seconds; nothing here takes a tenth of it.
 BOUND = 40
 
+# At least as many as the service has for asyncio.
+THREADS = 20
+
 
 class Bench:
     """A service on the test's database, and the events that it emits."""
@@ -113,6 +116,36 @@ def test_a_release_goes_on_when_its_task_is_cancelled_again(bench: Bench) -> Non
             assert bench.node is not None
             hold.release()
             await on_thread(bench.released.wait)
+        assert bench.node is None
+
+    asyncio.run(main())
+
+
+def test_a_release_that_waits_for_a_thread_is_not_dropped(bench: Bench) -> None:
+    """A release whose task is cancelled while all threads are busy is done as soon as one is free."""
+
+    async def main() -> None:
+        leave = asyncio.Event()
+        entered = asyncio.Event()
+
+        async def body() -> None:
+            async with bench.service.hold(NAME, TTL):
+                entered.set()
+                await leave.wait()
+
+        task = asyncio.create_task(body())
+        await entered.wait()
+        hold = bench.rtdb.faults.hold(path="/cron-locks/busy-*", method="PUT", times=None)
+        busy = [asyncio.create_task(bench.service.acquire_async(f"busy-{number}", TTL)) for number in range(THREADS)]
+        await on_thread(hold.wait)
+        leave.set()
+        await asyncio.sleep(0)  # all tasks have their turn: the body is left, and its release is handed in
+        task.cancel()
+        assert isinstance(await ended(task), asyncio.CancelledError)
+        assert bench.node is not None
+        hold.release()
+        await on_thread(bench.released.wait)
+        await asyncio.gather(*busy)
         assert bench.node is None
 
     asyncio.run(main())

@@ -7,6 +7,7 @@ list:
     takes                 how many seconds the body works
     until                 a file that ends the work, once it is there
     obeys                 the body calls `run.check()` all the time
+    freezes               the first attempt stops its own process before that
     is_async              it is an async function, which needs `cleanup` seconds when it is cancelled
 """
 
@@ -16,6 +17,7 @@ import asyncio
 import json
 import os
 import secrets
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -49,7 +51,8 @@ class Shifted(SystemTiming):
 
 def note(what: str, **fields: object) -> None:
     """Append a line to the journal, in one write."""
-    line = json.dumps({"what": what, "pid": os.getpid(), "mono": time.monotonic_ns() / 1e6, **fields}) + "\n"
+    clocks = {"mono": time.monotonic_ns() / 1e6, "wall": time.time_ns() / 1e6}
+    line = json.dumps({"what": what, "pid": os.getpid(), **clocks, **fields}) + "\n"
     fd = os.open(os.environ["TICK_JOURNAL"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(fd, line.encode())
@@ -69,6 +72,7 @@ def make_job(
     takes: float,
     until: str | None = None,
     obeys: bool = False,
+    freezes: bool = False,
     is_async: bool = False,
     cleanup: float = 0.0,
     options: dict[str, Any] | None = None,
@@ -79,6 +83,9 @@ def make_job(
     def work(run: Run) -> None:
         with noted(run):
             started = time.monotonic()
+            if freezes and run.attempt == 1:
+                os.kill(os.getpid(), signal.SIGSTOP)
+                run.check()
             while not is_over(started):
                 if obeys:
                     run.check()

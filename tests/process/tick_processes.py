@@ -134,8 +134,14 @@ class Ticking:
         return self.lines(what, **fields)
 
     def wait_until_up(self, *processes: Process) -> None:
+        """Return once they have started, or one of them has ended instead."""
+
+        def is_up(process: Process) -> bool:
+            assert process.popen.poll() is None, f"it ended at once:\n{process.log}"
+            return bool(self.lines("up", pid=process.pid))
+
         for process in processes:
-            self.wait_for(1, "up", pid=process.pid)
+            until(lambda process=process: is_up(process), "a process that is up")
 
     def history(self, job: str) -> History:
         found = self.rtdb.get(f"/cron-runs/{job}")

@@ -45,7 +45,7 @@ def converse(conversation: Conversation[T], *dialogue: tuple[type[Step], Answer 
         step = next(conversation)
         while True:
             steps.append(step)
-            kind, answer = next(expected)
+            kind, answer = next(expected, (None, None))
             assert type(step) is kind, f"{step} after {steps[:-1]}"
             step = conversation.throw(answer) if isinstance(answer, StoreError) else conversation.send(answer)
     except StopIteration as done:

@@ -236,15 +236,17 @@ def test_all_that_a_lock_tells_is_scalar(fleet: Fleet, handler: Handler) -> None
     with one.locks.hold("job", 60) as kept:
         fleet.time.advance(20)
         one.renew()
-        one.network.next("swap", before=failing(Unavailable("slow")))
+        one.network.next("swap", before=failing(Unavailable("slow")), times=100)
         fleet.time.advance(20)
         one.renew()
+        one.network.mend()
     assert not kept.is_held()
     lost = one.acquire(fenced=True)
     fleet.time.advance(60)
     assert lost.lost
     slugs = set(one.slugs())
-    assert {"lock.acquired", "lock.refused", "lock.unavailable", "lock.renewed", "lock.lost", "lock.released"} <= slugs
+    every = "acquired refused unavailable renewed renewal_failed lost released"
+    assert {f"lock.{slug}" for slug in every.split()} <= slugs
     for fields in (*(event.fields for event in one.events), *handler.fields()):
         assert all(isinstance(value, str | int | float | bool) for value in fields.values()), fields
         json.dumps(dict(fields))

@@ -12,7 +12,7 @@ import pytest
 from tests.interleaving.scenarios import walk
 
 BATCHES = 4
-WALKS = int(os.environ.get("INTERLEAVINGS", "5000"))
+WALKS = int(os.environ.get("INTERLEAVINGS", "4000"))
 REPLAY = os.environ.get("REPLAY")
 
 

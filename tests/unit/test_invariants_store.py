@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+import firebase_admin
 import pytest
 from tests.unit.fleet import START, Fleet, Instance, failing
 
@@ -86,14 +87,16 @@ STORES = [(down, "unavailable"), (closed_by_rules, "denied"), (malformed, "malfo
 
 @pytest.mark.parametrize(("break_store", "reason"), STORES, ids=[case[1] for case in STORES])
 def test_i31_down_denied_and_malformed_are_told_apart_and_nothing_runs(
-    rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch, break_store: Callable[[Rtdb], None], reason: str
+    rtdb: Rtdb, request: pytest.FixtureRequest, break_store: Callable[[Rtdb], None], reason: str
 ) -> None:
     """Three troubles of the store are three reasons; each is an ERROR, refuses, runs nothing and leaves the node."""
-    # Not as the emulator's owner, whom rules don't bind.
-    monkeypatch.setattr("firecron.rtdb.tokens.StaticToken.header", lambda tokens, deadline: "Bearer nobody")
+    # As nobody: rules don't bind the emulator's owner.
+    options = {"databaseURL": rtdb.url, "databaseAuthVariableOverride": None}
+    app = firebase_admin.initialize_app(options=options, name=rtdb.namespace)
+    request.addfinalizer(lambda: firebase_admin.delete_app(app))
     break_store(rtdb)
     before = rtdb.get("/cron-locks")
-    locks = LockService(settings=load(**QUICK))
+    locks = LockService(app, load(**QUICK))
     called: list[str] = []
     levels: list[int] = []
     locks.events.subscribe(lambda event: levels.append(event.level))
@@ -172,9 +175,10 @@ def test_i33_listeners_and_log_handlers_that_raise_break_nothing(
         assert other.refused().reason == "held"
         fleet.time.advance(20)
         one.renew()
-        one.network.next("swap", before=failing(Unavailable("slow")))
+        one.network.next("swap", before=failing(Unavailable("slow")), times=100)
         fleet.time.advance(20)
         one.renew()
+        one.network.mend()
         assert lease.is_held()
     assert fleet.node() is None
     lost = one.keep()

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import Run, RunPytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ["emulator/README.md"]
+DOCUMENTS = ["README.md", "emulator/README.md"]
 
 
 def blocks(document: str, language: str) -> list[str]:
@@ -25,6 +25,7 @@ EXAMPLES = [
 ]
 
 
+@pytest.mark.usefixtures("rtdb")
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_example_works(run: Run, run_pytest: RunPytest, example: str) -> None:
     """An example with tests in it passes under pytest, another one runs as a script; neither warns."""

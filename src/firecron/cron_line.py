@@ -1,0 +1,174 @@
+"""A cron line, read: which wall times it matches, and the next one. No time zone, no clock.
+
+Five fields, or six with seconds first. A field has `*`, numbers, ranges, steps and lists of them; months and days of
+the week have names; Sunday is 0 and 7. A range may go round (`22-2`, `FRI-SUN`); `5/15` begins at 5. A day matches if
+both of its fields do, or either of them where both are restricted, which `*`, `*/1` and `?` are not.
+
+What is refused: `H` and `R`, which differ from instance to instance; `L`, `W` and `#`, which cron doesn't have.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+
+_ALIASES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_LONGEST_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+_TERM = re.compile(r"(?:\*|([0-9]+|[A-Z]+)(?:-([0-9]+|[A-Z]+))?)(?:/([0-9]+))?", re.ASCII)
+_EVERY = re.compile(r"\*(/0*1)?|\?")
+
+_SECOND = timedelta(seconds=1)
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """What may stand in a place of the line: numbers from `first` on, `size` of them before they go round."""
+
+    name: str
+    first: int
+    size: int
+    names: tuple[str, ...] = ()
+
+    @property
+    def last(self) -> int:
+        """The largest number that may be written: Sunday is 7 too."""
+        return 7 if self.names is _DAYS else self.first + self.size - 1
+
+    def number(self, text: str) -> int:
+        if text in self.names:
+            return self.first + self.names.index(text)
+        if not text.isdecimal() or not self.first <= int(text) <= self.last:
+            names = f" or a name from {self.names[0]} to {self.names[-1]}" if self.names else ""
+            raise ValueError(f"{text} is no {self.name}: give a number from {self.first} to {self.last}{names}")
+        return int(text)
+
+
+_FIELDS = (
+    _Field("second", 0, 60),
+    _Field("minute", 0, 60),
+    _Field("hour", 0, 24),
+    _Field("day of the month", 1, 31),
+    _Field("month", 1, 12, _MONTHS),
+    _Field("day of the week", 0, 7, _DAYS),
+)
+
+
+class CronLine:
+    """The wall times of a cron line. ValueError names the line and what is wrong with it."""
+
+    def __init__(self, line: str) -> None:
+        fields = _split(line)
+        self.is_wildcard = fields[-5].startswith("*") or fields[-4].startswith("*")
+        warnings: list[str] = []
+        try:
+            values = [
+                _values(field, text, warnings) for field, text in zip(_FIELDS[-len(fields) :], fields, strict=True)
+            ]
+        except ValueError as error:
+            raise ValueError(f"the cron line {line!r} can't be used: {error}") from None
+        self.warnings = tuple(f"in the cron line {line!r} {warning}" for warning in warnings)
+        self.has_seconds = len(fields) == len(_FIELDS)
+        self._seconds = sorted(values[0]) if self.has_seconds else [0]
+        self._minutes, self._hours = sorted(values[-5]), sorted(values[-4])
+        self._first_time = time(self._hours[0], self._minutes[0], self._seconds[0])
+        self._days, self._months, self._weekdays = values[-3:]
+        self._any_day, self._any_weekday = (_EVERY.fullmatch(fields[index]) is not None for index in (-3, -1))
+        if self._any_weekday and all(_LONGEST_MONTHS[month - 1] < min(self._days) for month in self._months):
+            raise ValueError(f"the cron line {line!r} can't be used: it never fires, as no such month has such a day")
+
+    def after(self, wall: datetime) -> datetime:
+        """The first matching wall time after this one; both without a time zone, in whole seconds."""
+        start = wall + _SECOND
+        day = start.date()
+        found = self._time_from(start.hour, start.minute, start.second) if self._has(day) else None
+        if found is None:
+            day += _DAY
+            while not self._has(day):
+                # A month that the line doesn't have is left in one step.
+                day = day + _DAY if day.month in self._months else _next_month(day)
+            found = self._first_time
+        return datetime.combine(day, found)
+
+    def _has(self, day: date) -> bool:
+        if day.month not in self._months:
+            return False
+        is_day, is_weekday = day.day in self._days, day.isoweekday() % 7 in self._weekdays
+        if self._any_day or self._any_weekday:
+            return is_day and is_weekday
+        return is_day or is_weekday
+
+    def _time_from(self, hour: int, minute: int, second: int) -> time | None:
+        """The first time of the day that isn't before this one; None if the day has no more."""
+        if hour in self._hours:
+            if minute in self._minutes:
+                found = _first_from(self._seconds, second)
+                if found is not None:
+                    return time(hour, minute, found)
+            found = _first_from(self._minutes, minute + 1)
+            if found is not None:
+                return time(hour, found, self._seconds[0])
+        found = _first_from(self._hours, hour + 1)
+        return None if found is None else time(found, self._minutes[0], self._seconds[0])
+
+
+def _split(line: object) -> list[str]:
+    if not isinstance(line, str):
+        raise ValueError(f"a cron line is a string, not {line!r}")
+    fields = line.upper().split()
+    if len(fields) == 1 and fields[0].startswith("@"):
+        alias = fields[0].lower()
+        if alias not in _ALIASES:
+            raise ValueError(f"the cron line {line!r} is unknown: there are {', '.join(_ALIASES)}")
+        return _ALIASES[alias].split()
+    if len(fields) not in (len(_FIELDS) - 1, len(_FIELDS)):
+        raise ValueError(f"the cron line {line!r} has {len(fields)} fields: give 5, or 6 with seconds first")
+    return fields
+
+
+def _values(field: _Field, text: str, warnings: list[str]) -> frozenset[int]:
+    if text == "?" and field.name.startswith("day"):
+        text = "*"
+    return frozenset(value for term in text.split(",") for value in _term(field, term, warnings))
+
+
+def _term(field: _Field, term: str, warnings: list[str]) -> Iterator[int]:
+    match = _TERM.fullmatch(term)
+    if match is None:
+        raise ValueError(f"{term!r} is no {field.name}: give *, a number, a range such as 1-5, or a step such as */2")
+    first, last, step = match.groups()
+    low = field.number(first) if first else field.first
+    # "5" is itself, "5/15" goes on from it, and "*" is all.
+    open_end = low if first and not step else field.first + field.size - 1
+    high = field.number(last) if last else open_end
+    if high < low:
+        high += field.size
+    if step and int(step) == 0:
+        raise ValueError(f"the step of {term!r} must be 1 or more")
+    values = range(low, high + 1, int(step or 1))
+    if step and len(values) == 1:
+        warnings.append(f"the step of {term} is more than a {field.name} has: it means {low} alone")
+    return (field.first + (value - field.first) % field.size for value in values)
+
+
+def _first_from(values: list[int], least: int) -> int | None:
+    index = bisect_left(values, least)
+    return values[index] if index < len(values) else None
+
+
+def _next_month(day: date) -> date:
+    return date(day.year + 1, 1, 1) if day.month == 12 else date(day.year, day.month + 1, 1)

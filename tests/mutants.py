@@ -1,0 +1,216 @@
+"""Every comparison and every guard of the lock, broken in turn: the list for `tests.mutations`.
+
+Each is one place in one file, what is put there instead, and the tests that have to notice. The old text has to be
+there exactly once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DECIDE = "tests/unit/test_record_decide.py"
+PARSE = "tests/unit/test_record_parse.py"
+CLAIM = "tests/unit/test_record_claim.py"
+HOLDING = "tests/unit/test_record_holding.py"
+MODEL = "tests/unit/test_record_model.py"
+TALK = "tests/unit/test_conversation.py"
+LEASE = "tests/unit/test_lease.py"
+I_HOLDER = "tests/unit/test_invariants_holder.py"
+I_LEASE = "tests/unit/test_invariants_lease.py"
+I_STORE = "tests/unit/test_invariants_store.py"
+PATIENCE = "tests/unit/test_patience.py"
+EVENTS = "tests/unit/test_events.py"
+BLOCKS = "tests/process/test_lock_blocks.py"
+ASYNC = "tests/process/test_lock_async.py"
+ASYNC_WORK = "tests/process/test_lock_async_work.py"
+REQUESTS = "tests/contract/test_lock_requests.py"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`new` in place of `old` in a file of src/firecron has to fail `tests`."""
+
+    file: str
+    old: str
+    new: str
+    tests: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {' '.join(self.old.split())[:60]} -> {' '.join(self.new.split())[:30] or 'nothing'}"
+
+
+def _in(file: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
+    return tuple(Mutant(file, *change) for change in changes)
+
+
+RECORD = _in(
+    "record.py",
+    # What a node says.
+    ("if not isinstance(node, dict):", "if False:", PARSE),
+    ("if not LOCK_FIELDS & node.keys():", "if False:", PARSE),
+    ("strict=True, frozen=True", "strict=False, frozen=True", PARSE),
+    ('extra="allow"', 'extra="ignore"', CLAIM),
+    ('frozenset(LockRecord.model_fields) - {"paused"}', "frozenset(LockRecord.model_fields)", PARSE),
+    ("    to_milliseconds(text)\n", "", PARSE),
+    ("> now + DAY:", ">= now + DAY:", PARSE),
+    ("> now + DAY:", "> now + 2 * DAY:", DECIDE),
+    ("now < self.expiresAt + (", "now <= self.expiresAt + (", DECIDE),
+    ("(margin if self.releasedAt is None else 0)", "0", DECIDE),
+    ("(margin if self.releasedAt is None else 0)", "margin", DECIDE),
+    # The lease as its holder sees it.
+    ("- self.reading.server) - margin", "- self.reading.server)", DECIDE),
+    ("return mono < self.ends(margin)", "return mono <= self.ends(margin)", DECIDE),
+    # Mine.
+    ("record.holder == request.holder and (", "(", DECIDE),
+    ("(record.releasedAt is None or request.momentary)", "True", DECIDE),
+    ("written.get(record.expiresAt)", "next(iter(written.values()), None)", DECIDE),
+    ("if term is not None and (request.momentary or term.is_trusted(now.mono, request.margin)):", "if term:", DECIDE),
+    ("return Mine(record, term)", "return Mine(record, Term(term.expires_at, now))", DECIDE),
+    # Paused.
+    ("if current.paused is not None and current.paused is not False:", "if current.paused is True:", DECIDE),
+    ("if current.paused is not None and current.paused is not False:", "if current.paused is not None:", DECIDE),
+    ("if current.paused is not None and current.paused is not False:", "if False:", DECIDE),
+    # The tick.
+    ("request.slot <= record.slot:", "request.slot < record.slot:", DECIDE),
+    ("request.slot <= record.slot:", "request.slot == record.slot:", DECIDE),
+    ("rerun = request.rerun and ", "rerun = ", DECIDE),
+    ("request.slot == record.unfinished and not live", "not live", DECIDE),
+    ("record.unfinished and not live", "record.unfinished", DECIDE),
+    ("if not rerun:", "if False:", DECIDE),
+    ("    if live:\n", "    if False:\n", DECIDE),
+    ("> now.server + request.margin:", ">= now.server + request.margin:", DECIDE),
+    ("> now.server + request.margin:", "> now.server:", DECIDE),
+    ("> now.server + request.margin:", "> now.server + 10**12:", DECIDE),
+    # The claim.
+    ("        **kept,\n", "", CLAIM),
+    ('        "paused": current.paused,\n', "", CLAIM),
+    ("        **_claim(record, request),\n", "", CLAIM),
+    ("if request.fenced:", "if True:", CLAIM),
+    ("int(record.fence or 0) + 1 if", "int(record.fence or 0) if", CLAIM),
+    ("else 0, now.server)", "else 0, 0)", CLAIM),
+    ('fields["fence"] = max(int(record.fence or 0) + 1 if record else 0, now.server)', 'fields["fence"] = now.server', CLAIM),
+    ('fields["fence"] = record.fence', "pass", CLAIM),
+    ("if record is None or request.slot != record.unfinished:", "if True:", CLAIM),
+    ('"unfinished": request.slot, "attempt": 1}', '"attempt": 1}', CLAIM),
+    ('{"slot": record.slot, "unfinished"', '{"slot": request.slot, "unfinished"', CLAIM),
+    ("int(record.attempt or 1) + 1", "int(record.attempt or 1)", CLAIM),
+    # The holder.
+    ("if record.holder != holder:", "if False:", HOLDING),
+    ('return Lost("it was released")', "pass", HOLDING),
+    ("if not now.server < record.expiresAt - margin:", "if False:", HOLDING),
+    ("now.server < record.expiresAt - margin:", "now.server < record.expiresAt:", HOLDING),
+    ("now.server < record.expiresAt - margin:", "now.server <= record.expiresAt - margin:", HOLDING),
+    ("if not term.is_trusted(now.mono, margin):", "if False:", HOLDING),
+    ("later = Term(now.server + ttl, now)", "later = Term(now.server + ttl, term.reading)", HOLDING),
+    ("max(now, int(record.acquiredAt or 0) + hold_at_least)", "now", HOLDING),
+    ("max(now, int(record.acquiredAt or 0) + hold_at_least)", "int(record.acquiredAt or 0) + hold_at_least", HOLDING),
+    ("finished is not None and record.unfinished == finished", "finished is not None", HOLDING),
+    ("(record.slot, record.fence, record.paused, unfinished)", "(record.fence, record.paused, unfinished)", HOLDING),
+    ("(record.slot, record.fence, record.paused, unfinished)", "(record.slot, record.paused, unfinished)", HOLDING),
+    ("(record.slot, record.fence, record.paused, unfinished)", "(record.slot, record.fence, unfinished)", HOLDING),
+    ("(record.slot, record.fence, record.paused, unfinished)", "(record.slot, record.fence, record.paused)", HOLDING),
+    (" and not record.model_extra", "", HOLDING),
+    (" and expires_at == now:", ":", HOLDING),
+    ('            "outcome": outcome,\n', "", HOLDING),
+)
+
+CONVERSATION = _in(
+    "conversation.py",
+    ("snapshot = known or ABSENT", "snapshot = ABSENT", TALK),
+    ("            if is_fresh:\n", "            if True:\n", TALK),
+    ("        written.setdefault(decision.term.expires_at, decision.term)\n", "", TALK),
+    (
+        "        except Unavailable as error:\n            tries += 1\n            yield _pause(tries, error)\n"
+        "            snapshot, is_fresh",
+        "        except Unavailable as error:\n            snapshot, is_fresh",
+        TALK,
+    ),
+    ("            if was_denied:\n", "            if True:\n", TALK),
+    ("            if was_denied:\n", "            if False:\n", TALK),
+    (
+        "if not request.momentary and not decision.term.is_trusted(answer.mono, request.margin):",
+        "if False:",
+        TALK,
+    ),
+    ("        if tries > 1:\n", "        if tries > 2:\n", TALK),
+    ("        if tries > 1:\n", "        if False:\n", I_STORE),
+    ("if not held.term.is_trusted(answer.mono, margin):", "if False:", TALK),
+    ("if not held.term.is_trusted(answer.mono, margin):", "if not decision.term.is_trusted(answer.mono, margin):", TALK),
+    ("renewed(snapshot.node, holder, ttl, now, held.term, margin)", "renewed(held.record.to_json(), holder, ttl, now, held.term, margin)", TALK),
+    ("        if sent and _is_released(", "        if _is_released(", TALK),
+    ("        if sent and _is_released(", "        if False and _is_released(", TALK),
+    ("            sent = True\n", "", TALK),
+    ("    if node is None:\n        return True\n", "    if node is None:\n        return False\n", TALK),
+    (' and node.get("holder") == holder', "", TALK),
+    ("            except StoreError as error:\n                step = conversation.throw(error)", "            except KeyError as error:\n                step = conversation.throw(error)", TALK),
+    ("            tries += 1\n            yield _pause(tries, error)\n\n\ndef _is_released", "            yield _pause(tries, error)\n\n\ndef _is_released", TALK),
+    ("return Pause(tries, str(error), at_least or 0.0)", "return Pause(tries, str(error))", TALK),
+    ("    if not isinstance(answer, kind):", "    if False:", TALK),
+)
+
+LEASES = _in(
+    "lease.py",
+    ("timing.mono() >= self.ends:", "timing.mono() > self.ends:", LEASE),
+    ("timing.mono() >= self.ends:", "timing.mono() < 0:", LEASE),
+    ("        if self.lost:\n            raise LeaseLost", "        if False:\n            raise LeaseLost", LEASE),
+    ('if self._state in ("releasing", "released"):', 'if self._state == "released":', LEASE),
+    ('if self._state in ("releasing", "released"):', 'if self._state == "releasing":', LEASE),
+    ('            self._state = "releasing"  # the end', '            pass  # the end', LEASE),
+    ("isinstance(left, Lost) and not was_lost:", "isinstance(left, Lost):", LEASE),
+    ("isinstance(left, Lost) and not was_lost:", "False:", LEASE),
+    ("if not self.is_held() or self.lost:", "if not self.is_held():", LEASE),
+    ("            if not self.is_held():\n                return False\n            conversation", "            conversation", LEASE),
+    ("self._talker.deadline(min(seconds, (self.ends - self._talker.timing.mono()) / 1000))", "self._talker.deadline(seconds)", I_LEASE),
+    ("self._path, deadline, self.ends)", "self._path, deadline)", I_LEASE),
+    ("                self._held = answer\n", "                pass\n", LEASE),
+    ("            self.lose(answer.why)\n", "", I_STORE),
+    ('            if self._state != "held":\n', "            if False:\n", LEASE),
+    ("        self._report_lost(why)\n        self._on_end(self, None)\n", "        self._report_lost(why)\n", LEASE),
+    ("            if not self._lost:\n", "            if True:\n", LEASE),
+    ('        self._state = "released"\n        self._lost.set()\n', "        self._lost.set()\n", LEASE),
+    ('        self._state = "released"\n        self._lost.set()\n', '        self._state = "released"\n', LEASE),
+    ("            self._lost.set()\n            callbacks", "            callbacks", LEASE),
+    ("        except Exception as error:\n            # It may be", "        except KeyError as error:\n            # It may be", LEASE),
+    ("self._talker.deadline(self._talker.settings.release_timeout)\n        if not self._talking.acquire(timeout=deadline.remaining()):", "self._talker.deadline(self._talker.settings.release_timeout)\n        if not self._talking.acquire():", LEASE),
+    ("        except Exception as error:\n            # Not only", "        except StoreError as error:\n            # Not only", LEASE),
+    ("self._talker.deadline(self._talker.settings.release_timeout)", "self._talker.deadline(self.ends / 1000 - self._talker.timing.mono() / 1000)", I_HOLDER),
+)
+
+LOCK = _in(
+    "lock.py",
+    ("    def __bool__(self) -> Literal[False]:\n        return False", "    def __bool__(self) -> bool:\n        return True", PATIENCE),
+    ("        check_name(name)\n        for_ms", "        for_ms", "tests/unit/test_lock_bids.py"),
+    ("        self.settings.check_ttl(for_ms)\n", "", I_LEASE),
+    ("        if at_least > for_ms:\n", "        if False:\n", I_LEASE),
+    ("        if at_least > for_ms:\n", "        if at_least >= for_ms:\n", I_LEASE),
+    ("            holder=new_holder(),\n", '            holder="me",\n', I_HOLDER),
+    ("min(self.settings.acquire_timeout, bid.request.ttl / 3000)", "self.settings.acquire_timeout", I_LEASE),
+    ("min(self.settings.acquire_timeout, bid.request.ttl / 3000)", "bid.request.ttl / 3000", I_STORE),
+    ('            return _not_known(bid.name, "unavailable", error)', "            raise", I_HOLDER),
+    ('            return _not_known(bid.name, "denied", error)', "            raise", I_STORE),
+    ("        if isinstance(answer, Refused):\n            return _refusal(bid.name, answer)\n", "", PATIENCE),
+    ("acquiring(bid.request, self._known.get(bid.name),", "acquiring(bid.request, None,", REQUESTS),
+    ("            self._known[lease.name] = left", "            pass", REQUESTS),
+    ("        self._keeper.forget(lease)\n        if left is not None:", "        if left is not None:", I_LEASE),
+    ("self._keeper.keep(lease, renews=bid.renews, limit=limit)", "self._keeper.keep(lease, renews=True, limit=limit)", ASYNC_WORK),
+    ("self._keeper.keep(lease, renews=bid.renews, limit=limit)", "self._keeper.keep(lease, renews=False, limit=limit)", I_LEASE),
+    ("        lease = self._acquire(bid, 0)\n        if isinstance(lease, Refusal):\n            return lease\n", "        lease = self._acquire(bid, 0)\n", I_HOLDER),
+    ("        finally:\n            lease.release()\n", "        finally:\n            pass\n", I_HOLDER),
+    ("        if isawaitable(result):\n", "        if False:\n", BLOCKS),
+    ("                if lease.lost and work.cancelled():", "                if lease.lost and False:", I_LEASE),
+    ("                if lease.lost and work.cancelled():", "                if work.cancelled():", I_HOLDER),
+    ("            lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))\n", "", ASYNC_WORK),
+    ("await asyncio.shield(self._off_loop(lease.release))", "await self._off_loop(lease.release)", ASYNC),
+    ("                future.add_done_callback(unwanted)", "                pass", ASYNC),
+    ("        if isinstance(answer, Lease):\n            answer.release()", "        if False:\n            answer.release()", ASYNC),
+    ("            raise NotAcquired(answer) from answer.error", "            pass", I_HOLDER),
+    ("        self._leave().release()\n", "        self._leave()\n", I_HOLDER),
+    ('answer.reason not in ("held", "unavailable")', 'answer.reason not in ("held",)', PATIENCE),
+    ('answer.reason not in ("held", "unavailable")', "False", PATIENCE),
+    ("return min(delay, left) if left > 0 else None", "return min(delay, left)", PATIENCE),
+    ("return min(delay, left) if left > 0 else None", "return delay if left > 0 else None", PATIENCE),
+    ('if refusal.reason == "slot_done" and refusal.name not in self._spent:', 'if refusal.reason == "slot_done":', EVENTS),
+    ('if refusal.reason == "slot_done" and refusal.name not in self._spent:', "if False:", EVENTS),
+)
+
+MUTANTS = RECORD + CONVERSATION + LEASES + LOCK

@@ -1,0 +1,25 @@
+"""The demonstration is true: what it shows and sums up is what happened."""
+
+from __future__ import annotations
+
+import re
+
+from tests.conftest import Run
+
+
+def test_the_demonstration_shows_a_takeover_and_no_duplicate(run: Run) -> None:
+    """One instance is killed in mid-job, another takes its run over, and the database knows of no duplicate and no gap."""
+    finished = run("-m", "firecron.demo", "--ticks", "3")
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert re.search(r"✗ api-\d is killed in the middle of it", finished.stdout)
+    assert re.search(r"↻ api-\d takes it over \d\.\d s later", finished.stdout)
+    slots, runs, duplicates, missed = map(int, re.findall(r"(\d+) │ +(\d+) │ +(\d+) │ +(\d+)", finished.stdout)[0])
+    assert (runs, duplicates, missed) == (slots, 0, 0)
+    assert slots >= 3
+
+
+def test_the_number_of_ticks_is_checked(run: Run) -> None:
+    """A number of ticks that would take too long, or show nothing, is refused in a line with exit code 2."""
+    finished = run("-m", "firecron.demo", "--ticks", "1000")
+    assert finished.returncode == 2
+    assert "--ticks" in finished.stderr

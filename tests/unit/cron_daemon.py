@@ -1,0 +1,99 @@
+"""A cron daemon that knows nothing of schedules: it wakes at every minute (or second), looks at the clock on the wall,
+and runs what is due by Debian's rule. Slow, and simple enough to be seen to be right.
+
+    the wall went on by one step    all jobs that match it; fixed ones only at a time that it has never shown before
+    the wall jumped ahead           wildcard jobs that match it; fixed ones also if they match what was jumped over,
+                                    unless that is more than three hours
+    the wall went back              wildcard jobs that match it; fixed ones wait until it shows a new time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+MINUTE = timedelta(minutes=1)
+SECOND = timedelta(seconds=1)
+LONGEST_JUMP = timedelta(hours=3)
+
+MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+DAYS = "sun mon tue wed thu fri sat".split()
+
+
+class Daemon:
+    """Awake in a zone from `start` to `end` (both in UTC). Its first day is for looking back only: it runs nothing."""
+
+    def __init__(self, zone: str, start: datetime, end: datetime, step: timedelta = MINUTE) -> None:
+        self.start, self.end = start, end
+        self._step = step
+        place = ZoneInfo(zone)
+        count = (end - start) // step
+        self.instants = [start + index * step for index in range(count + 1)]
+        self.walls = [instant.astimezone(place).replace(tzinfo=None) for instant in self.instants]
+
+    def jumps(self) -> Iterator[int]:
+        """Where the wall does not go on by one step."""
+        for index in range(1, len(self.walls)):
+            if self.walls[index] - self.walls[index - 1] != self._step:
+                yield index
+
+    def runs(self, line: str) -> list[datetime]:
+        """When it runs a job with this line."""
+        job = _Job(line)
+        found = []
+        newest = self.walls[0]
+        for index in range(1, len(self.walls)):
+            instant, wall = self.instants[index], self.walls[index]
+            if job.is_wildcard:
+                is_due = job.matches(wall)
+            elif wall - newest > LONGEST_JUMP:
+                is_due = job.matches(wall)
+            else:
+                # What it has not shown before, up to now: nothing in a second pass, and much after a jump ahead.
+                fresh = range(1, (wall - newest) // self._step + 1)
+                is_due = any(job.matches(newest + number * self._step) for number in fresh)
+            newest = max(newest, wall)
+            if is_due:
+                found.append(instant.astimezone(UTC))
+        return found
+
+
+class _Job:
+    def __init__(self, line: str) -> None:
+        fields = line.lower().split()
+        minute, hour, day, month, weekday = fields[-5:]
+        self.is_wildcard = minute[0] == "*" or hour[0] == "*"
+        self._second = {value for value in range(60) if _matches(fields[-6] if len(fields) == 6 else "0", value, 59)}
+        self._minute = {value for value in range(60) if _matches(minute, value, 59)}
+        self._hour = {value for value in range(24) if _matches(hour, value, 23)}
+        self._day = {value for value in range(1, 32) if _matches(day, value, 31, 1)}
+        self._month = {value for value in range(1, 13) if _matches(month, value, 12, 1, MONTHS)}
+        # Sunday is both.
+        self._weekday = {value % 7 for value in range(8) if _matches(weekday, value, 7, 0, DAYS)}
+        self._either = not {day, weekday} & {"*", "*/1", "?"}
+
+    def matches(self, wall: datetime) -> bool:
+        if wall.minute not in self._minute or wall.hour not in self._hour or wall.second not in self._second:
+            return False
+        day, weekday = wall.day in self._day, wall.isoweekday() % 7 in self._weekday
+        return wall.month in self._month and ((day or weekday) if self._either else (day and weekday))
+
+
+def _matches(field: str, value: int, last: int, first: int = 0, names: list[str] | None = None) -> bool:
+    """Whether a field has this value: it is in one of its terms, and a multiple of the step from the term's start."""
+    for term in field.split(","):
+        span, _, step = term.partition("/")
+        low, _, high = span.partition("-")
+        if span in ("*", "?"):
+            begin, end = first, last
+        else:
+            begin = _number(low, first, names)
+            end = _number(high, first, names) if high else (last if step else begin)
+        if begin <= value <= end and (value - begin) % int(step or 1) == 0:
+            return True
+    return False
+
+
+def _number(text: str, first: int, names: list[str] | None) -> int:
+    return names.index(text) + first if names and text in names else int(text)

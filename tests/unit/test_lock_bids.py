@@ -1,0 +1,37 @@
+"""What a lock may be asked for: checked when it is said, before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.unit.fleet import Fleet, Instance
+
+from firecron import ConfigurationError
+
+WAYS: dict[str, Callable[[Instance, str, float], object]] = {
+    "acquire": lambda one, name, ttl: one.locks.acquire(name, ttl),
+    "hold": lambda one, name, ttl: one.locks.hold(name, ttl),
+    "with_lock": lambda one, name, ttl: one.locks.with_lock(name, lambda: None, ttl),
+    "bid": lambda one, name, ttl: one.locks.bid(name, ttl),
+}
+
+WRONG = {
+    "a bad name": ("a/b", 60.0, "can't name a lock"),
+    "no name": ("", 60.0, "can't name a lock"),
+    "a ttl in milliseconds": ("job", 300_000.0, "seconds, not milliseconds"),
+    "a ttl of nothing": ("job", 0.0, "too short"),
+    "a negative ttl": ("job", -1.0, "too short"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+@pytest.mark.parametrize(("name", "ttl", "said"), WRONG.values(), ids=WRONG.keys())
+def test_what_can_not_be_asked_for_is_refused(
+    fleet: Fleet, way: Callable[[Instance, str, float], object], name: str, ttl: float, said: str
+) -> None:
+    """A wrong name or ttl is an error at once, in every way to ask, and nothing is sent."""
+    one = fleet.instance()
+    with pytest.raises(ConfigurationError, match=said):
+        way(one, name, ttl)
+    assert one.network.calls == []
