@@ -13,10 +13,10 @@ PARSE = "tests/unit/test_record_parse.py"
 CLAIM = "tests/unit/test_record_claim.py"
 HOLDING = "tests/unit/test_record_holding.py"
 MODEL = "tests/unit/test_record_model.py"
-TALK = "tests/unit/test_conversation.py"
-LEASE = "tests/unit/test_lease.py"
+TALK = "tests/unit/test_conversation.py tests/unit/test_conversation_holding.py"
+LEASE = "tests/unit/test_lease.py tests/unit/test_lease_release.py"
 I_HOLDER = "tests/unit/test_invariants_holder.py"
-I_LEASE = "tests/unit/test_invariants_lease.py"
+I_LEASE = "tests/unit/test_invariants_lease.py tests/unit/test_invariants_renewal.py"
 I_STORE = "tests/unit/test_invariants_store.py"
 PATIENCE = "tests/unit/test_patience.py"
 EVENTS = "tests/unit/test_events.py"
@@ -88,11 +88,36 @@ RECORD = _in(
     ("if request.fenced:", "if True:", CLAIM),
     ("int(record.fence or 0) + 1 if", "int(record.fence or 0) if", CLAIM),
     ("else 0, now.server)", "else 0, 0)", CLAIM),
-    ('fields["fence"] = max(int(record.fence or 0) + 1 if record else 0, now.server)', 'fields["fence"] = now.server', CLAIM),
+    (
+        'fields["fence"] = max(int(record.fence or 0) + 1 if record else 0, now.server)',
+        'fields["fence"] = now.server',
+        CLAIM,
+    ),
     ('fields["fence"] = record.fence', "pass", CLAIM),
     ("if record is None or request.slot != record.unfinished:", "if True:", CLAIM),
-    ('"unfinished": request.slot, "attempt": 1}', '"attempt": 1}', CLAIM),
-    ('{"slot": record.slot, "unfinished"', '{"slot": request.slot, "unfinished"', CLAIM),
+    ('"unfinished": request.slot, "missedAfter"', '"missedAfter"', CLAIM),
+    ('{**claim, "slot": record.slot, "attempt"', '{**claim, "attempt"', CLAIM),
+    ('"missedAfter": request.missed_after}', "}", CLAIM),
+    ("request.missed_after or record.missedAfter", "request.missed_after", CLAIM),
+    ("request.missed_after or record.missedAfter", "record.missedAfter", CLAIM),
+    (
+        '        if request.slot is not None:\n            fields["unfinished"] = None',
+        '        if True:\n            fields["unfinished"] = None',
+        CLAIM,
+    ),
+    (
+        '        if request.slot is not None:\n            fields["unfinished"] = None',
+        "        if False:\n            pass",
+        CLAIM,
+    ),
+    ("now.server if request.momentary else now.server + request.ttl", "now.server + request.ttl", CLAIM),
+    ('        fields |= {"releasedAt": now.server}\n', "", CLAIM),
+    ("(record.releasedAt is None or request.momentary)", "record.releasedAt is None", DECIDE),
+    (
+        "if term is not None and (request.momentary or term.is_trusted(now.mono, request.margin)):",
+        "if term is not None and term.is_trusted(now.mono, request.margin):",
+        DECIDE,
+    ),
     ("int(record.attempt or 1) + 1", "int(record.attempt or 1)", CLAIM),
     # The holder.
     ("if record.holder != holder:", "if False:", HOLDING),
@@ -135,15 +160,31 @@ CONVERSATION = _in(
     ("        if tries > 1:\n", "        if tries > 2:\n", TALK),
     ("        if tries > 1:\n", "        if False:\n", I_STORE),
     ("if not held.term.is_trusted(answer.mono, margin):", "if False:", TALK),
-    ("if not held.term.is_trusted(answer.mono, margin):", "if not decision.term.is_trusted(answer.mono, margin):", TALK),
-    ("renewed(snapshot.node, holder, ttl, now, held.term, margin)", "renewed(held.record.to_json(), holder, ttl, now, held.term, margin)", TALK),
+    (
+        "if not held.term.is_trusted(answer.mono, margin):",
+        "if not decision.term.is_trusted(answer.mono, margin):",
+        TALK,
+    ),
+    (
+        "renewed(snapshot.node, holder, ttl, now, held.term, margin)",
+        "renewed(held.record.to_json(), holder, ttl, now, held.term, margin)",
+        TALK,
+    ),
     ("        if sent and _is_released(", "        if _is_released(", TALK),
     ("        if sent and _is_released(", "        if False and _is_released(", TALK),
     ("            sent = True\n", "", TALK),
     ("    if node is None:\n        return True\n", "    if node is None:\n        return False\n", TALK),
     (' and node.get("holder") == holder', "", TALK),
-    ("            except StoreError as error:\n                step = conversation.throw(error)", "            except KeyError as error:\n                step = conversation.throw(error)", TALK),
-    ("            tries += 1\n            yield _pause(tries, error)\n\n\ndef _is_released", "            yield _pause(tries, error)\n\n\ndef _is_released", TALK),
+    (
+        "            except StoreError as error:\n                step = conversation.throw(error)",
+        "            except KeyError as error:\n                step = conversation.throw(error)",
+        TALK,
+    ),
+    (
+        "            tries += 1\n            yield _pause(tries, error)\n\n\ndef _is_released",
+        "            yield _pause(tries, error)\n\n\ndef _is_released",
+        TALK,
+    ),
     ("return Pause(tries, str(error), at_least or 0.0)", "return Pause(tries, str(error))", TALK),
     ("    if not isinstance(answer, kind):", "    if False:", TALK),
 )
@@ -155,12 +196,20 @@ LEASES = _in(
     ("        if self.lost:\n            raise LeaseLost", "        if False:\n            raise LeaseLost", LEASE),
     ('if self._state in ("releasing", "released"):', 'if self._state == "released":', LEASE),
     ('if self._state in ("releasing", "released"):', 'if self._state == "releasing":', LEASE),
-    ('            self._state = "releasing"  # the end', '            pass  # the end', LEASE),
+    ('            self._state = "releasing"  # the end', "            pass  # the end", LEASE),
     ("isinstance(left, Lost) and not was_lost:", "isinstance(left, Lost):", LEASE),
     ("isinstance(left, Lost) and not was_lost:", "False:", LEASE),
     ("if not self.is_held() or self.lost:", "if not self.is_held():", LEASE),
-    ("            if not self.is_held():\n                return False\n            conversation", "            conversation", LEASE),
-    ("self._talker.deadline(min(seconds, (self.ends - self._talker.timing.mono()) / 1000))", "self._talker.deadline(seconds)", I_LEASE),
+    (
+        "            if not self.is_held():\n                return False\n            conversation",
+        "            conversation",
+        LEASE,
+    ),
+    (
+        "self._talker.deadline(min(seconds, (self.ends - self._talker.timing.mono()) / 1000))",
+        "self._talker.deadline(seconds)",
+        I_LEASE,
+    ),
     ("self._path, deadline, self.ends)", "self._path, deadline)", I_LEASE),
     ("                self._held = answer\n", "                pass\n", LEASE),
     ("            self.lose(answer.why)\n", "", I_STORE),
@@ -170,15 +219,35 @@ LEASES = _in(
     ('        self._state = "released"\n        self._lost.set()\n', "        self._lost.set()\n", LEASE),
     ('        self._state = "released"\n        self._lost.set()\n', '        self._state = "released"\n', LEASE),
     ("            self._lost.set()\n            callbacks", "            callbacks", LEASE),
-    ("        except Exception as error:\n            # It may be", "        except KeyError as error:\n            # It may be", LEASE),
-    ("self._talker.deadline(self._talker.settings.release_timeout)\n        if not self._talking.acquire(timeout=deadline.remaining()):", "self._talker.deadline(self._talker.settings.release_timeout)\n        if not self._talking.acquire():", LEASE),
-    ("        except Exception as error:\n            # Not only", "        except StoreError as error:\n            # Not only", LEASE),
-    ("self._talker.deadline(self._talker.settings.release_timeout)", "self._talker.deadline(self.ends / 1000 - self._talker.timing.mono() / 1000)", I_HOLDER),
+    (
+        "        except Exception as error:\n            # It may be",
+        "        except KeyError as error:\n            # It may be",
+        LEASE,
+    ),
+    (
+        "release_timeout)\n        if not self._talking.acquire(timeout=deadline.remaining()):",
+        "release_timeout)\n        if not self._talking.acquire():",
+        LEASE,
+    ),
+    (
+        "        except Exception as error:\n            # Not only",
+        "        except StoreError as error:\n            # Not only",
+        LEASE,
+    ),
+    (
+        "self._talker.deadline(self._talker.settings.release_timeout)",
+        "self._talker.deadline(self.ends / 1000 - self._talker.timing.mono() / 1000)",
+        I_HOLDER,
+    ),
 )
 
 LOCK = _in(
     "lock.py",
-    ("    def __bool__(self) -> Literal[False]:\n        return False", "    def __bool__(self) -> bool:\n        return True", PATIENCE),
+    (
+        "    def __bool__(self) -> Literal[False]:\n        return False",
+        "    def __bool__(self) -> bool:\n        return True",
+        I_LEASE,
+    ),
     ("        check_name(name)\n        for_ms", "        for_ms", "tests/unit/test_lock_bids.py"),
     ("        self.settings.check_ttl(for_ms)\n", "", I_LEASE),
     ("        if at_least > for_ms:\n", "        if False:\n", I_LEASE),
@@ -191,10 +260,22 @@ LOCK = _in(
     ("        if isinstance(answer, Refused):\n            return _refusal(bid.name, answer)\n", "", PATIENCE),
     ("acquiring(bid.request, self._known.get(bid.name),", "acquiring(bid.request, None,", REQUESTS),
     ("            self._known[lease.name] = left", "            pass", REQUESTS),
-    ("        self._keeper.forget(lease)\n        if left is not None:", "        if left is not None:", I_LEASE),
-    ("self._keeper.keep(lease, renews=bid.renews, limit=limit)", "self._keeper.keep(lease, renews=True, limit=limit)", ASYNC_WORK),
-    ("self._keeper.keep(lease, renews=bid.renews, limit=limit)", "self._keeper.keep(lease, renews=False, limit=limit)", I_LEASE),
-    ("        lease = self._acquire(bid, 0)\n        if isinstance(lease, Refusal):\n            return lease\n", "        lease = self._acquire(bid, 0)\n", I_HOLDER),
+    ("        self.keeper.forget(lease)\n        if left is not None:", "        if left is not None:", LEASE),
+    (
+        "self.keeper.keep(lease, renews=bid.renews, limit=limit)",
+        "self.keeper.keep(lease, renews=True, limit=limit)",
+        ASYNC_WORK,
+    ),
+    (
+        "self.keeper.keep(lease, renews=bid.renews, limit=limit)",
+        "self.keeper.keep(lease, renews=False, limit=limit)",
+        I_LEASE,
+    ),
+    (
+        "        lease = self._acquire(bid, 0)\n        if isinstance(lease, Refusal):\n            return lease\n",
+        "        lease = self._acquire(bid, 0)\n",
+        I_HOLDER,
+    ),
     ("        finally:\n            lease.release()\n", "        finally:\n            pass\n", I_HOLDER),
     ("        if isawaitable(result):\n", "        if False:\n", BLOCKS),
     ("                if lease.lost and work.cancelled():", "                if lease.lost and False:", I_LEASE),
@@ -202,15 +283,23 @@ LOCK = _in(
     ("            lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))\n", "", ASYNC_WORK),
     ("await asyncio.shield(self._off_loop(lease.release))", "await self._off_loop(lease.release)", ASYNC),
     ("                future.add_done_callback(unwanted)", "                pass", ASYNC),
-    ("        if isinstance(answer, Lease):\n            answer.release()", "        if False:\n            answer.release()", ASYNC),
+    (
+        "        if isinstance(answer, Lease):\n            answer.release()",
+        "        if False:\n            answer.release()",
+        ASYNC,
+    ),
     ("            raise NotAcquired(answer) from answer.error", "            pass", I_HOLDER),
     ("        self._leave().release()\n", "        self._leave()\n", I_HOLDER),
     ('answer.reason not in ("held", "unavailable")', 'answer.reason not in ("held",)', PATIENCE),
     ('answer.reason not in ("held", "unavailable")', "False", PATIENCE),
     ("return min(delay, left) if left > 0 else None", "return min(delay, left)", PATIENCE),
     ("return min(delay, left) if left > 0 else None", "return delay if left > 0 else None", PATIENCE),
-    ('if refusal.reason == "slot_done" and refusal.name not in self._spent:', 'if refusal.reason == "slot_done":', EVENTS),
+    (
+        'if refusal.reason == "slot_done" and refusal.name not in self._spent:',
+        'if refusal.reason == "slot_done":',
+        EVENTS,
+    ),
     ('if refusal.reason == "slot_done" and refusal.name not in self._spent:', "if False:", EVENTS),
 )
 
-MUTANTS = RECORD + CONVERSATION + LEASES + LOCK
+LOCK_MUTANTS = RECORD + CONVERSATION + LEASES + LOCK

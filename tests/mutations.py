@@ -1,4 +1,4 @@
-"""Does a broken lock fail its tests? `python -m tests.mutations --all` breaks it in every way of `tests.mutants`.
+"""Does a broken lock fail its tests? `python -m tests.mutations --all` breaks it in every way that is listed.
 
 Each mutant is made in a copy of src, and the tests that should notice run against that copy, in a process of their
 own. One that isn't noticed is a survivor: a test is missing, or the code does nothing. Without `--all` a share runs.
@@ -15,14 +15,17 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.mutants import MUTANTS, Mutant
+from tests.mutants import LOCK_MUTANTS, Mutant
+from tests.mutants_invariants import INVARIANTS
+
+MUTANTS = LOCK_MUTANTS + INVARIANTS
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = "rtdb_emulator.pytest_plugin"
 # Seconds; a mutant may wait for what never comes, and that is noticed too.
 BOUND = 60
-# What the suite runs: every so manyth, so that all four files have their turn.
-STRIDE = 9
+# What the suite runs: every so manyth, so that each file has its turn, of those that need no processes of their own.
+STRIDE = 13
 
 FAILED_TESTS = 1
 
@@ -33,7 +36,7 @@ class Misfit(Exception):
 
 def share() -> tuple[Mutant, ...]:
     """The mutants that the suite runs."""
-    return MUTANTS[::STRIDE]
+    return tuple(mutant for mutant in MUTANTS if "tests/process/" not in mutant.tests)[::STRIDE]
 
 
 def mutate(text: str, mutant: Mutant) -> str:
@@ -60,7 +63,7 @@ def is_caught(mutant: Mutant, plugins: list[str]) -> bool:
             # What a mutant makes fail is no example for the runs of the code itself.
             "HYPOTHESIS_STORAGE_DIRECTORY": str(Path(directory, "hypothesis")),
         }
-        options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout", "20", *plugins]
+        options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout", "10", *plugins]
         try:
             run = subprocess.run(
                 [sys.executable, "-m", "pytest", *options, *mutant.tests.split()],
@@ -81,14 +84,14 @@ def is_caught(mutant: Mutant, plugins: list[str]) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--all", action="store_true", help="all mutants, not only the share of the suite")
-    parser.add_argument("--only", default="", help="those whose line has this text in it")
+    parser.add_argument("--only", default="", help="those that have this text in their lines or tests")
     options = parser.parse_args()
     from tests.conftest import INSTALLED
 
     plugins = [] if INSTALLED else ["-p", PLUGIN]
     survivors = 0
     for mutant in MUTANTS if options.all or options.only else share():
-        if options.only not in str(mutant):
+        if options.only not in f"{mutant} {mutant.tests}":
             continue
         began = time.monotonic()
         try:

@@ -19,9 +19,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
-from firecron.claims import is_abandoned, missed
+from firecron.bookkeeper import Bookkeeper
+from firecron.checks import Checks
+from firecron.claims import missed, needs_rerun
 from firecron.errors import ConfigurationError, Malformed, StoreError
 from firecron.explorer import Job, explore
 from firecron.forks import tell_after_fork
@@ -47,20 +49,15 @@ if TYPE_CHECKING:
     from firecron.testing.rehearsal import Rehearsal
 
 
-_MINUTE = 60_000
-
-
-class Lifespan(Protocol):
-    """What Starlette and FastAPI take as `lifespan`."""
-
-    def __call__(self, app: object) -> AbstractAsyncContextManager[object]: ...
+AppT = TypeVar("AppT")
+StateT = TypeVar("StateT")
 
 
 class FireCron:
     """Finds the jobs in `providers`, and runs each of their ticks on one of all instances.
 
     `enabled` overrides the production guard; `locks` is the LockService of the same database, for everything that is
-    not a job.
+    not a job. With a `crew` the runs are its work, instead of threads'; without threads nothing happens but in `work`.
     """
 
     def __init__(
@@ -81,9 +78,19 @@ class FireCron:
         self._enabled = enabled
         root = f"{self.settings.prefix}/" if self.settings.prefix else ""
         deadline = lambda: self.locks.deadline(self.settings.release_timeout)  # noqa: E731
-        self.history = History(self.locks.store, f"{root}cron-runs", self.settings.history_limit, self.events, deadline)
-        self._runner = Runner(self.locks, self._timing, self.history, self.locks.identity, self._look_again)
-        self._workers = crew or Workers(self.settings.workers)
+        identity = self.locks.identity
+        self.history = History(
+            self.locks.store, f"{root}cron-runs", self.settings.history_limit, self.events, deadline, self._timing
+        )
+        bookkeeper = Bookkeeper(self.history, crew or Workers(1), identity, self._timing, self.events)
+        self._runner = Runner(self.locks, self._timing, self.history, identity, self._look_again, bookkeeper)
+        self._crew = crew or Workers(self.settings.workers)
+        self._has_threads = has_threads
+        self._state_lock = threading.Lock()
+        self._is_ticking = False
+        self._started_in: int | None = None
+        self._looks: set[str] = set()
+        self._checks = Checks(self.settings, self.events)
         self._ticker = Ticker(self.locks.clock, self._timing, self.events, self._dispatch)
         self._heartbeat = Heartbeat(
             self.locks.store,
@@ -92,24 +99,21 @@ class FireCron:
             self._timing,
             self.events,
             self.settings,
-            self.locks.identity,
+            identity,
             self._describe,
             self._make_rounds,
         )
         self.registry = Registry(
             self.settings.roles,
+            check=self._check_added,
             on_add=self._added,
-            on_remove=self._ticker.remove,
+            on_remove=self._removed,
             running=self._runner.running,
             is_ticking=lambda: self._is_ticking,
-            pause_everywhere=self._pause_everywhere,
+            pause_everywhere=self.locks.pause,
             trigger=self._runner.run_manually,
             now=self._server_now,
         )
-        self._state_lock = threading.Lock()
-        self._is_ticking = False
-        self._started_in: int | None = None
-        self._looks: set[str] = set()
         for job in explore(*providers):
             self.registry.add(job)
         tell_after_fork(self)
@@ -143,8 +147,9 @@ class FireCron:
 
     def stop(self) -> None:
         """Stop ticking, let runs end within `shutdown_grace`, release what has ended, and go. It may block for so
-        long.
+        long, and a second or two more.
         """
+        ends = self._timing.mono() + self.settings.shutdown_grace * 1000
         with self._state_lock:
             if not self._is_ticking or self._started_in != os.getpid():
                 self._started_in = None if self._started_in == os.getpid() else self._started_in
@@ -153,8 +158,11 @@ class FireCron:
             self._started_in = None
         atexit.unregister(self.stop)
         self._ticker.stop()
-        self._runner.stop(self.settings.shutdown_grace)
+        self._looks.clear()
+        self._runner.stop(max(0.0, ends - self._timing.mono()) / 1000)
         self._heartbeat.stop()
+        if isinstance(self._crew, Workers):
+            self._crew.dismiss()
         self._say("crons.stopped", logging.INFO, "Distributed crons stopped")
 
     def __enter__(self) -> Self:
@@ -182,13 +190,15 @@ class FireCron:
         async with self:
             yield
 
-    def lifespan_with(self, lifespan: Lifespan) -> Callable[[object], AbstractAsyncContextManager[object]]:
+    def lifespan_with(
+        self, lifespan: Callable[[AppT], AbstractAsyncContextManager[StateT]]
+    ) -> Callable[[AppT], AbstractAsyncContextManager[StateT]]:
         """The same around a lifespan of your own, whose state is handed on: jobs start after it and stop before it
         ends.
         """
 
         @asynccontextmanager
-        async def both(app: object) -> AsyncIterator[object]:
+        async def both(app: AppT) -> AsyncIterator[StateT]:
             async with lifespan(app) as state, self:
                 yield state
 
@@ -198,9 +208,9 @@ class FireCron:
         """Do what is due now, on this thread; answers with the seconds until there is more. What the threads do by
         themselves.
         """
+        waits = [self._heartbeat.work_if_due(), self._ticker.work()]
         kept = self.locks.keeper.work()
-        wait = self._ticker.work()
-        return wait if kept is None else min(wait, max(0.0, (kept - self._timing.mono()) / 1000))
+        return min(waits if kept is None else [*waits, max(0.0, (kept - self._timing.mono()) / 1000)])
 
     def testing(self, at: datetime | str = "2026-01-01T00:00:00Z") -> Rehearsal:
         """These jobs in a test: on a clock that the test moves, with a database in memory, without threads or sleeps.
@@ -229,10 +239,14 @@ class FireCron:
         was_ticking = self._is_ticking
         self._state_lock = threading.Lock()
         self._is_ticking = False
+        self._looks.clear()
+        self.registry.after_fork()
         self._runner.after_fork()
-        self._workers.after_fork()
+        self._crew.after_fork()
         self._heartbeat.after_fork()
-        self._make_ticker()
+        self._ticker = Ticker(self.locks.clock, self._timing, self.events, self._dispatch)
+        for job in self.registry.jobs():
+            self._added(job)
         if was_ticking:
             atexit.unregister(self.stop)
             message = (
@@ -252,25 +266,27 @@ class FireCron:
                 where = "" if self.registry.runs_here(job) else f" (not here: it needs the role {job.options.role!r})"
                 line = f'Registered distributed cron "{job.name}" [{job.options.schedule.line}] -> {job.where}{where}'
                 self._say("job.registered", logging.INFO, line, job.name)
-        self._heartbeat.start()
-        self._ticker.start()
-
-    def _make_ticker(self) -> None:
-        """A ticker for this process, with all jobs that there are."""
-        self._ticker = Ticker(self.locks.clock, self._timing, self.events, self._dispatch)
-        for job in self.registry.jobs():
-            self._added(job)
+        if self._has_threads:
+            self._heartbeat.start()
+            self._ticker.start()
 
     def _added(self, job: Job) -> None:
         if not job.options.disabled and self.registry.runs_here(job):
             self._ticker.add(job)
 
+    def _removed(self, name: str) -> None:
+        self._ticker.remove(name)
+
     def _dispatch(self, job: Job, slot: datetime) -> None:
+        due = to_text(round(slot.timestamp() * 1000))
         if self.registry.is_wanted(job):
-            self._take_turn(job, to_text(round(slot.timestamp() * 1000)), "schedule")
+            self._take_turn(job, due, "schedule")
+        else:
+            message = f'"{job.name}" is paused on this instance, skipping its tick {due}'
+            self.events.emit("run.skipped", job.name, logging.INFO, message, slot=due)
 
     def _take_turn(self, job: Job, due: str | None, trigger: Trigger) -> None:
-        self._workers.submit(lambda: self._runner.take_turn(job, due, trigger))
+        self._crew.submit(lambda: self._runner.take_turn(job, due, trigger))
 
     def _look_again(self, job: Job, instant: int) -> None:
         """A lock was seen that somebody holds: if it expires, its run died. Look once, at that time."""
@@ -308,12 +324,9 @@ class FireCron:
             if job.options.on_abandoned == "rerun":
                 self._look_again(job, int(record.expiresAt) + margin)
             return False
-        if job.options.on_abandoned == "rerun" and is_abandoned(record, moment.server, margin):
+        if needs_rerun(record, job.options, moment.server, margin):
             return True
         return job.options.catch_up != "skip" and bool(missed(record, job.options, moment.server, None))
-
-    def _pause_everywhere(self, name: str, is_paused: bool) -> None:
-        self.locks.pause(name, is_paused)
 
     def _describe(self) -> dict[str, int]:
         return {"jobs": len(self.registry.jobs()), "running": sum(self._runner.running().values())}
@@ -324,20 +337,12 @@ class FireCron:
 
     def _check_jobs(self) -> None:
         for job in self.registry.jobs():
-            options = job.options
-            self.settings.check_ttl(options.lock_ttl, f"lock_ttl of {job.name!r}")
-            for warning in options.schedule.warnings:
-                self._say("job.suspicious", logging.WARNING, f"{job.where}: {warning}", job.name)
-            if options.lock_ttl <= _MINUTE and not options.schedule.has_seconds:
-                continue  # ticks of five fields are a minute apart at the least
-            first = options.schedule.after(to_datetime(0))
-            interval = (options.schedule.after(first) - first).total_seconds()
-            if options.once_per_tick and options.overlap != "allow" and options.lock_ttl > interval * 1000:
-                message = (
-                    f'"{job.name}": lock_ttl ({options.lock_ttl / 1000:g} s) is longer than the interval of its ticks '
-                    f"({interval:g} s), so an instance that dies in a run costs ticks; with renewal 30 to 60 s is right"
-                )
-                self._say("job.suspicious", logging.WARNING, message, job.name)
+            self._checks.check(job)
+
+    def _check_added(self, job: Job) -> None:
+        """A job that comes while others tick; at the start all are checked."""
+        if self._is_ticking:
+            self._checks.check(job)
 
     def _say(self, slug: str, level: int, message: str, name: str = "firecron") -> None:
         self.events.emit(slug, name, level, message)

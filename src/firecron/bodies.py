@@ -1,7 +1,8 @@
 """Calling a job's function: sync on this thread, async on the application's loop if it has one, else on a loop of its
 own.
 
-Whatever the function does, the answer is an `Ending`: nothing that a job raises goes further than here.
+Whatever the function does, the answer is an `Ending`: nothing that a job raises goes further than here. And it comes
+when the function has really ended: a cancelled one may take its time to clean up, and its lock is held for so long.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import inspect
-from collections.abc import Callable, Coroutine
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -18,6 +21,10 @@ from firecron.lease import LeaseLost
 from firecron.run import Run, Stopping, _current
 
 How: TypeAlias = Literal["succeeded", "failed", "stopped", "lost"]
+Loop: TypeAlias = asyncio.AbstractEventLoop
+Error: TypeAlias = "BaseException | None"
+
+_CLOSED_CHECK = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,96 +38,110 @@ class Ending:
 class Body:
     """One call of a job's function, which can be cancelled from another thread if it is async."""
 
-    def __init__(self, job: Job, run: Run, loop: asyncio.AbstractEventLoop | None) -> None:
+    def __init__(self, job: Job, run: Run, loop: Loop | None) -> None:
         self._job = job
         self._run = run
         self._loop = loop
-        self._future: concurrent.futures.Future[object] | None = None
+        self._lock = threading.Lock()
+        self._task: asyncio.Task[None] | None = None
         self._is_cancelled = False
 
     def call(self) -> Ending:
         """Call it, and wait for its end."""
         try:
-            if self._job.is_async:
-                self._await()
-            else:
-                self._call()
-        except Stopping as error:
-            return Ending("stopped", error)
-        except LeaseLost as error:
+            error = self._await(lambda: self._job.call(self._run)) if self._job.is_async else self._call()
+        except BaseException as raised:
+            # Also SystemExit and its like: on a worker thread they end nothing but the job.
+            error = raised
+        if error is None:
+            return Ending("succeeded")
+        is_cut = isinstance(error, asyncio.CancelledError | concurrent.futures.CancelledError)
+        if self._run.lost and (is_cut or isinstance(error, LeaseLost)):
             return Ending("lost", error)
-        except (asyncio.CancelledError, concurrent.futures.CancelledError) as error:
-            if self._run.lost:
-                return Ending("lost", error)
-            return Ending("stopped" if self._run.stopping else "failed", error)
-        except Exception as error:
-            return Ending("failed", error)
-        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
-            # On a worker thread these end nothing but the job.
-            return Ending("failed", error)
-        return Ending("succeeded")
+        if isinstance(error, Stopping) or (is_cut and self._run.stopping):
+            return Ending("stopped", error)
+        return Ending("failed", error)
 
     def cancel(self) -> None:
-        """Cancel it if it is async; a sync one sees `run.lost` and `run.stopping`."""
-        self._is_cancelled = True
-        future = self._future
-        if future is not None:
-            future.cancel()
+        """Cancel it, once, if it is async; a sync one sees `run.lost` and `run.stopping`."""
+        with self._lock:
+            if self._is_cancelled:
+                return  # a second time would hit it while it cleans up
+            self._is_cancelled = True
+            task = self._task
+        if task is not None:
+            with suppress(RuntimeError):  # the loop is closed, so there is nothing left to cancel
+                task.get_loop().call_soon_threadsafe(task.cancel)
 
-    def _call(self) -> None:
+    def _call(self) -> Error:
         token = _current.set(self._run)
         try:
             result = self._job.call(self._run)
-            if inspect.isawaitable(result):
-                # A sync function that hands out a coroutine, such as a lambda or a partial: it has to run under the
-                # lock as well.
-                _run_to_its_end(lambda: _awaited(result))
         finally:
             _current.reset(token)
+        # A sync function that hands out a coroutine, such as a lambda or a partial: it has to run under the lock as
+        # well.
+        return self._await(lambda: result, own_loop=True) if inspect.isawaitable(result) else None
 
-    def _await(self) -> None:
-        if self._loop is not None and self._loop.is_running():
-            self._future = asyncio.run_coroutine_threadsafe(self._coroutine(), self._loop)
-            if self._is_cancelled:
-                self._future.cancel()
-            self._future.result()
-        else:
-            _run_to_its_end(self._on_own_loop)
+    def _await(self, make: Callable[[], object], *, own_loop: bool = False) -> Error:
+        """What it raised."""
+        here = _running_loop()
+        if not own_loop and self._loop is not None and self._loop.is_running() and self._loop is not here:
+            return self._await_on(self._loop, make)
+        if here is None:
+            return asyncio.run(self._await_here(make))
+        # This thread's loop is busy with this very call (a test's, mostly), and can't have another inside.
+        with concurrent.futures.ThreadPoolExecutor(1) as elsewhere:
+            return elsewhere.submit(lambda: asyncio.run(self._await_here(make))).result()
 
-    async def _on_own_loop(self) -> None:
-        loop = asyncio.get_running_loop()
-        task = asyncio.ensure_future(self._coroutine())
-        future: concurrent.futures.Future[object] = concurrent.futures.Future()
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(task.cancel))
-        self._future = future
-        if self._is_cancelled:
-            future.cancel()
-        try:
-            await task
-        finally:
-            self._future = None
+    def _await_on(self, loop: Loop, make: Callable[[], object]) -> Error:
+        done: concurrent.futures.Future[Error] = concurrent.futures.Future()
+        loop.call_soon_threadsafe(self._begin, make, done)
+        while True:
+            try:
+                return done.result(timeout=_CLOSED_CHECK)
+            except concurrent.futures.TimeoutError:
+                if loop.is_closed():
+                    return RuntimeError("the application's event loop was closed under the job")
 
-    def _coroutine(self) -> Coroutine[object, object, None]:
+    async def _await_here(self, make: Callable[[], object]) -> Error:
+        done: concurrent.futures.Future[Error] = concurrent.futures.Future()
+        await asyncio.wait([self._begin(make, done)])
+        return done.result()
+
+    def _begin(self, make: Callable[[], object], done: concurrent.futures.Future[Error]) -> asyncio.Task[None]:
+        """Begin on the loop of this thread; `done` gets what it raised."""
+
         async def call() -> None:
             _current.set(self._run)
-            result = self._job.call(self._run)
-            assert inspect.isawaitable(result), "an async function gives something to await"
-            await result
+            try:
+                result = make()
+                assert inspect.isawaitable(result), "an async function gives something to await"
+                await result
+            except BaseException as error:
+                # As a value: a SystemExit would end the application's loop.
+                done.set_result(error)
+            else:
+                done.set_result(None)
 
-        return call()
+        task = asyncio.get_running_loop().create_task(call())
+        # One that is cancelled before it begins never gets to its own end.
+        task.add_done_callback(lambda _: _set_cancelled(done))
+        with self._lock:
+            self._task = task
+            is_cancelled = self._is_cancelled
+        if is_cancelled:
+            task.cancel()
+        return task
 
 
-def _run_to_its_end(work: Callable[[], Coroutine[object, object, None]]) -> None:
-    """On a loop of its own; where this thread has one that runs (a test's, mostly), on a thread of its own as well."""
+def _set_cancelled(done: concurrent.futures.Future[Error]) -> None:
+    if not done.done():
+        done.set_result(asyncio.CancelledError())
+
+
+def _running_loop() -> Loop | None:
     try:
-        asyncio.get_running_loop()
+        return asyncio.get_running_loop()
     except RuntimeError:
-        asyncio.run(work())
-        return
-    with concurrent.futures.ThreadPoolExecutor(1) as elsewhere:
-        elsewhere.submit(lambda: asyncio.run(work())).result()
-
-
-async def _awaited(thing: object) -> None:
-    assert inspect.isawaitable(thing)
-    await thing
+        return None

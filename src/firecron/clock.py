@@ -75,8 +75,7 @@ class ServerClock:
                 f"RTDB's time is not known well enough: the uncertainty is {found}, the margin {self._margin} ms; "
                 "look for a slow network, or raise FIRECRON_MARGIN in the whole fleet"
             )
-        # Rounded down: a lease that began a fraction of a millisecond early ends early, never late.
-        return Moment(int(mono + estimate.offset), mono)
+        return self._moment(estimate, mono)
 
     def synchronise(self, deadline: Deadline) -> None:
         """Take samples and keep the best. One thread does it, others wait for it, all no longer than their deadline."""
@@ -108,7 +107,7 @@ class ServerClock:
             or self._is_stepped(estimate, mono)
         ):
             return None
-        return Moment(int(mono + estimate.offset), mono)
+        return self._moment(estimate, mono)
 
     @property
     def uncertainty(self) -> float | None:
@@ -119,6 +118,12 @@ class ServerClock:
     def after_fork(self) -> None:
         """In a forked child: a thread that the child doesn't have may have been synchronising."""
         self._syncing = threading.Lock()
+
+    def _moment(self, estimate: Estimate, mono: float) -> Moment:
+        server = int(mono + estimate.offset)
+        # The server's time is whole milliseconds; the monotonic reading is set back by what was cut off, or a lease
+        # that is aged from it would outlast its record by that much.
+        return Moment(server, server - estimate.offset, estimate.uncertainty_at(mono, self._drift), self._drift)
 
     def _is_good(self, estimate: Estimate, mono: float) -> bool:
         """Whether it can be used without asking again: young, tight, and no clock has been stopped or stepped since."""

@@ -161,7 +161,7 @@ def _term(field: _Field, term: str, warnings: list[str]) -> Iterator[int]:
         raise ValueError(f"the step of {term!r} must be 1 or more")
     values = range(low, high + 1, int(step or 1))
     if step and len(values) == 1:
-        warnings.append(f"the step of {term} is more than a {field.name} has: it means {low} alone")
+        warnings.append(f"the step of {term} is too big for a {field.name}: it means {low} alone")
     return (field.first + (value - field.first) % field.size for value in values)
 
 

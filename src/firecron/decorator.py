@@ -2,21 +2,25 @@
 
 No thread, no connection, no import of an SDK: the function comes back as it was, is called as before, and carries
 what it was declared with. `FireCron` finds it (see `explorer`). What can't work is refused here, while the program is
-loaded.
+loaded. With other decorators it goes on top, or above one that keeps attributes (`functools.wraps`).
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from types import MethodType
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from firecron.durations import Duration
-    from firecron.job_options import CatchUp, JobOptions, OnAbandoned, Overlap
+from firecron.durations import Duration
+from firecron.errors import ConfigurationError
+from firecron.job_options import CatchUp, JobOptions, OnAbandoned, Overlap, check_options
 
 ATTRIBUTE = "__firecron__"
 
-F = TypeVar("F", bound="Callable[..., object] | staticmethod[..., object] | classmethod[object, ..., object]")
+_WRAPPERS = (staticmethod, classmethod, MethodType)
+
+F = TypeVar("F", bound="Callable[..., object] | staticmethod[..., object] | classmethod[Any, ..., object]")
 
 
 def distributed_cron(
@@ -62,8 +66,6 @@ def distributed_cron(
     role              run only where FIRECRON_ROLES has this word
     disabled          declared, listed, and never run by itself
     """
-    from firecron.job_options import check_options
-
     options = check_options(
         name=lock_name,
         line=cron_time,
@@ -86,14 +88,46 @@ def distributed_cron(
     )
 
     def mark(function: F) -> F:
-        target = getattr(function, "__func__", function)
-        setattr(target, ATTRIBUTE, (*declared(target), options))
+        _mark(function, options)
         return function
 
     return mark
 
 
-def declared(function: object) -> tuple[JobOptions, ...]:
-    """What a function was declared with, innermost decorator first; empty for one that is no job."""
-    found: tuple[JobOptions, ...] = getattr(getattr(function, "__func__", function), ATTRIBUTE, ())
+def declared(thing: object) -> tuple[JobOptions, ...]:
+    """What a function was declared with, innermost decorator first; empty for anything that is no job.
+
+    It looks without asking: no property, `__getattr__` or proxy of the thing is evaluated.
+    """
+    found: tuple[JobOptions, ...] = inspect.getattr_static(_function(thing), ATTRIBUTE, ())
     return found
+
+
+def _mark(thing: object, options: JobOptions) -> None:
+    function = _function(thing)
+    if isinstance(thing, MethodType):
+        # The mark would be on the function, and so on every instance's method.
+        raise _refusal(thing, options, "which is bound: decorate the function in its class, or a partial of this")
+    if not callable(function) or inspect.isclass(function):
+        raise _refusal(thing, options, "which is no function: decorate a function or a method")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise _refusal(thing, options, "a generator, which does nothing when it is called: take the yield out")
+    for other in declared(function):
+        if other == options:
+            return
+        if other.name == options.name:
+            raise _refusal(thing, options, "which has that name already, with other options: use another name")
+    try:
+        setattr(function, ATTRIBUTE, (*declared(function), options))
+    except (AttributeError, TypeError):
+        why = "which takes no attributes: decorate a function that calls it"
+        raise _refusal(thing, options, why) from None
+
+
+def _refusal(thing: object, options: JobOptions, why: str) -> ConfigurationError:
+    return ConfigurationError(f"distributed_cron({options.name!r}, …) can't be used on {thing!r}, {why}")
+
+
+def _function(thing: object) -> object:
+    # By type, because isinstance asks a thing for its class, which a proxy takes from elsewhere.
+    return object.__getattribute__(thing, "__func__") if issubclass(type(thing), _WRAPPERS) else thing

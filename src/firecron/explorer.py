@@ -1,17 +1,23 @@
 """The explorer: finds the decorated functions in what it is given, binds them, and returns jobs. It starts nothing.
 
-It takes instances, classes, modules and functions. Of an instance it finds methods of its class and of all that the
-class inherits, also static and class methods; of a class only those that need no instance. The same thing given twice
-counts once; two functions under one name are an error that names both.
+    an instance   methods of its class, and of all that the class inherits; static and class methods too
+    a class       the same, and none of them may need an instance
+    a module      its functions, also imported ones; not what is in its classes, objects and submodules
+    a function    itself, if it is decorated; also a partial, or an object that can be called
+
+A method that is overridden is the override: it is a job if that is decorated. The same thing given twice counts once;
+two functions under one name are an error that names both. Nothing is evaluated in looking, no property either.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import ModuleType
-from typing import get_type_hints
+from types import ModuleType, UnionType
+from typing import Annotated, Union, get_args, get_origin
 
 from firecron.decorator import declared
 from firecron.errors import ConfigurationError
@@ -46,67 +52,88 @@ def explore(*providers: object) -> list[Job]:
             for options in declared(function):
                 job = make_job(options, function, where)
                 other = jobs.setdefault(job.name, job)
-                if other is not job and other.function != job.function:
+                if other.function != job.function:
+                    places = f"{other.where} and {job.where}" if other.where != job.where else f"{where} of two objects"
                     raise ConfigurationError(
-                        f"two jobs are named {job.name!r}: {other.where} and {job.where}. "
-                        "A name is a lock: give one of them another"
+                        f"two jobs are named {job.name!r}: {places}. A name is a lock: give one of them another"
                     )
     return list(jobs.values())
 
 
 def make_job(options: JobOptions, function: Callable[..., object], where: str) -> Job:
     """A job of one function. ConfigurationError if it can't be called with nothing but a Run."""
-    parameter = _run_parameter(function)
-    for name, needed in inspect.signature(function).parameters.items():
+    parameters = _parameters(function, where)
+    run = next((name for name, parameter in parameters.items() if _takes_run(parameter)), None)
+    for name, needed in parameters.items():
         is_optional = needed.default is not needed.empty or needed.kind in (needed.VAR_POSITIONAL, needed.VAR_KEYWORD)
-        if name != parameter and not is_optional:
+        if name != run and not is_optional:
             raise ConfigurationError(
-                f"{where} needs the argument {name!r}, but a job is called with nothing, "
-                "or with a parameter annotated Run"
+                f"{where} needs the argument {name!r}, but a job is called with nothing, or with its Run, "
+                "as the keyword argument that is annotated so"
             )
-    return Job(options, function, where, _is_async(function), parameter)
+    return Job(options, function, where, _is_async(function), run)
 
 
 def _functions(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
     if isinstance(provider, ModuleType):
         for name, value in vars(provider).items():
-            if callable(value) and not inspect.isclass(value) and declared(value):
+            if declared(value):
                 yield value, f"{provider.__name__}.{name}"
-        return
-    if callable(provider) and declared(provider):
+    elif declared(provider):
+        assert callable(provider), "only what can be called is ever declared"
         yield provider, _where(provider)
-        return
-    cls = provider if inspect.isclass(provider) else type(provider)
-    for name in dir(cls):
-        # Statically: looking at an attribute must not run a property, and whether it is a static method matters.
-        attribute = inspect.getattr_static(cls, name)
+    elif inspect.isroutine(provider) or isinstance(provider, functools.partial):
+        raise ConfigurationError(f"{_where(provider)} is no job: decorate it with distributed_cron")
+    else:
+        yield from _methods(provider)
+
+
+def _methods(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
+    cls = provider if isinstance(provider, type) else type(provider)
+    attributes: dict[str, object] = {}
+    for owner in reversed(cls.__mro__):
+        attributes.update(vars(owner))
+    for name, attribute in attributes.items():
         if not declared(attribute):
             continue
         where = f"{cls.__module__}.{cls.__qualname__}.{name}"
-        if inspect.isclass(provider) and not isinstance(attribute, staticmethod | classmethod):
+        if cls is provider and inspect.isfunction(attribute):
             raise ConfigurationError(
                 f"{where} needs an instance: give FireCron one, instead of the class {cls.__name__}"
             )
         yield getattr(provider, name), where
 
 
-def _where(function: Callable[..., object]) -> str:
-    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"
+def _where(function: object) -> str:
+    name = getattr(function, "__qualname__", None)
+    return repr(function) if name is None else f"{getattr(function, '__module__', '?')}.{name}"
 
 
 def _is_async(function: Callable[..., object]) -> bool:
-    return inspect.iscoroutinefunction(function)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def _run_parameter(function: Callable[..., object]) -> str | None:
-    """The name of the parameter that is annotated Run."""
+def _parameters(function: Callable[..., object], where: str) -> Mapping[str, inspect.Parameter]:
     try:
-        hints = get_type_hints(function)
+        return inspect.signature(function, eval_str=True).parameters
     except Exception:
-        # An annotation that can't be evaluated, such as a name imported for type checking only: compare what is
-        # written.
-        hints = getattr(function, "__annotations__", {})
-    for name, hint in hints.items():
-        if name != "return" and (hint is Run or hint in ("Run", "firecron.Run")):
-            return name
-    return None
+        # An annotation that can't be evaluated, such as a name imported for type checking only: as it is written.
+        try:
+            return inspect.signature(function).parameters
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(f"{where} can't be a job, {error}: decorate a function that calls it") from None
+
+
+def _takes_run(parameter: inspect.Parameter) -> bool:
+    """Whether it is annotated Run, perhaps None, and can be given by name."""
+    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+        return False
+    annotation = parameter.annotation
+    if isinstance(annotation, str):
+        words = {name.rpartition(".")[2] for name in re.findall(r"[\w.]+", annotation)}
+        return words - {"None", "Optional", "Union"} == {"Run"}
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in (Union, UnionType):
+        return Run in get_args(annotation)
+    return annotation is Run

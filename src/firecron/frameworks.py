@@ -2,7 +2,7 @@
 
 Flask's and Django's reloaders run the program twice, and their other commands load it as well; a job that ticks in
 `manage.py migrate` is nobody's wish. Servers need no mention here: each of their workers is a process, and ticks for
-itself.
+itself. Nor can it be told of `app.run(debug=True)` that a reloader will follow: use `flask run`.
 """
 
 from __future__ import annotations
@@ -12,34 +12,65 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_FLASK_SERVING = {"run"}
-_DJANGO_SERVING = {"runserver", "runserver_plus", "testserver"}
+# What a command may have started, in whose processes the variables of the command are still set.
+_SERVERS = {"gunicorn", "uvicorn", "hypercorn", "granian", "daphne", "waitress-serve", "waitress"}
+_DJANGO = {"manage", "django-admin", "django"}
+_DJANGO_SERVING = {"runserver", "runserver_plus"}
+_FLASK_OPTIONS_WITH_VALUE = {"-A", "--app", "-e", "--env-file"}
+_NO = {"", "0", "f", "false", "n", "no", "off"}
 
 
 def reason_not_to_start(
     environment: Mapping[str, str] = os.environ, arguments: Sequence[str] | None = None
 ) -> str | None:
     """Why jobs should not tick in this process; None if nothing speaks against it."""
-    arguments = sys.argv if arguments is None else arguments
-    program = Path(arguments[0]).name if arguments else ""
-    command = next((argument for argument in arguments[1:] if not argument.startswith("-")), "")
-    if environment.get("FLASK_RUN_FROM_CLI") == "true" or program == "flask":
-        if not _FLASK_SERVING & set(arguments[1:]):
-            return f"this is the Flask command {command!r}, not a server"
-        if _is_debugging(environment, arguments) and environment.get("WERKZEUG_RUN_MAIN") != "true":
-            return "this is the parent of Flask's reloader; they tick in its child"
-    if program in ("manage.py", "django-admin") or program == "django":
-        if command not in _DJANGO_SERVING:
-            return f"this is the Django command {command!r}, not a server"
-        if "--noreload" not in arguments and environment.get("RUN_MAIN") != "true":
-            return "this is the parent of Django's reloader; they tick in its child"
+    path, *rest = sys.argv if arguments is None else arguments or [""]
+    program = Path(path).stem
+    if program == "__main__":  # python -m
+        program = Path(path).parent.name
+    if program in _SERVERS:
+        return None
+    if program == "flask" or environment.get("FLASK_RUN_FROM_CLI") == "true":
+        return _against_flask(environment, rest)
+    if program in _DJANGO and environment.get("DJANGO_SETTINGS_MODULE"):
+        return _against_django(environment, rest)
     return None
 
 
-def _is_debugging(environment: Mapping[str, str], arguments: Sequence[str]) -> bool:
-    """Whether Flask's reloader is on."""
-    if "--no-reload" in arguments:
-        return False
-    if "--reload" in arguments or "--debug" in arguments:
-        return True
-    return environment.get("FLASK_DEBUG", "").lower() not in ("", "0", "false", "no")
+def _against_flask(environment: Mapping[str, str], arguments: Sequence[str]) -> str | None:
+    command = _flask_command(arguments)
+    if command != "run":
+        return f"this is the Flask command {command!r}, not a server"
+    if _flask_reloads(environment, arguments) and environment.get("WERKZEUG_RUN_MAIN") != "true":
+        return "this is the parent of Flask's reloader; they tick in its child"
+    return None
+
+
+def _flask_command(arguments: Sequence[str]) -> str:
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in _FLASK_OPTIONS_WITH_VALUE:
+            next(rest, None)
+        elif not argument.startswith("-"):
+            return argument
+    return ""
+
+
+def _flask_reloads(environment: Mapping[str, str], arguments: Sequence[str]) -> bool:
+    switches = [argument for argument in arguments if argument in ("--reload", "--no-reload")]
+    if switches:
+        return switches[-1] == "--reload"
+    # The options --debug and --no-debug are in FLASK_DEBUG by the time the application is loaded.
+    said = environment.get("FLASK_RUN_RELOAD") or environment.get("FLASK_DEBUG", "")
+    return said.lower() not in _NO
+
+
+def _against_django(environment: Mapping[str, str], arguments: Sequence[str]) -> str | None:
+    command = arguments[0] if arguments else ""
+    if command not in _DJANGO_SERVING:
+        return f"this is the Django command {command!r}, not a server"
+    # runserver_plus is of Werkzeug.
+    is_child = "true" in (environment.get("RUN_MAIN"), environment.get("WERKZEUG_RUN_MAIN"))
+    if "--noreload" not in arguments and not is_child:
+        return "this is the parent of Django's reloader; they tick in its child"
+    return None

@@ -35,6 +35,8 @@ def judge(
     found = environment.get(variable)
     if found == value:
         return Verdict(True, f"{variable} is {value!r}")
-    said = "is not set" if found is None else f"is {found!r}"
-    why = f"{variable} {said}, not {value!r}"
-    return Verdict(False, why, is_suspicious=bool(environment.get("K_SERVICE")))
+    why = f"{variable} is {'not set' if found is None else repr(found)}, and jobs tick where it is {value!r}"
+    service = environment.get("K_SERVICE")
+    if service:
+        why += f"; this looks like production, because K_SERVICE is {service!r}"
+    return Verdict(False, why, is_suspicious=bool(service))

@@ -21,6 +21,7 @@ from firecron.settings import Settings
 from firecron.timing import Deadline, Timing
 
 _DEAD_AFTER = 10
+_STOP_TIMEOUT = 1.0
 
 
 class Heartbeat:
@@ -52,6 +53,7 @@ class Heartbeat:
         self._random = secrets.token_hex(3)
         self._started_at: int | None = None
         self._rounds_due = 0.0
+        self._beat_due = 0.0
 
     @property
     def id(self) -> str:
@@ -59,20 +61,22 @@ class Heartbeat:
         return f"{self._identity.instance}-{self._random}"
 
     def start(self) -> None:
-        self._rounds_due = self._timing.mono()
-        self._thread = threading.Thread(target=self._run, name="firecron-heartbeat", daemon=True)
-        self._thread.start()
+        with self._changed:
+            self._rounds_due = self._timing.mono()
+            self._thread = threading.Thread(target=self._run, name="firecron-heartbeat", daemon=True)
+            self._thread.start()
 
     def stop(self) -> None:
-        """Beat no more, and remove the node."""
+        """Beat no more, and remove the node; in a second or two, because the process is to end."""
         with self._changed:
             thread, self._thread = self._thread, None
             self._changed.notify_all()
         if thread is None:
             return
-        thread.join(timeout=self._settings.request_timeout)
+        if thread is not threading.current_thread():
+            thread.join(timeout=_STOP_TIMEOUT)
         try:
-            self._store.merge(self._root, {self.id: None}, self._deadline())
+            self._store.merge(self._root, {self.id: None}, Deadline.after(self._timing, _STOP_TIMEOUT))
         except StoreError as error:
             self._complain(f"its node could not be removed: {error}")
 
@@ -108,14 +112,22 @@ class Heartbeat:
 
     def work(self) -> None:
         """One beat, and the rounds if they are due."""
+        self._beat_due = self._timing.mono() + self._settings.heartbeat * 1000
         self.beat()
-        if self._timing.mono() >= self._rounds_due:
+        # Without RTDB's time there is nothing to be found out; the next beat may bring it.
+        if self._timing.mono() >= self._rounds_due and self._clock.peek() is not None:
             self._rounds_due = self._timing.mono() + self._settings.recovery_interval * 1000
             self._make_rounds()
             try:
                 self.prune()
             except StoreError as error:
                 self._complain(f"dead instances could not be removed: {error}")
+
+    def work_if_due(self) -> float:
+        """`work` where there is no thread for it; answers with the seconds until it is due again."""
+        if self._timing.mono() >= self._beat_due:
+            self.work()
+        return max(0.0, self._beat_due - self._timing.mono()) / 1000
 
     def after_fork(self) -> None:
         """In a forked child: another process, so another node."""
@@ -127,7 +139,11 @@ class Heartbeat:
     def _run(self) -> None:
         me = threading.current_thread()
         while self._thread is me:
-            self.work()
+            try:
+                self.work()
+            except Exception as error:
+                # Whatever it is, it must not end the heartbeat, or the rounds, in silence.
+                self._complain(repr(error))
             with self._changed:
                 if self._thread is me:
                     self._timing.wait(self._changed, self._settings.heartbeat)

@@ -1,9 +1,9 @@
 """The history: `cron-runs/<name>/<key>`, one entry a run or a tick that did not run.
 
 Side work: it happens after the lock's own writes and is never in their way. What can't be written is logged and given
-up. An entry is written only where there is none; where there is one, the higher fence wins, and a run over the
-bookkeeper's guess of the same fence. Every tenth write or so the oldest entries are pruned; two that prune at once
-delete the same ones.
+up after some tries. An entry is written only where there is none; where there is one, the higher fence wins, and a run
+over the bookkeeper's guess of the same fence. Every tenth write or so the oldest entries are pruned; two that prune at
+once delete the same ones.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from firecron.backoff import backoff
 from firecron.claims import Entry
 from firecron.conversation import NULL_ETAG, Snapshot
-from firecron.errors import StoreError
+from firecron.errors import StoreError, Unavailable
 from firecron.events import Events
 from firecron.instants import to_text
 from firecron.rtdb.store import Store
 from firecron.run import Outcome, Trigger
-from firecron.timing import Deadline
+from firecron.timing import Deadline, Timing
 
 _PRUNE_ONE_IN = 10
-_MOST_TRIES = 5
 _ERROR_LENGTH = 500
 BOOKKEEPER = "bookkeeper"
 
@@ -75,6 +75,7 @@ class History:
         limit: int,
         events: Events,
         deadline: Callable[[], Deadline],
+        timing: Timing,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._store = store
@@ -82,6 +83,7 @@ class History:
         self._limit = limit
         self._events = events
         self._deadline = deadline
+        self._timing = timing
         self._chance = chance
 
     def record(self, name: str, finished: Finished) -> None:
@@ -97,6 +99,7 @@ class History:
                 "attempt": entry.attempt,
                 "fence": entry.fence,
                 "count": None if entry.count == 1 else entry.count,
+                "atLeast": entry.at_least or None,  # there are more than `count`, and nobody counted them
                 "recordedBy": BOOKKEEPER,
                 "instance": instance,
                 "instanceId": instance_id,
@@ -117,22 +120,39 @@ class History:
             self._store.merge(path, dict.fromkeys(old), self._deadline())
 
     def _write(self, name: str, key: str, entry: dict[str, object]) -> None:
-        path = f"{self._root}/{name}/{key}"
-        deadline = self._deadline()
         try:
-            etag = NULL_ETAG
-            for _ in range(_MOST_TRIES):
-                answer = self._store.swap(path, etag, entry, deadline)
-                if not isinstance(answer, Snapshot):
-                    break
-                if not _outranks(entry, answer.node):
-                    return
-                etag = answer.etag
-            if self._chance() < 1 / _PRUNE_ONE_IN:
-                self.prune(name)
+            self._put(f"{self._root}/{name}/{key}", entry)
         except StoreError as error:
             message = f'The history of "{name}" could not be written ({key}: {entry["outcome"]}): {error}'
             self._events.emit("history.failed", name, logging.WARNING, message, key=key, why=str(error))
+            return
+        if self._chance() < 1 / _PRUNE_ONE_IN:
+            try:
+                self.prune(name)
+            except StoreError as error:
+                message = f'The history of "{name}" could not be pruned: {error}'
+                self._events.emit("history.failed", name, logging.WARNING, message, why=str(error))
+
+    def _put(self, path: str, entry: dict[str, object]) -> None:
+        """Write the entry, or find one there that it gives way to. What may have been written already is just such
+        a one, so it can be tried again.
+        """
+        deadline = self._deadline()
+        etag = NULL_ETAG
+        tries = 0
+        while True:
+            try:
+                answer = self._store.swap(path, etag, entry, deadline)
+                if not isinstance(answer, Snapshot) or not _outranks(entry, answer.node):
+                    return
+                etag, problem = answer.etag, Unavailable("others keep changing it")
+            except Unavailable as error:
+                problem = error
+            tries += 1
+            delay = max(backoff(tries, self._chance()), problem.retry_after or 0.0)
+            if delay >= deadline.remaining():
+                raise problem
+            self._timing.sleep(delay)
 
 
 def _outranks(entry: dict[str, object], other: object) -> bool:

@@ -78,7 +78,8 @@ def check_options(
         overlap=_one_of(overlap, "overlap", Overlap),  # type: ignore[arg-type]  # it is one of those words
         catch_up=_one_of(catch_up, "catch_up", CatchUp),  # type: ignore[arg-type]  # as above
         catch_up_window=milliseconds(catch_up_window, "catch_up_window", most=366 * DAY),
-        grace=milliseconds(DEFAULT_GRACE if grace is None else grace, "grace"),
+        # Without any, a tick would be too late as soon as it is there.
+        grace=milliseconds(DEFAULT_GRACE if grace is None else grace, "grace", least=0.1),
         # A grace that was given also ends the wait of overlap="queue".
         grace_given=grace is not None,
         on_abandoned=_one_of(on_abandoned, "on_abandoned", OnAbandoned),  # type: ignore[arg-type]  # as above
@@ -152,6 +153,11 @@ def _one_of(value: object, name: str, words: object) -> str:
 
 
 def _role(role: object) -> str | None:
-    if role is not None and (not isinstance(role, str) or not role.strip()):
-        raise ConfigurationError(f"role={role!r} must be a name, or None for a job that runs anywhere")
+    if role is None:
+        return None
+    # As FIRECRON_ROLES is read: at commas, without the blanks around a name.
+    if not isinstance(role, str) or role != role.strip(", ") or not role or "," in role:
+        raise ConfigurationError(
+            f"role={role!r} must be one name without commas or blanks around it, or None for a job that runs anywhere"
+        )
     return role

@@ -36,7 +36,7 @@ from firecron.events import Events
 from firecron.forks import tell_after_fork
 from firecron.identity import Identity, new_holder
 from firecron.instants import to_datetime, to_text
-from firecron.keeper import Keepable, Keeper
+from firecron.keeper import Keeper
 from firecron.lease import Lease, LeaseLost
 from firecron.names import check_name
 from firecron.record import LockRecord, Number, Reason, Refused, Request, Term, describe_owner

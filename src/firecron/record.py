@@ -110,12 +110,16 @@ def parse(node: object, now: int) -> Current:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One clock reading: RTDB's time as this instance estimates it, and the monotonic clock that it was carried on,
-    in ms.
+    """One clock reading: RTDB's time as this instance estimates it, and the monotonic clock that it was carried on.
+
+    The estimate may be wrong by `uncertainty`, and by `drift` more for each millisecond that passes. All in
+    milliseconds.
     """
 
     server: int
     mono: float
+    uncertainty: float = 0.0
+    drift: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +132,14 @@ class Term:
     reading: Moment
 
     def ends(self, margin: int) -> float:
-        """When, on the monotonic clock, its holder stops trusting it."""
-        return self.reading.mono + (self.expires_at - self.reading.server) - margin
+        """When, on the monotonic clock, its holder stops trusting it.
+
+        That is a margin before it expires; sooner only if by then the holder's clock may be wrong by more than that,
+        as at the end of a lease of hours that nothing has renewed.
+        """
+        span = self.expires_at - self.reading.server
+        wrong = self.reading.uncertainty + self.reading.drift * span
+        return self.reading.mono + span - max(margin, wrong)
 
     def is_trusted(self, mono: float, margin: int) -> bool:
         return mono < self.ends(margin)

@@ -23,12 +23,15 @@ class UnknownJob(FirecronError, KeyError):
 
 
 class Registry:
-    """Jobs by name. `on_add` and `on_remove` tell the ticker; `pause_everywhere` writes `paused` to the job's node."""
+    """Jobs by name. `check` refuses a job that can't be added, `on_add` and `on_remove` tell the ticker, and
+    `pause_everywhere` writes `paused` to the job's node.
+    """
 
     def __init__(
         self,
         roles: tuple[str, ...],
         *,
+        check: Callable[[Job], None],
         on_add: Callable[[Job], None],
         on_remove: Callable[[str], None],
         running: Callable[[], dict[str, int]],
@@ -38,6 +41,7 @@ class Registry:
         now: Callable[[], datetime | None],
     ) -> None:
         self._roles = roles
+        self._check = check
         self._on_add = on_add
         self._on_remove = on_remove
         self._running = running
@@ -91,6 +95,7 @@ class Registry:
         if not jobs:
             raise ConfigurationError(f"{job!r} is no job: decorate it with distributed_cron")
         for one in jobs:
+            self._check(one)
             with self._lock:
                 other = self._jobs.get(one.name)
                 if other is not None and other.function != one.function:
@@ -129,13 +134,20 @@ class Registry:
         """Run it once by hand, here and now, under its lock; answers when it has ended, with what came of it."""
         return self._trigger(self.get(name))
 
+    def after_fork(self) -> None:
+        """In a forked child: a thread that the child doesn't have may have held the lock."""
+        self._lock = threading.Lock()
+
     def runs_here(self, job: Job) -> bool:
         """Whether this instance has the role that the job wants."""
         return job.options.role is None or job.options.role in self._roles
 
     def is_wanted(self, job: Job) -> bool:
-        """Whether its ticks are to be handed over."""
-        return not job.options.disabled and self.runs_here(job) and job.name not in self._paused
+        """Whether it is to run here by itself."""
+        return self._jobs.get(job.name) is job and self._ticks_here(job) and job.name not in self._paused
+
+    def _ticks_here(self, job: Job) -> bool:
+        return not job.options.disabled and self.runs_here(job)
 
 
 def _where(function: object) -> str:

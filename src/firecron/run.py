@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -44,8 +45,20 @@ class Run:
         self.fence = fence
         self.idempotency_key = idempotency_key
         self.trigger = trigger
-        self.lost = lost or Flag()
+        flag = lost or Flag()
+        self._lost: Callable[[], Flag] = lambda: flag
         self.stopping = stopping or Flag()
+
+    @property
+    def lost(self) -> Flag:
+        """Set once the lock is lost, or max_runtime is over: another instance may be at it already."""
+        return self._lost()
+
+    def look_at(self, lost: Callable[[], Flag]) -> None:
+        """Have `lost` ask there, each time: a process that was frozen learns at its next look that its lease is
+        over.
+        """
+        self._lost = lost
 
     def check(self) -> None:
         """Raise LeaseLost or Stopping if the run should end; call it now and then in long work."""

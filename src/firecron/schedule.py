@@ -46,24 +46,20 @@ class Schedule:
         """The first tick strictly after the instant (which has a time zone), in UTC."""
         # Ticks are whole seconds: the one after 09:00:00.5 is the one after 09:00:00.
         start = _in_utc(instant).replace(microsecond=0)
-        local = start.astimezone(self._zone)
-        wall = local.replace(tzinfo=None, fold=0)
+        wall = self._wall(start)
         tick = self._first_after(start, wall)
-        if self._line.is_wildcard and local.fold == 0:
-            back = _offset(local) - _offset(local.replace(fold=1))
-            if back > timedelta(0):
-                # The clocks show this wall time twice, and this is the first time: what the second pass begins with
-                # may come sooner.
-                tick = min(tick, self._first_after(start, wall - back))
+        second = self._passes(wall)[1]
+        if self._line.is_wildcard and second > start:
+            # The clocks show this wall time twice, and this is the first time: what the second pass begins with may
+            # come sooner.
+            change = self._change(start, second)
+            tick = min(tick, self._first_after(start, self._wall(change) - _SECOND))
         return tick
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
         """The ticks after `start`, up to and including `end`."""
-        last = _in_utc(end)
-        tick = self.after(start)
-        while tick <= last:
-            yield tick
-            tick = self.after(tick)
+        # What can't be used is refused here, and not when the first tick is asked for.
+        return self._ticks(self.after(start), _in_utc(end))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schedule):
@@ -76,6 +72,11 @@ class Schedule:
     def __repr__(self) -> str:
         return f"Schedule({str(self.line)!r}, {self.timezone!r})"
 
+    def _ticks(self, tick: datetime, last: datetime) -> Iterator[datetime]:
+        while tick <= last:
+            yield tick
+            tick = self.after(tick)
+
     def _first_after(self, start: datetime, wall: datetime) -> datetime:
         """The first tick after `start` among the matching wall times after `wall`."""
         while True:
@@ -86,7 +87,7 @@ class Schedule:
                 change = self._change(second, first)
                 if not self._line.is_wildcard and first - second <= _LONGEST_GAP and change > start:
                     return change
-                wall = change.astimezone(self._zone).replace(tzinfo=None, fold=0) - _SECOND
+                wall = self._wall(change) - _SECOND
             elif first > start:
                 return first
             elif self._line.is_wildcard and second > start:
@@ -97,25 +98,21 @@ class Schedule:
         same, where no change is near.
         """
         aware = wall.replace(tzinfo=self._zone)
-        before, after = _offset(aware), _offset(aware.replace(fold=1))
-        return (wall - before).replace(tzinfo=UTC), (wall - after).replace(tzinfo=UTC)
+        return aware.astimezone(UTC), aware.replace(fold=1).astimezone(UTC)
 
     def _change(self, low: datetime, high: datetime) -> datetime:
         """The first instant of the new offset, between one of the old and one of the new."""
-        old = _offset(low.astimezone(self._zone))
+        old = self._wall(low) - low.replace(tzinfo=None)
         while high - low > _SECOND:
             middle = low + (high - low) // _SECOND // 2 * _SECOND
-            if _offset(middle.astimezone(self._zone)) == old:
+            if self._wall(middle) - middle.replace(tzinfo=None) == old:
                 low = middle
             else:
                 high = middle
         return high
 
-
-def _offset(aware: datetime) -> timedelta:
-    offset = aware.utcoffset()
-    assert offset is not None, "it has a time zone"
-    return offset
+    def _wall(self, instant: datetime) -> datetime:
+        return instant.astimezone(self._zone).replace(tzinfo=None, fold=0)
 
 
 def _in_utc(instant: datetime) -> datetime:

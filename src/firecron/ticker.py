@@ -13,26 +13,44 @@ import logging
 import random
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
+from typing import TypeVar
 
 from firecron.backoff import backoff
-from firecron.claims import newest_due
+from firecron.claims import newest
 from firecron.clock import ServerClock
 from firecron.errors import StoreError
 from firecron.events import Events
 from firecron.explorer import Job
-from firecron.instants import to_datetime
+from firecron.instants import to_datetime, to_milliseconds
 from firecron.record import Moment
 from firecron.timing import Deadline, Timing
 
 _LONGEST_WAIT = 30.0
 _STALL = 5_000
+_LATE = 1_000
 _SYNC_TIMEOUT = 8.0
+_JOIN_TIMEOUT = 1.0
 _STALL_HINT = (
     "On Cloud Run, CPU is given only during requests unless billing is instance-based: deploy with --no-cpu-throttling "
     "and a minimum of one instance on the service (--min 1), or trigger the jobs from outside"
 )
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Tick:
+    """A tick to come: its start (its slot and the jitter), a number that settles ties and tells it from an earlier
+    plan.
+    """
+
+    start: int
+    number: int
+    job: Job = field(compare=False)
+    slot: datetime = field(compare=False)
 
 
 class Ticker:
@@ -54,13 +72,13 @@ class Ticker:
         self._changed = threading.Condition()
         self._numbers = count()
         self._jobs: dict[str, Job] = {}
-        # The start of a tick (its slot and the jitter), a number that settles ties, the job and its slot.
-        self._ticks: list[tuple[int, int, Job, datetime]] = []
+        self._planned: dict[str, int] = {}
+        self._ticks: list[_Tick] = []
         self._calls: list[tuple[int, int, Callable[[], None]]] = []
         self._unplanned: list[Job] = []
         self._thread: threading.Thread | None = None
-        self._is_awake = False
-        self._was_woken = False
+        self._has_news = False
+        self._wakes_at: float | None = None
         self._has_stalled = False
         self._failures = 0
 
@@ -75,6 +93,7 @@ class Ticker:
         """Tick for it no more."""
         with self._changed:
             self._jobs.pop(name, None)
+            self._planned.pop(name, None)
 
     def at(self, instant: int, call: Callable[[], None]) -> None:
         """Call this when RTDB's clock shows the instant."""
@@ -83,64 +102,72 @@ class Ticker:
             self._wake()
 
     def start(self) -> None:
+        """Tick on a thread of its own; without effect if it does."""
         with self._changed:
-            self._thread = threading.Thread(target=self._run, name="firecron-ticker", daemon=True)
-            self._thread.start()
+            if self._thread is None:
+                self._wakes_at = None
+                self._thread = threading.Thread(target=self._run, name="firecron-ticker", daemon=True)
+                self._thread.start()
 
     def stop(self) -> None:
-        """Hand over nothing more; returns when the thread has ended."""
+        """Hand over nothing more. What was planned is forgotten: a later start plans from then on."""
         with self._changed:
             thread, self._thread = self._thread, None
-            self._changed.notify_all()
+            self._ticks.clear()
+            self._calls.clear()
+            self._planned.clear()
+            self._unplanned = list(self._jobs.values())
+            self._wakes_at = None
+            self._wake()
         if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout=_SYNC_TIMEOUT)
-
-    def after_fork(self) -> None:
-        """In a forked child: the thread isn't here, and the ticks are the parent's."""
-        self._changed = threading.Condition()
-        self._thread = None
+            # It may be asking for the time just now: the end of the process doesn't wait for that.
+            thread.join(timeout=_JOIN_TIMEOUT)
 
     def work(self) -> float:
         """Do what is due; answers with the seconds until there is more to do, at the most."""
+        self._note_stall()
+        seconds = self._work()
+        self._wakes_at = self._timing.mono() + seconds * 1000
+        return seconds
+
+    def _work(self) -> float:
         now = self._now()
         if now is None:
             return backoff(self._failures + 4, self._chance())
         self._plan(now)
         due, calls = self._due(now)
-        self._note_stall(due, now)
         # All are handed over before the next slots are computed: a thousand jobs at one instant shouldn't wait for
         # each other.
-        for job, slot in due:
-            newest = self._newest(job, slot, now)
-            if newest is not None:
-                self._dispatch(job, newest)
+        passed = [(tick.job, self._guarded(tick.job.name, self._hand_over, tick, now) or tick.slot) for tick in due]
         for call in calls:
-            call()
-        for job, slot in due:
-            # From the slot, if the clock was set back meanwhile: no tick is handed over twice.
-            self._schedule(job, max(slot, to_datetime(now.server)))
+            self._guarded("ticker", call)
+        for job, slot in passed:
+            self._guarded(job.name, self._schedule, job, slot)
         with self._changed:
-            starts = [heap[0][0] for heap in (self._ticks, self._calls) if heap]
+            starts = [tick.start for tick in self._ticks[:1]] + [call[0] for call in self._calls[:1]]
         later = self._clock.peek() or now
-        return min([_LONGEST_WAIT, *((start - later.server) / 1000 for start in starts)])
+        return max(0.0, min([_LONGEST_WAIT, *((start - later.server) / 1000 for start in starts)]))
 
     def _run(self) -> None:
         me = threading.current_thread()
         while self._thread is me:
             with self._changed:
-                self._is_awake = True
-            seconds = self.work()
+                # What comes from here on is seen by `work`, or ends the wait after it before that begins.
+                self._has_news = False
+            try:
+                seconds = self.work()
+            except Exception as error:
+                # Whatever it is, it must not end the thread, and all ticks with it, in silence.
+                self._complain("ticker", error)
+                seconds = backoff(8, self._chance())
             with self._changed:
-                # What came while this thread was at work has woken it already.
-                self._is_awake = False
-                if self._thread is me and seconds > 0 and not self._was_woken:
+                if self._thread is me and not self._has_news:
                     self._timing.wait(self._changed, seconds)
-                self._was_woken = False
 
     def _wake(self) -> None:
         """Have the thread look again. Called under the lock."""
-        self._was_woken = self._is_awake
-        self._changed.notify()
+        self._has_news = True
+        self._changed.notify_all()
 
     def _now(self) -> Moment | None:
         """RTDB's time; where it isn't known yet, it is asked for."""
@@ -152,6 +179,8 @@ class Ticker:
             message = f"RTDB unreachable - its time is not known, so no job can be run. Jobs will NOT run. {error}"
             self._events.emit("clock.unavailable", "clock", level, message, why=str(error), failures=self._failures)
             return None
+        if self._failures:
+            self._events.emit("clock.available", "clock", logging.INFO, "RTDB's time is known again: jobs run")
         self._failures = 0
         return moment
 
@@ -159,41 +188,69 @@ class Ticker:
         with self._changed:
             jobs, self._unplanned = self._unplanned, []
         for job in jobs:
-            self._schedule(job, to_datetime(now.server))
+            self._guarded(job.name, self._schedule, job, to_datetime(now.server))
 
     def _schedule(self, job: Job, after: datetime) -> None:
         slot = job.options.schedule.after(after)
         start = round(slot.timestamp() * 1000 + job.options.jitter * self._chance())
         with self._changed:
             if self._jobs.get(job.name) is job:
-                heapq.heappush(self._ticks, (start, next(self._numbers), job, slot))
+                tick = _Tick(start, next(self._numbers), job, slot)
+                self._planned[job.name] = tick.number
+                heapq.heappush(self._ticks, tick)
 
-    def _due(self, now: Moment) -> tuple[list[tuple[Job, datetime]], list[Callable[[], None]]]:
+    def _due(self, now: Moment) -> tuple[list[_Tick], list[Callable[[], None]]]:
         due, calls = [], []
         with self._changed:
-            while self._ticks and self._ticks[0][0] <= now.server:
-                _, _, job, slot = heapq.heappop(self._ticks)
-                if self._jobs.get(job.name) is job:
-                    due.append((job, slot))
+            while self._ticks and self._ticks[0].start <= now.server:
+                tick = heapq.heappop(self._ticks)
+                if self._planned.get(tick.job.name) == tick.number:
+                    due.append(tick)
             while self._calls and self._calls[0][0] <= now.server:
                 calls.append(heapq.heappop(self._calls)[2])
         return due, calls
 
-    def _newest(self, job: Job, slot: datetime, now: Moment) -> datetime | None:
-        """The tick to hand over: the newest by now, unless it is older than grace."""
-        late = now.server - slot.timestamp() * 1000
-        if late < 1000:
-            return slot  # ticks are a second apart at the least, so there is no newer one
-        newest = newest_due(job.options, slot, to_datetime(now.server)) or slot
-        if now.server - newest.timestamp() * 1000 <= job.options.grace + job.options.jitter:
-            return newest
-        message = f'"{job.name}" missed its tick: {late / 1000:.0f} s late, which is more than its grace'
-        self._events.emit("run.missed", job.name, logging.WARNING, message, late=round(late))
-        return None
+    def _hand_over(self, tick: _Tick, now: Moment) -> datetime:
+        """Hand over the newest tick by now, unless it is older than grace; answers with the one to go on from."""
+        job, options = tick.job, tick.job.options
+        if now.server - tick.start < _LATE:
+            self._dispatch(job, tick.slot)  # ticks are a second apart at the least, so there is no newer one
+            return tick.slot
+        found = newest(options.schedule, round(tick.slot.timestamp() * 1000), now.server, 1)
+        slot = to_datetime(to_milliseconds(found[-1])) if found else tick.slot
+        late = now.server - round(slot.timestamp() * 1000)
+        if late > max(options.grace, _LATE):
+            message = (
+                f'"{job.name}" missed its tick {slot:%FT%TZ}: {late / 1000:.0f} s late, which is more than its grace'
+            )
+            self._events.emit("run.missed", job.name, logging.WARNING, message, late=late)
+            return slot
+        if slot > tick.slot:
+            message = (
+                f'"{job.name}" goes on with its tick {slot:%FT%TZ}; those from {tick.slot:%FT%TZ} on came too late'
+            )
+            self._events.emit("run.coalesced", job.name, logging.INFO, message)
+        self._dispatch(job, slot)
+        return slot
 
-    def _note_stall(self, due: list[tuple[Job, datetime]], now: Moment) -> None:
-        late = max((now.server - slot.timestamp() * 1000 - job.options.jitter for job, slot in due), default=0.0)
-        if late > _STALL and not self._has_stalled:
+    def _note_stall(self) -> None:
+        """Say once that this thread was woken much later than it wanted to be."""
+        if self._wakes_at is None or self._has_stalled:
+            return
+        late = self._timing.mono() - self._wakes_at
+        if late > _STALL:
             self._has_stalled = True
             message = f"The ticker woke {late / 1000:.0f} s late: this process was frozen. {_STALL_HINT}"
             self._events.emit("ticker.stalled", "ticker", logging.WARNING, message, late=round(late))
+
+    def _guarded(self, name: str, step: Callable[..., Answer], *arguments: object) -> Answer | None:
+        """One job's trouble is no other's."""
+        try:
+            return step(*arguments)
+        except Exception as error:
+            self._complain(name, error)
+            return None
+
+    def _complain(self, name: str, error: Exception) -> None:
+        message = f'The ticker could not do its work for "{name}": {error!r}'
+        self._events.emit("ticker.failed", name, logging.ERROR, message, error, why=repr(error))

@@ -30,36 +30,59 @@ class Workers:
         self._number = number
         self._changed = threading.Condition()
         self._work: deque[Callable[[], object]] = deque()
-        self._threads = 0
-        self._idle = 0
+        self._threads: set[threading.Thread] = set()
+        self._idle: set[threading.Thread] = set()
 
     def submit(self, work: Callable[[], object]) -> None:
         """Have it done on a worker as soon as one is free."""
         with self._changed:
             self._work.append(work)
-            if self._idle < len(self._work) and self._threads < self._number:
-                self._threads += 1
-                threading.Thread(target=self._run, name="firecron-worker", daemon=True).start()
-            else:
-                self._changed.notify()
+            if len(self._idle) < len(self._work) and len(self._threads) < self._number:
+                thread = threading.Thread(target=self._run, name="firecron-worker", daemon=True)
+                self._threads.add(thread)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    # No more threads, or the end of the process: those that there are will do it; without any it is
+                    # refused.
+                    self._threads.discard(thread)
+                    if not self._threads:
+                        self._work.pop()
+                        raise
+            self._changed.notify()
+
+    def dismiss(self) -> None:
+        """Drop what nobody has begun yet, and send the threads home when they are done; a later submit makes new
+        ones.
+        """
+        with self._changed:
+            self._work.clear()
+            self._threads.clear()
+            self._idle.clear()
+            self._changed.notify_all()
 
     def after_fork(self) -> None:
         """In a forked child: no thread is here, and what was submitted is the parent's to do."""
         self._changed = threading.Condition()
         self._work.clear()
-        self._threads = self._idle = 0
+        self._threads.clear()
+        self._idle.clear()
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._idle += 1
-                while not self._work:
-                    self._changed.wait()
-                self._idle -= 1
-                work = self._work.popleft()
+        while (work := self._next()) is not None:
             try:
                 work()
-            except Exception:
+            except BaseException:
                 # A defect of firecron's own, since jobs' exceptions are caught where they are called: say so, and go
                 # on.
                 logger.exception("A worker's task failed", extra={"json_fields": {"event": "worker.failed"}})
+
+    def _next(self) -> Callable[[], object] | None:
+        """The next thing to do, however long it takes to come; None for a thread that was dismissed."""
+        me = threading.current_thread()
+        with self._changed:
+            while not self._work and me in self._threads:
+                self._idle.add(me)
+                self._changed.wait()
+            self._idle.discard(me)
+            return self._work.popleft() if me in self._threads else None

@@ -6,10 +6,10 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import pytest
 import requests
+from tests.contract.raw_server import LONG, Behaviour, Raw, Wire, answering, serving
 
 from firecron.rtdb import transport
 from firecron.timing import Deadline, SystemTiming
@@ -20,93 +20,8 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nbo\r\n2\r\
 
 TOO_LATE = (requests.Timeout, requests.ConnectionError, transport.DeadlineExceeded)
 
-# A reply that is dripped takes at least a hundred of these pauses, and is whole in the end: who has no deadline gets it.
-DRIP = 0.02
+# A dripped reply takes at least a hundred drips, and is whole in the end: who has no deadline gets it.
 SHORT = 0.15
-LONG = 20.0
-
-
-class Wire:
-    """One connection, as its server sees it."""
-
-    def __init__(self, connection: socket.socket, server: Raw) -> None:
-        self.connection = connection
-        self.server = server
-
-    def request(self) -> bytes | None:
-        """The next request, without its body; None when the client has closed."""
-        received = b""
-        while not received.endswith(b"\r\n\r\n"):
-            byte = self.connection.recv(1)
-            if not byte:
-                return None
-            received += byte
-        self.server.requests.append(received)
-        return received
-
-    def drip(self, reply: bytes) -> None:
-        for byte in reply:
-            self.connection.sendall(bytes([byte]))
-            if self.server.stopping.wait(DRIP):
-                return
-
-
-Behaviour = Callable[[Wire], object]
-
-
-class Raw:
-    """A server of raw sockets, which does with each connection what it is told."""
-
-    def __init__(self, behaviour: Behaviour) -> None:
-        self.behaviour = behaviour
-        self.connections = 0
-        self.requests: list[bytes] = []
-        self.stopping = threading.Event()
-        self.listening = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listening.getsockname()[1]
-        self.pool = ThreadPoolExecutor(8)
-        self.open: list[socket.socket] = []
-
-    def serve(self) -> None:
-        while True:
-            try:
-                connection, _ = self.listening.accept()
-            except OSError:
-                return
-            self.connections += 1
-            self.open.append(connection)
-            self.pool.submit(self._behave, connection)
-
-    def _behave(self, connection: socket.socket) -> None:
-        try:
-            self.behaviour(Wire(connection, self))
-        except OSError:
-            pass  # the client went away, as it may
-        finally:
-            connection.close()
-
-    def stop(self) -> None:
-        self.stopping.set()
-        self.listening.shutdown(socket.SHUT_RDWR)
-        self.listening.close()
-        for connection in self.open:
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # it is closed already
-        self.pool.shutdown()
-
-
-@contextmanager
-def serving(behaviour: Behaviour) -> Iterator[Raw]:
-    server = Raw(behaviour)
-    thread = threading.Thread(target=server.serve)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.stop()
-        thread.join(LONG)
 
 
 class Client:
@@ -137,18 +52,6 @@ def client_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Raw], Clien
 
 
 MakeClient = Callable[[Raw], Client]
-
-
-def answering(reply: bytes) -> Behaviour:
-    """Answers every request of a connection with this."""
-
-    def behave(wire: Wire) -> None:
-        while wire.request() is not None:
-            wire.connection.sendall(reply)
-            if b"Connection: close" in reply:
-                return
-
-    return behave
 
 
 @pytest.mark.parametrize(
@@ -289,7 +192,9 @@ def test_a_connection_that_the_server_closed_between_requests_is_replaced(client
         assert server.connections == 3
 
 
-@pytest.mark.parametrize("reply", [b"", b"HTTP/1.1", HEAD + b"Content-Length: 9\r\n\r\nbod"], ids=["none", "word", "half"])
+@pytest.mark.parametrize(
+    "reply", [b"", b"HTTP/1.1", HEAD + b"Content-Length: 9\r\n\r\nbod"], ids=["none", "word", "half"]
+)
 def test_nothing_is_sent_twice(client_of: MakeClient, reply: bytes) -> None:
     """A connection that breaks after the request is a failure; whether to ask again is not for the transport to say."""
 
@@ -323,7 +228,7 @@ def test_a_refused_connection_is_a_connection_error(client_of: MakeClient) -> No
 def test_a_name_that_is_not_resolved_is_left_at_the_deadline(
     client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Name resolution has no deadline of its own: the caller leaves it, and the connection that comes late is closed."""
+    """Name resolution has no deadline of its own: the caller leaves it, and a connection that comes late is closed."""
     asked, go_on = threading.Event(), threading.Event()
     ended = threading.Event()
     resolve = socket.getaddrinfo
@@ -347,6 +252,21 @@ def test_a_name_that_is_not_resolved_is_left_at_the_deadline(
         go_on.set()
         assert ended.wait(LONG)
         assert server.requests == []
+
+
+def test_where_no_thread_can_be_had_nothing_is_sent(client_of: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connecting thread that can't be started is a failure to connect; the next call has its own."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with serving(answering(OK)) as server:
+        client = client_of(server)
+        with monkeypatch.context() as patch, pytest.raises(requests.ConnectTimeout, match="can't start new thread"):
+            patch.setattr(threading.Thread, "start", refuse)
+            client.get()
+        assert server.connections == 0
+        assert client.get().content == b"body"
 
 
 def test_a_proxy_from_the_environment_is_used(client_of: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,11 +114,9 @@ def _steady_clock(chance: random.Random) -> tuple[float, float]:
 
 
 def _drifting_clock(chance: random.Random) -> tuple[float, float]:
-    """Right to within the margin as long as a walk may last. That a reading is cut to the millisecond is part of the
-    error.
-    """
+    """Right to within the margin as long as a walk may last."""
     rate = 1 + chance.choice((-1, 1)) * _DRIFT
-    return chance.choice((-1.0, 1.0, chance.uniform(-1, 1))) * (MARGIN - 1 - _LONGEST * _DRIFT), rate
+    return chance.choice((-1.0, 1.0, chance.uniform(-1, 1))) * (MARGIN - _LONGEST * _DRIFT), rate
 
 
 def _plan(chance: random.Random, kind: str) -> tuple[Op, ...]:

@@ -65,7 +65,9 @@ def runs_of(job: str, lines: Iterable[Line]) -> list[Ran]:
 
 
 def findings(runs: list[Ran], history: History, *, reruns: bool = False, every: int = 1) -> list[str]:
-    """All that breaks the promise, a sentence each. `reruns`: the job asked for them; `every`: seconds between slots."""
+    """All that breaks the promise, a sentence each. `reruns`: the job asked for them; `every`: seconds from slot to
+    slot.
+    """
     return [
         *_started_twice(runs, reruns),
         *_overlaps(runs),
@@ -119,7 +121,7 @@ def _unrecorded(runs: list[Ran], history: History, every: int) -> Iterator[str]:
     for slot, entry in history.items():
         # An entry with a count stands for so many slots, of which it names the last.
         for back in range(entry.get("count", 1)):
-            covered[_later(slot, -back * every)] += 1
+            covered[_later(slot, -back * every) if back else slot] += 1
     slot, last = slots[0], slots[-1]
     while slot <= last:
         if covered[slot] != 1:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.process.tick_processes import Ticking, ticking
 
 from rtdb_emulator.pytest_plugin import Rtdb
-from tests.process.tick_processes import Ticking, ticking
 
 
 @pytest.fixture

@@ -36,6 +36,15 @@ def pause(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
+def freeze() -> None:
+    """Stop this process; returns with the first instruction after it was woken."""
+    last = time.monotonic()
+    os.kill(os.getpid(), signal.SIGSTOP)
+    # The call may return a moment before the process stands still.
+    while (now := time.monotonic()) - last < 0.5:
+        last = now
+
+
 class Shifted(SystemTiming):
     """A machine whose wall clock is wrong by so many seconds, and whose monotonic clock is right."""
 
@@ -84,7 +93,7 @@ def make_job(
         with noted(run):
             started = time.monotonic()
             if freezes and run.attempt == 1:
-                os.kill(os.getpid(), signal.SIGSTOP)
+                freeze()
                 run.check()
             while not is_over(started):
                 if obeys:
@@ -95,7 +104,7 @@ def make_job(
         with noted(run):
             started = time.monotonic()
             try:
-                while not is_over(started):
+                while not is_over(started):  # noqa: ASYNC110  # what it waits for is a file
                     await asyncio.sleep(STEP)
             except asyncio.CancelledError:
                 await asyncio.sleep(cleanup)

@@ -13,14 +13,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from tests.process.checker import History, Line, Ran, findings, runs_of, tally
 
 import firecron
 import rtdb_emulator
 from rtdb_emulator.pytest_plugin import Rtdb
-from tests.process.checker import History, Line, Ran, findings, runs_of, tally
 
 HERE = Path(__file__).parent
 
@@ -140,8 +141,7 @@ class Ticking:
             assert process.popen.poll() is None, f"it ended at once:\n{process.log}"
             return bool(self.lines("up", pid=process.pid))
 
-        for process in processes:
-            until(lambda process=process: is_up(process), "a process that is up")
+        until(lambda: all(map(is_up, processes)), "processes that are up")
 
     def history(self, job: str) -> History:
         found = self.rtdb.get(f"/cron-runs/{job}")
@@ -169,7 +169,8 @@ class Ticking:
         """The promise was kept; answers with the runs."""
         runs, history = runs_of(job, self.lines()), self.history(job)
         print(f"{job}: {tally(runs, history)}")
-        assert findings(runs, history, reruns=reruns) == []
+        found = findings(runs, history, reruns=reruns)
+        assert not found, f"{job}: {found}\n{runs}\n{history}"
         assert runs, f"{job} never ran"
         return runs
 
@@ -191,10 +192,8 @@ def until(is_so: Callable[[], bool], what: str) -> None:
 
 def _kill(process: Process) -> None:
     """Kill the session, also if its first process has ended."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def _end(process: Process, watchdog: threading.Timer) -> None:

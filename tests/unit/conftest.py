@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.fleet import Fleet
+from tests.unit.fleet import Fleet, Instance
 
 from firecron.keeper import Keeper
 
@@ -18,3 +18,9 @@ def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 def fleet(by_hand: None) -> Fleet:
     """A fleet whose keepers work only when they are told to."""
     return Fleet()
+
+
+@pytest.fixture
+def one(fleet: Fleet) -> Instance:
+    """One instance of the fleet."""
+    return fleet.instance()

@@ -17,8 +17,8 @@ MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
 LONGEST_JUMP = timedelta(hours=3)
 
-MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-DAYS = "sun mon tue wed thu fri sat".split()
+MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 
 
 class Daemon:
@@ -45,9 +45,7 @@ class Daemon:
         newest = self.walls[0]
         for index in range(1, len(self.walls)):
             instant, wall = self.instants[index], self.walls[index]
-            if job.is_wildcard:
-                is_due = job.matches(wall)
-            elif wall - newest > LONGEST_JUMP:
+            if job.is_wildcard or wall - newest - self._step > LONGEST_JUMP:
                 is_due = job.matches(wall)
             else:
                 # What it has not shown before, up to now: nothing in a second pass, and much after a jump ahead.

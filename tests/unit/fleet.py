@@ -151,6 +151,16 @@ class Instance:
         """Let the keeper do what is due."""
         return self.locks.keeper.work()
 
+    def outlive(self) -> None:
+        """Let time pass, and the keeper do what is due, until it keeps nothing any more."""
+        for _ in range(1_000):
+            due = self.renew()
+            if due is None:
+                return
+            # A nanosecond more: time is moved in whole ones.
+            self.timing.sleep(max(0.0, due - self.timing.mono()) / 1000 + 1e-9)
+        raise AssertionError("the keeper is always busy")
+
     def slugs(self) -> list[str]:
         return [event.slug for event in self.events]
 
@@ -185,3 +195,8 @@ def recorded(events: Events) -> list[Event]:
     heard: list[Event] = []
     events.subscribe(heard.append)
     return heard
+
+
+def broken_listener(event: Event) -> None:
+    """A listener with a bug."""
+    raise ValueError(event.slug)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.unit.fleet import Fleet, Instance, failing, recorded
+from tests.unit.fleet import Fleet, Instance, broken_listener, failing, recorded
 
 from firecron import Lease
 from firecron.errors import Denied, Unavailable
@@ -69,7 +69,7 @@ def test_a_listener_that_raises_is_reported(handler: Handler) -> None:
     """What a listener raises is logged as an ERROR with its trace; the other listeners and the log are told as ever."""
     events = Events()
     before = recorded(events)
-    events.subscribe(lambda event: failing(ValueError("a bug"))())
+    events.subscribe(broken_listener)
     after = recorded(events)
     events.emit("lock.acquired", "job", logging.INFO, "got it")
     assert before == after

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import firebase_admin
 import pytest
-from tests.unit.fleet import START, Fleet, Instance, failing
+from tests.unit.fleet import START, Fleet, Instance, broken_listener, failing
 
 from firecron import Lease, LockService, NotAcquired, Refusal
 from firecron.errors import Unavailable
@@ -170,7 +170,7 @@ def test_i33_listeners_and_log_handlers_that_raise_break_nothing(
     request.addfinalizer(lambda: logger.removeHandler(broken))
     one, other = fleet.instance(), fleet.instance()
     for instance in (one, other):
-        instance.locks.events.subscribe(lambda event: failing(ValueError(event.slug))())
+        instance.locks.events.subscribe(broken_listener)
     with one.locks.hold("job", 60) as lease:
         assert other.refused().reason == "held"
         fleet.time.advance(20)

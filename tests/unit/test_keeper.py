@@ -62,9 +62,7 @@ class Bench:
         self.heard = recorded(self.events)
         self.keeper = Keeper(self.timing, self.events, attempt=3.0)
 
-    def keep(
-        self, ttl: float = TTL, *, renews: bool = True, name: str = "kept", limit: float | None = None
-    ) -> Kept:
+    def keep(self, ttl: float = TTL, *, renews: bool = True, name: str = "kept", limit: float | None = None) -> Kept:
         lease = Kept(self.timing, ttl, name)
         self.keeper.keep(lease, renews=renews, limit=None if limit is None else limit * 1000)
         return lease
@@ -228,7 +226,11 @@ def test_what_ends_first_is_renewed_first(bench: Bench) -> None:
     order: list[str] = []
 
     def note(name: str) -> Callable[[], bool]:
-        return lambda: order.append(name) is None
+        def renewal() -> bool:
+            order.append(name)
+            return True
+
+        return renewal
 
     for name, ttl in (("long", 90), ("short", 12), ("middle", 45)):
         bench.keep(ttl, name=name).renewal = note(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.unit.fleet import Fleet, Instance
+from tests.unit.fleet import START, Fleet, Instance
 
 from firecron import ConfigurationError
 
@@ -35,3 +35,17 @@ def test_what_can_not_be_asked_for_is_refused(
     with pytest.raises(ConfigurationError, match=said):
         way(one, name, ttl)
     assert one.network.calls == []
+
+
+@pytest.mark.parametrize("expires", [START * 1_000, 1e300, -1.0, -1e300])
+def test_an_expiry_that_slipped_is_told_as_well_as_it_can_be(fleet: Fleet, expires: float) -> None:
+    """A number that no date can be breaks nobody who meets it: far ahead the lock is held, far back it is free."""
+    fleet.put({"expiresAt": expires, "holder": "x"})
+    one = fleet.instance()
+    if expires < 0:
+        assert one.acquire().release()
+    else:
+        refusal = one.refused()
+        assert refusal.reason == "held"
+        assert refusal.until is not None
+        assert refusal.until.year == 9999

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tests.conftest import INSTALLED, PLUGIN
-from tests.mutants import MUTANTS, Mutant
-from tests.mutations import ROOT, Misfit, is_caught, mutate, share
+from tests.mutants import Mutant
+from tests.mutations import MUTANTS, ROOT, Misfit, is_caught, mutate, share
 
 EXAMPLE = MUTANTS[0]
 
@@ -20,12 +20,10 @@ def test_a_mutant_is_noticed(mutant: Mutant) -> None:
 def test_a_mutant_fits_the_code(mutant: Mutant) -> None:
     """What a mutant replaces is there, once, and its tests are: a list that has gone stale says nothing."""
     assert mutate((ROOT / "src" / "firecron" / mutant.file).read_text("utf-8"), mutant)
-    assert all((ROOT / name.partition("::")[0]).exists() for name in mutant.tests.split())
+    assert all((ROOT / name.partition("::")[0]).exists() for name in mutant.tests.split() if name.startswith("tests/"))
 
 
-@pytest.mark.parametrize(
-    ("text", "new"), [("something else", ""), (EXAMPLE.old * 2, ""), (EXAMPLE.old, EXAMPLE.old)]
-)
+@pytest.mark.parametrize(("text", "new"), [("something else", ""), (EXAMPLE.old * 2, ""), (EXAMPLE.old, EXAMPLE.old)])
 def test_a_mutant_that_does_not_fit_is_no_mutant(text: str, new: str) -> None:
     """Text that is gone, is there twice, or stays as it is, is an error and not a survivor."""
     with pytest.raises(Misfit):

@@ -12,11 +12,6 @@ from firecron import ConfigurationError, Lease, NotAcquired, Refusal
 from firecron.errors import Denied, Unavailable
 
 
-@pytest.fixture
-def one(fleet: Fleet) -> Instance:
-    return fleet.instance()
-
-
 def seconds(fleet: Fleet) -> float:
     return fleet.time.mono() / 1000
 
@@ -129,7 +124,9 @@ def test_a_block_waits_too(fleet: Fleet, one: Instance) -> None:
     assert raised.value.refusal.reason == "held"
 
 
-def test_an_event_loop_waits_without_being_blocked(fleet: Fleet, one: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_loop_waits_without_being_blocked(
+    fleet: Fleet, one: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`acquire_async` pauses on the loop, as long as the thread would."""
     fleet.instance().acquire(ttl=6)
     pauses: list[float] = []

@@ -19,8 +19,16 @@ OWN = {
     "instanceId": "rev-1",
 }
 REMEMBERING = released_node(
-    attempt=3, fence=9, outcome="failed", paused=False, slot=slot(-60), unfinished=slot(-120), **UNKNOWN
+    attempt=3,
+    fence=9,
+    missedAfter=slot(-600),
+    outcome="failed",
+    paused=False,
+    slot=slot(-60),
+    unfinished=slot(-120),
+    **UNKNOWN,
 )
+AT_ONCE = {"expires": to_text(NOW), "expiresAt": NOW, "releasedAt": NOW}
 
 CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
     "nothing there": (None, request(), {}),
@@ -35,7 +43,40 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
     "no slot: all that the record knows of slots stays": (
         REMEMBERING,
         request(),
-        {"attempt": 3, "fence": 9, "paused": False, "slot": slot(-60), "unfinished": slot(-120), **UNKNOWN},
+        {
+            "attempt": 3,
+            "fence": 9,
+            "missedAfter": slot(-600),
+            "paused": False,
+            "slot": slot(-60),
+            "unfinished": slot(-120),
+            **UNKNOWN,
+        },
+    ),
+    "no slot, and something else that was missed": (
+        released_node(slot=slot(-60), missedAfter=slot(-600)),
+        request(missed_after=slot(-300)),
+        {"missedAfter": slot(-300), "slot": slot(-60)},
+    ),
+    "a new slot, and something that was missed": (
+        released_node(slot=slot(-60), missedAfter=slot(-600)),
+        request(slot=slot(), missed_after=slot(-300)),
+        {"attempt": 1, "missedAfter": slot(-300), "slot": slot(), "unfinished": slot()},
+    ),
+    "momentary: claimed and let go, and nothing is unfinished": (
+        REMEMBERING,
+        request(slot=slot(), momentary=True),
+        {"attempt": 1, "fence": 9, "paused": False, "slot": slot(), **AT_ONCE, **UNKNOWN},
+    ),
+    "momentary, nothing there": (
+        None,
+        request(slot=slot(), momentary=True),
+        {"attempt": 1, "slot": slot(), **AT_ONCE},
+    ),
+    "momentary without a slot: no other run is touched": (
+        released_node(slot=slot(-60), unfinished=slot(-60), attempt=1),
+        request(momentary=True),
+        {"attempt": 1, "slot": slot(-60), "unfinished": slot(-60), **AT_ONCE},
     ),
     "a new slot: it is unfinished, and claimed once": (
         REMEMBERING,

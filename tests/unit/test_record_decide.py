@@ -38,9 +38,7 @@ BOUNDS = {
     "released with its expiry then": Bound(released_node(), request(), NOW - 5_000, "held", "take"),
     "unlocked by an operator": Bound(node(expiresAt=0), request(), MARGIN, "held", "take"),
     "an early slot, nothing there": Bound(None, request(slot=slot(60)), NOW + 60_000 - MARGIN, "slot_early", "take"),
-    "an early slot, idle node": Bound(
-        {"note": 1}, request(slot=slot(60)), NOW + 60_000 - MARGIN, "slot_early", "take"
-    ),
+    "an early slot, idle node": Bound({"note": 1}, request(slot=slot(60)), NOW + 60_000 - MARGIN, "slot_early", "take"),
     "an early slot, free record": Bound(
         released_node(slot=slot()), request(slot=slot(60)), NOW + 60_000 - MARGIN, "slot_early", "take"
     ),
@@ -103,6 +101,17 @@ def test_mine_comes_with_the_lease_of_the_write_that_landed() -> None:
     decision = decide(node(holder="mine"), request(), at(mono=40_000.0), written)
     assert isinstance(decision, Mine)
     assert decision.term is first
+
+
+@pytest.mark.parametrize(
+    "current", [node(holder="mine"), node(holder="mine", releasedAt=NOW)], ids=["held", "released"]
+)
+@pytest.mark.parametrize("age", [0.0, float(TTL), 1e9])
+def test_a_momentary_claim_of_mine_is_mine_at_any_age(current: dict[str, object], age: float) -> None:
+    """A claim that was let go in the same write has no lease that could be over: found, it is a win."""
+    decision = decide(current, request(momentary=True), at(mono=age), {EXPIRES: Term(EXPIRES, at(mono=0.0))})
+    assert verdict(decision) == "mine"
+    assert verdict(decide(current, request(momentary=True), at(mono=age), {})) == "held"
 
 
 @dataclass

@@ -11,7 +11,7 @@ from firecron.record import LOCK_FIELDS, Idle, LockRecord, Refused, decide, desc
 
 NUMBERS = ("acquiredAt", "attempt", "expiresAt", "fence", "releasedAt")
 TEXTS = ("holder", "instance", "instanceId", "outcome")
-SLOTS = ("slot", "unfinished")
+SLOTS = ("missedAfter", "slot", "unfinished")
 
 NO_INSTANTS = (
     "",
@@ -30,15 +30,15 @@ NO_INSTANTS = (
     "２026-11-18T09:00:00Z",  # noqa: RUF001  # a digit, but not one of ASCII
 )
 
-MALFORMED = [
+WRONG_NUMBERS: tuple[object, ...] = ("1794992400123", "", True, False, {}, [1], {".sv": "timestamp"})
+WRONG_TEXTS: tuple[object, ...] = (1, 1.5, True, {}, ["a"])
+WRONG_SLOTS: tuple[object, ...] = (NOW, True, {}, *NO_INSTANTS)
+
+MALFORMED: list[tuple[str, object, str]] = [
     *[("whole node", broken, type(broken).__name__) for broken in ("locked", 1, 1.5, True, False, [], ["a"])],
-    *[
-        (f"{name}={wrong!r}", node(**{name: wrong}), name)
-        for name in NUMBERS
-        for wrong in ("1794992400123", "", True, False, {}, [1], {".sv": "timestamp"})
-    ],
-    *[(f"{name}={wrong!r}", node(**{name: wrong}), name) for name in TEXTS for wrong in (1, 1.5, True, {}, ["a"])],
-    *[(f"{name}={wrong!r}", node(**{name: wrong}), name) for name in SLOTS for wrong in (NOW, True, {}, *NO_INSTANTS)],
+    *[(f"{name}={wrong!r}", node(**{name: wrong}), name) for name in NUMBERS for wrong in WRONG_NUMBERS],
+    *[(f"{name}={wrong!r}", node(**{name: wrong}), name) for name in TEXTS for wrong in WRONG_TEXTS],
+    *[(f"{name}={wrong!r}", node(**{name: wrong}), name) for name in SLOTS for wrong in WRONG_SLOTS],
     ("no expiresAt", node(expiresAt=None), "expiresAt"),
     *[(f"only {name}", {name: value}, "expiresAt") for name, value in node(expiresAt=None).items()],
     ("only a slot", {"slot": slot()}, "expiresAt"),
@@ -91,6 +91,7 @@ def test_every_field_of_the_contract_is_known() -> None:
         "holder",
         "instance",
         "instanceId",
+        "missedAfter",
         "outcome",
         "releasedAt",
         "slot",

@@ -4,6 +4,7 @@ import json
 from pathlib import Path as FilePath
 
 import pytest
+
 from rtdb_emulator.jsondata import parse
 from rtdb_emulator.rules import QueryFacts, Rules, Write
 from rtdb_emulator.tree import EMPTY

@@ -7,6 +7,7 @@ from types import MappingProxyType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rtdb_emulator.rules import OPEN, Rules, RulesError
 from rtdb_emulator.tree import EMPTY
 
@@ -236,8 +237,23 @@ FRAGMENTS = st.sampled_from(
         "\\",
         "/",
         "\n",
+        "/*",
+        "*/",
+        "//",
+        "!",
+        "-",
+        "1e9",
+        ".val()",
+        "newData",
+        "matches(/",
+        "?",
+        ":",
+        "&&",
+        "+",
+        "=",
+        "\ud800",
+        "\x00",
     ]
-    + ["/*", "*/", "//", "!", "-", "1e9", ".val()", "newData", "matches(/", "?", ":", "&&", "+", "=", "\ud800", "\x00"]
 )
 
 

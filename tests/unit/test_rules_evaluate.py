@@ -3,6 +3,7 @@
 import math
 
 import pytest
+
 from rtdb_emulator.jsondata import parse
 from rtdb_emulator.rules import QueryFacts, Rules
 from rtdb_emulator.rules.values import number_text

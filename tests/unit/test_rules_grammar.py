@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+
 from rtdb_emulator.rules import Rules, RulesError
 from rtdb_emulator.rules.grammar import parse_expression
 from rtdb_emulator.rules.source import Text

@@ -4,6 +4,7 @@ import inspect
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rtdb_emulator.jsondata import parse
 from rtdb_emulator.rules import QueryFacts, Rules, RulesError, Write
 from rtdb_emulator.tree import EMPTY

@@ -1,6 +1,7 @@
 """The static types of rule expressions: what an upload accepts, and the words in which it refuses."""
 
 import pytest
+
 from rtdb_emulator.rules import Rules, RulesError
 
 SNAPSHOT = "data.child('a')"

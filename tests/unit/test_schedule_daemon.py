@@ -181,7 +181,7 @@ def test_any_line_fires_when_the_daemon_runs_it(line: str, place: tuple[str, str
     try:
         schedule = Schedule(line, place[0])
     except ValueError as error:
-        assert "never fires" in str(error)  # noqa: PT017  # which is the only way to refuse a well-formed line
+        assert "never fires" in str(error)  # which is the only way to refuse a well-formed line
         assert not runs
         return
     later = [run for run in runs if run > awake.start + timedelta(days=1)]

@@ -1,4 +1,4 @@
-"""Which database, and as whom: as firebase-admin itself would read the same app, and never with a look at the network."""
+"""Which database, and as whom: as firebase-admin would read the same app, and never with a look at the network."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def no_apps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         firebase_admin.delete_app(app)
 
 
-def app(name: str = "[DEFAULT]", **options: object) -> App:
+def app(name: str = "[DEFAULT]", /, **options: object) -> App:
     return firebase_admin.initialize_app(options={"databaseURL": URL, **options}, name=name)
 
 
@@ -103,7 +103,7 @@ EMULATORS = {
 
 @pytest.mark.parametrize(("url", "environment", "base_url", "namespace"), EMULATORS.values(), ids=EMULATORS.keys())
 def test_an_emulator(url: str | None, environment: dict[str, str], base_url: str, namespace: str) -> None:
-    """An emulator is known by the variable or by an http URL; it needs no credential, and the namespace is a parameter."""
+    """An emulator is known by the variable or by an http URL; no credential is needed, the namespace is a parameter."""
     target = find_target(None, url, environment)
     assert target.is_emulator
     assert target.load_credential is None

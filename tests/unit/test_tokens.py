@@ -237,14 +237,14 @@ def test_a_forked_child_fetches_its_own(bench: Bench) -> None:
 
 
 def test_where_no_thread_can_be_had_nobody_waits_for_one(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread that can't be started is the caller's trouble at once, and the next call tries again."""
+    """Where the fetching thread can't be started there is no token, at once, and the next call tries again."""
 
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError, match="can't start new thread"):
+        with pytest.raises(Unavailable, match="no access token could be fetched: can't start new thread"):
             bench.header()
     assert bench.header() == "Bearer token-1"
 

@@ -1,9 +1,8 @@
-"""The store: nodes read and swapped by ETag, each call within its deadline, each failure one of three.
+"""The store: nodes read and swapped by ETag, each call within its deadline, each failure one of two.
 
     Unavailable   no answer in time, a network error, a 5xx, a 429, an answer that makes no sense. A write may have
     been applied.
     Denied        a 4xx that says no: rules, credentials, a database that isn't there.
-    Malformed     what `transaction` finds and its function can't read.
 
 No write is ever sent twice by the store; what may be sent again, the conversations decide.
 """
@@ -23,7 +22,7 @@ import requests
 from firecron import __version__
 from firecron.backoff import backoff
 from firecron.conversation import NULL_ETAG, Snapshot
-from firecron.errors import Denied, Malformed, Unavailable
+from firecron.errors import Denied, Unavailable
 from firecron.rtdb import transport
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import RefreshingTokens, StaticToken, Tokens, google_fetch
@@ -123,10 +122,7 @@ class RtdbStore:
         snapshot = self.read(path, deadline)
         tries = 0
         while True:
-            try:
-                node = update(snapshot.node)
-            except (TypeError, KeyError, AttributeError) as error:
-                raise Malformed(f"{path} holds {snapshot.node!r:.80}, which can't be updated: {error!r}") from error
+            node = update(snapshot.node)
             answer = self.swap(path, snapshot.etag, node, deadline)
             if isinstance(answer, str):
                 return node

@@ -99,7 +99,10 @@ class RefreshingTokens:
 
     def _start_refresh(self) -> None:
         if not self._refreshing:
-            threading.Thread(target=self._refresh, name="firecron-token", daemon=True).start()
+            try:
+                threading.Thread(target=self._refresh, name="firecron-token", daemon=True).start()
+            except RuntimeError as error:
+                raise Unavailable(f"no access token could be fetched: {error}") from error
             # Only now: where no thread can be had, nobody must wait for one. Its end needs the lock that is held here.
             self._refreshing = True
             self._failure = None

@@ -131,7 +131,11 @@ class _Connecting:
             if abandoned.is_set():
                 self.close()  # type: ignore[attr-defined]  # as above
 
-        threading.Thread(target=work, name="firecron-connect", daemon=True).start()
+        try:
+            threading.Thread(target=work, name="firecron-connect", daemon=True).start()
+        except RuntimeError as error:
+            # No thread can be had, for want of memory or because the interpreter ends: nothing was sent.
+            raise ConnectTimeoutError(self, str(error)) from error
         if not done.wait(_left(deadline)):
             abandoned.set()
             raise ConnectTimeoutError(self, "no connection within the deadline")

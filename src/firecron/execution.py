@@ -1,0 +1,117 @@
+"""One run under way: its body, and again after a failure if the job has retries, until it ends, is stopped or lost."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Callable
+
+from firecron.bodies import Body, Ending, Loop
+from firecron.events import Events
+from firecron.explorer import Job
+from firecron.flag import Flag
+from firecron.lease import LeaseLost
+from firecron.run import Run, Stopping
+from firecron.timing import Timing
+
+_LONGEST_RETRY = 3600.0
+
+
+class Unlocked:
+    """Stands for the lease of a run that holds no lock: all that can befall it is `max_runtime`."""
+
+    ends = math.inf
+    renewal_due = math.inf
+
+    def __init__(self, name: str, on_lost: Callable[[], None]) -> None:
+        self.name = name
+        self.lost = Flag()
+        self._on_lost = on_lost
+
+    def keep(self, seconds: float) -> bool:
+        return True
+
+    def lose(self, why: str) -> None:
+        self.lost.set()
+        self._on_lost()
+
+    def disown(self) -> None:
+        self.lost.set()
+
+
+class Execution:
+    """A run's body, from its first call to its last."""
+
+    def __init__(self, job: Job, run: Run, loop: Loop | None, timing: Timing, events: Events) -> None:
+        self.run = run
+        self._job = job
+        self._loop = loop
+        self._timing = timing
+        self._events = events
+        self._changed = threading.Condition()
+        self._body: Body | None = None
+
+    def perform(self) -> Ending:
+        """Call the job's function, and again after a failure, as often as it has retries."""
+        tries = 0
+        while True:
+            ending = self._over() or self._call()
+            if ending.how != "failed" or tries >= self._job.options.retries:
+                return ending
+            tries += 1
+            delay = min(self._job.options.retry_backoff / 1000 * 2 ** (tries - 1), _LONGEST_RETRY)
+            message = f'"{self.run.name}" failed and is tried again in {delay:g} s: {described(ending.error)}'
+            self._events.emit(
+                "run.retried", self.run.name, logging.WARNING, message, key=self.run.idempotency_key, tries=tries
+            )
+            self._pause(delay)
+
+    def stop(self) -> None:
+        """Tell the run that this instance is stopping; there are no more retries."""
+        self.run.stopping.set()
+        self._look_up()
+
+    def cancel(self) -> None:
+        """Cancel the body if it is async."""
+        with self._changed:
+            body = self._body
+        if body is not None:
+            body.cancel()
+
+    def on_lost(self) -> None:
+        """The lease is lost: cancel the body, and try no more."""
+        self._look_up()
+        self.cancel()
+
+    def _call(self) -> Ending:
+        body = Body(self._job, self.run, self._loop)
+        with self._changed:
+            self._body = body
+        # What came before the body was there has cancelled nothing.
+        return self._over() or body.call()
+
+    def _over(self) -> Ending | None:
+        """Why there is nothing more to call, if that is so."""
+        if self.run.lost:
+            return Ending("lost", LeaseLost())
+        return Ending("stopped", Stopping()) if self.run.stopping else None
+
+    def _pause(self, seconds: float) -> None:
+        until = self._timing.mono() + seconds * 1000
+        with self._changed:
+            while self._over() is None and (left := until - self._timing.mono()) > 0:
+                self._timing.wait(self._changed, left / 1000)
+
+    def _look_up(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
+def described(error: BaseException | None) -> str:
+    """What a job raised, in a line; whatever its `__str__` does."""
+    try:
+        text = str(error)
+    except Exception as broken:
+        text = f"(and its text can't be had: {type(broken).__name__})"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

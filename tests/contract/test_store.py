@@ -1,0 +1,124 @@
+"""The store over REST: transactions, merges and keys, against the emulator."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from firecron.errors import Denied, Unavailable
+from firecron.rtdb.store import RtdbStore
+from firecron.rtdb.target import Target, find_target
+from firecron.timing import Deadline, SystemTiming
+from rtdb_emulator.pytest_plugin import Rtdb
+
+TIMING = SystemTiming()
+
+
+def soon(seconds: float = 10.0) -> Deadline:
+    return Deadline.after(TIMING, seconds)
+
+
+@pytest.fixture
+def store(rtdb: Rtdb) -> RtdbStore:
+    return RtdbStore(lambda: find_target(None, rtdb.url), TIMING)
+
+
+def count_up(node: object) -> dict[str, object]:
+    return {"n": node["n"] + 1 if isinstance(node, dict) else 1}
+
+
+def test_a_transaction_replaces_the_node_by_what_its_function_makes_of_it(rtdb: Rtdb, store: RtdbStore) -> None:
+    """A transaction hands the node over, absent as None, stores what it gets back, and answers with that."""
+    assert store.transaction("counters/a", count_up, soon()) == {"n": 1}
+    assert store.transaction("counters/a", count_up, soon()) == {"n": 2}
+    assert rtdb.get("/counters/a") == {"n": 2}
+
+
+def test_a_transaction_can_delete(rtdb: Rtdb, store: RtdbStore) -> None:
+    """A transaction whose function answers None deletes the node."""
+    rtdb.set("/counters/a", {"n": 7})
+    assert store.transaction("counters/a", lambda node: None, soon()) is None
+    assert rtdb.get("/counters/a") is None
+
+
+def test_crowded_transactions_all_count(rtdb: Rtdb, store: RtdbStore) -> None:
+    """Four threads that count up one node ten times each lose not one."""
+    with ThreadPoolExecutor(4) as pool:
+        done = [pool.submit(store.transaction, "counters/a", count_up, soon(30)) for _ in range(40)]
+    assert all(future.exception() is None for future in done)
+    assert rtdb.get("/counters/a") == {"n": 40}
+
+
+def test_what_the_function_raises_comes_through(rtdb: Rtdb, store: RtdbStore) -> None:
+    """An exception of the function ends the transaction as it is, and nothing is written."""
+
+    def refuse(node: object) -> None:
+        raise LookupError("not mine")
+
+    rtdb.set("/counters/a", {"n": 7})
+    with pytest.raises(LookupError, match="not mine"):
+        store.transaction("counters/a", refuse, soon())
+    assert rtdb.get("/counters/a") == {"n": 7}
+    assert rtdb.count(method="PUT") == 0
+
+
+def test_a_node_that_is_always_changed_ends_at_the_deadline(rtdb: Rtdb, store: RtdbStore) -> None:
+    """A transaction that others outrun every time gives up at its deadline, with the number of its tries."""
+    changes = iter(range(10_000))
+
+    def outrun(node: object) -> dict[str, object]:
+        rtdb.set("/counters/a", {"n": next(changes)})
+        return {"n": -1}
+
+    with pytest.raises(Unavailable, match=r"counters/a was changed by others \d+ times"):
+        store.transaction("counters/a", outrun, soon(0.3))
+
+
+def test_a_merge_replaces_the_children_named_and_no_others(rtdb: Rtdb, store: RtdbStore) -> None:
+    """A merge writes and deletes the children that it names, resolves server values, and leaves the rest."""
+    rtdb.set("/m", {"a": 1, "b": 2, "c": 3})
+    stored = store.merge("m", {"a": 5, "b": None, "at": {".sv": "timestamp"}}, soon())
+    assert isinstance(stored, dict)
+    found = rtdb.get("/m")
+    assert found == {"a": 5, "c": 3, "at": stored["at"]}
+
+
+@pytest.mark.parametrize(("node", "keys"), [(None, []), ("leaf", []), ({"b": 1, "a": {"c": 1}}, ["a", "b"])])
+def test_keys_are_the_names_of_the_children(rtdb: Rtdb, store: RtdbStore, node: object, keys: list[str]) -> None:
+    """Keys come sorted and without what is below them; nothing and a leaf have none."""
+    rtdb.set("/k", node)
+    assert store.keys("k", soon()) == keys
+    assert rtdb.emulator.requests[-1].facts.parameters["shallow"] == "true"
+
+
+def test_what_the_rules_refuse_is_denied(rtdb: Rtdb) -> None:
+    """A client without rights is told that it is denied, with what to look at, for each kind of request."""
+    rtdb.set_rules({"rules": {".read": False, ".write": False}})
+    target = find_target(None, rtdb.url)
+    nobody = Target(target.base_url, {**target.parameters, "auth_variable_override": "null"}, None)
+    store = RtdbStore(lambda: nobody, TIMING)
+    asks: list[Callable[[], object]] = [
+        lambda: store.read("a", soon()),
+        lambda: store.merge("a", {"b": 1}, soon()),
+        lambda: store.keys("a", soon()),
+        lambda: store.timestamp("a", soon()),
+    ]
+    for ask in asks:
+        with pytest.raises(Denied, match="security rules"):
+            ask()
+
+
+def test_one_store_serves_many_threads(rtdb: Rtdb, store: RtdbStore) -> None:
+    """Threads that share a store get their own answers, over no more connections than there are threads."""
+    rtdb.set("/t", {f"k{number}": number for number in range(8)})
+    barrier = threading.Barrier(8)
+
+    def read(number: int) -> object:
+        barrier.wait(10)
+        return [store.read(f"t/k{number}", soon()).node for _ in range(20)]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(read, range(8))) == [[number] * 20 for number in range(8)]

@@ -1,0 +1,227 @@
+"""One mutant or more for each named invariant: with what it guards broken, the tests of just that name fail."""
+
+from __future__ import annotations
+
+from tests.mutants import Mutant
+
+HOLDER = "tests/unit/test_invariants_holder.py"
+LEASE = "tests/unit/test_invariants_lease.py"
+RENEWAL = "tests/unit/test_invariants_renewal.py"
+STORE = "tests/unit/test_invariants_store.py"
+
+
+def _of(number: int, tests: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
+    return tuple(Mutant(*change, f"{tests} -k test_i{number:02}_") for change in changes)
+
+
+INVARIANTS = (
+    *_of(1, HOLDER, ("testing/memory.py", "if current.etag != etag:", "if False:")),
+    *_of(
+        2,
+        HOLDER,
+        ("record.py", "if record.holder != holder:", "if record.instanceId is None:"),
+        ("identity.py", "return secrets.token_urlsafe(12)", 'return "me"'),
+    ),
+    *_of(
+        3,
+        HOLDER,
+        ("record.py", "return Mine(record, term)", "return Mine(record, Term(now.server + request.ttl, now))"),
+        ("record.py", "            return Mine(record, term)", "            return _taken(current, request, now)"),
+        ("record.py", "term.is_trusted(now.mono, request.margin)):", "True):"),
+    ),
+    *_of(
+        4,
+        HOLDER,
+        ("record.py", "record.holder == request.holder and (", "("),
+        ("conversation.py", "        written.setdefault(decision.term.expires_at, decision.term)\n", ""),
+        ("lock.py", '_not_known(bid.name, "unavailable", error)', '_not_known(bid.name, "denied", error)'),
+        ("lock.py", "            raise NotAcquired(answer) from answer.error", "            pass"),
+    ),
+    *_of(
+        5,
+        HOLDER,
+        ("testing/memory.py", "if current.etag != etag:", "if False:"),
+        ("record.py", "if record.holder != holder:", "if False:"),
+    ),
+    *_of(
+        6,
+        HOLDER,
+        (
+            "lease.py",
+            "deadline = self._talker.deadline(self._talker.settings.release_timeout)",
+            "deadline = self._talker.deadline((self.ends - self._talker.timing.mono()) / 1000)",
+        ),
+        ("lock.py", "            await self._release_async(lease)", "            pass"),
+        ("lock.py", "await self._service._release_async(self._leave())", "self._leave()"),
+        ("lock.py", "        self._leave().release()\n", "        self._leave()\n"),
+    ),
+    *_of(
+        7,
+        HOLDER,
+        ("lock.py", "            result = fn()\n", "            lease.release()\n            result = fn()\n"),
+        ("lock.py", "                return await work\n", "                return await asyncio.wait_for(work, 0)\n"),
+        ("lock.py", "                return await work\n", "                return await asyncio.shield(work)\n"),
+    ),
+    *_of(
+        8,
+        LEASE,
+        ("settings.py", "if self.request_timeout > self.acquire_timeout:", "if False:"),
+        ("settings.py", "if self.request_timeout > self.release_timeout:", "if False:"),
+        ("settings.py", "if self.clock_interval * self.clock_drift > self.margin / 2:", "if False:"),
+        ("settings.py", "if ttl < 6 * self.margin * 1000:", "if False:"),
+        ("settings.py", "if ttl < 6 * self.margin * 1000:", "if ttl <= 6 * self.margin * 1000:"),
+        ("lock.py", "        if at_least > for_ms:\n", "        if False:\n"),
+        (
+            "clock.py",
+            "estimate.uncertainty_at(mono, self._drift) > self._margin:\n            found",
+            "False:\n            found",
+        ),
+    ),
+    *_of(
+        9,
+        LEASE,
+        ("record.py", "now < self.expiresAt + (", "now <= self.expiresAt + ("),
+        ("record.py", "(margin if self.releasedAt is None else 0)", "0"),
+        ("record.py", "(margin if self.releasedAt is None else 0)", "margin"),
+        ("record.py", "- self.reading.server) - margin", "- self.reading.server)"),
+        ("lease.py", "timing.mono() >= self.ends:", "timing.mono() > self.ends:"),
+        ("record.py", "now.server < record.expiresAt - margin:", "now.server < record.expiresAt + margin:"),
+    ),
+    *_of(
+        10,
+        LEASE,
+        (
+            "conversation.py",
+            "if not request.momentary and not decision.term.is_trusted(answer.mono, request.margin):",
+            "if False:",
+        ),
+        ("conversation.py", "if not held.term.is_trusted(answer.mono, margin):", "if False:"),
+        (
+            "conversation.py",
+            "return Held(decision.record, decision.term, Snapshot(answer.etag, node), snapshot.node)",
+            "later = Moment(now.server, answer.mono)\n"
+            "            term = Term(decision.term.expires_at, later)\n"
+            "            return Held(decision.record, term, Snapshot(answer.etag, node))",
+        ),
+        (
+            "record.py",
+            "return Mine(record, term)",
+            "return Mine(record, Term(term.expires_at, Moment(term.reading.server, now.mono)))",
+        ),
+        ("lease.py", "timing.mono() >= self.ends:", "timing.mono() < 0:"),
+    ),
+    *_of(
+        11,
+        LEASE,
+        (
+            "clock.py",
+            "        # Rounded down: a lease",
+            "        return Moment(int(self._timing.wall()), mono)\n        # Rounded down: a lease",
+        ),
+        (
+            "timing.py",
+            "cls(timing.mono, timing.mono() + seconds * 1000)",
+            "cls(timing.mono, timing.wall() - 1794992400000 + seconds * 1000)",
+        ),
+    ),
+    *_of(
+        12,
+        f"{LEASE} {RENEWAL}",
+        (
+            "record.py",
+            "record.is_live(now.server, request.margin)",
+            "now.server < int(record.acquiredAt or 0) + request.ttl + request.margin",
+        ),
+        ("record.py", "if not now.server < record.expiresAt - margin:", "if False:"),
+    ),
+    *_of(
+        13,
+        RENEWAL,
+        ("lease.py", "            self._lost.set()\n            callbacks", "            callbacks"),
+        (
+            "lease.py",
+            "            callbacks, self._on_lost = self._on_lost, []\n",
+            "            callbacks: list[Callable[[], object]] = []\n",
+        ),
+        (
+            "lease.py",
+            "        if self.lost:\n            raise LeaseLost",
+            "        if False:\n            raise LeaseLost",
+        ),
+        ("lease.py", '"lock.lost", logging.ERROR', '"lock.lost", logging.DEBUG'),
+        ("lock.py", "            lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))\n", ""),
+    ),
+    *_of(
+        14,
+        RENEWAL,
+        (
+            "lock.py",
+            "self.keeper.keep(lease, renews=bid.renews, limit=limit)",
+            "self.keeper.keep(lease, renews=False, limit=limit)",
+        ),
+        ("record.py", "if record.releasedAt is not None:\n        return Lost", "if False:\n        return Lost"),
+        ("record.py", "if not now.server < record.expiresAt - margin:", "if False:"),
+    ),
+    *_of(
+        15,
+        RENEWAL,
+        ("talking.py", "seconds = min(seconds, (lease_ends - self.timing.mono()) / 3000)", "pass"),
+        ("lease.py", "self._path, deadline, self.ends)", "self._path, deadline)"),
+        ("lock.py", "min(self.settings.acquire_timeout, bid.request.ttl / 3000)", "self.settings.acquire_timeout"),
+    ),
+    *_of(
+        29,
+        STORE,
+        ("record.py", "int(record.fence or 0) + 1 if", "int(record.fence or 0) if"),
+        ("record.py", "else 0, now.server)", "else 0, 0)"),
+        ("record.py", 'fields["fence"] = record.fence', "pass"),
+        (
+            "record.py",
+            "(record.slot, record.fence, record.paused, unfinished)",
+            "(record.slot, record.paused, unfinished)",
+        ),
+    ),
+    *_of(
+        31,
+        STORE,
+        ("rtdb/store.py", "not 400 <= status < 500:", "status >= 400:"),
+        ("lock.py", '_not_known(bid.name, "denied", error)', '_not_known(bid.name, "unavailable", error)'),
+        ("lock.py", '    "denied": logging.ERROR,', '    "denied": logging.INFO,'),
+        ("record.py", 'return Refused("malformed", detail=str(error))', "current = IDLE"),
+    ),
+    *_of(
+        32,
+        STORE,
+        ("talking.py", "if delay >= deadline.remaining():", "if False:"),
+        ("conversation.py", "        if tries > 1:\n", "        if False:\n"),
+        ("backoff.py", "(0.5 + 0.5 * chance)", "0.5"),
+        ("backoff.py", "2.0 ** min(tries - 1, 16)", "1"),
+        (
+            "talking.py",
+            "max(backoff(pause.tries, self._chance()), pause.at_least)",
+            "backoff(pause.tries, self._chance())",
+        ),
+    ),
+    *_of(
+        33,
+        STORE,
+        ("events.py", "            except Exception as raised:\n", "            except KeyError as raised:\n"),
+        ("events.py", "    except Exception:\n        # A handler", "    except KeyError:\n        # A handler"),
+        (
+            "lease.py",
+            "        except Exception as error:\n            # It may be",
+            "        except KeyError as error:\n            # It may be",
+        ),
+    ),
+    *_of(
+        37,
+        STORE,
+        (
+            "record.py",
+            "    if isinstance(record, Idle):\n        return Lost",
+            "    if isinstance(record, Idle):\n        record = LockRecord(holder=holder, expiresAt=now + 60_000)\n"
+            "    if False:\n        return Lost",
+        ),
+        ("testing/memory.py", "if current.etag != etag:", "if False:"),
+    ),
+)

@@ -1,0 +1,15 @@
+"""A plain script: jobs tick in the `with` block, and SIGTERM leaves it in the usual way."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+
+from tests.process.tick_jobs import make_crons, note
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with make_crons():
+        note("up")
+        threading.Event().wait()

@@ -1,0 +1,51 @@
+"""Development servers with a reloader: two processes load the application, and one of them ticks."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from tests.process.tick_processes import HERE, Process, Ticking, until
+from tests.process.tick_servers import APPS, SHORT, WORK, assert_clean_end, free_port, page, page_at
+
+pytest_plugins = ["tests.process.tick_fixtures"]
+
+MANAGE = str(HERE / "apps" / "manage.py")
+
+
+def assert_one_ticks(ticks: Ticking, server: Process, serving: int) -> None:
+    """It is the process that serves; Ctrl-C ends it and its parent in order."""
+    ticks.wait_for(3, "end", job="short")
+    ticks.wait_for(1, "start", job="work")
+    assert len(ticks.instances()) == 1
+    assert {line["pid"] for line in ticks.lines("start")} == {serving} != {server.pid}
+    server.send_all(signal.SIGINT)
+    server.wait()
+    until(lambda: ticks.instances() == set(), "no instance that is left")
+    assert_clean_end(ticks)
+
+
+@pytest.mark.parametrize("options", [("run", "--debug"), ("--debug", "run")], ids=" ".join)
+def test_flask_ticks_in_the_child_of_its_reloader(ticks: Ticking, options: tuple[str, ...]) -> None:
+    """`flask run --debug` ticks once, where it serves."""
+    server = ticks.start("-m", "flask", "--app", f"{APPS}.flask_app", *options, "--port", "0", jobs=[SHORT, WORK])
+    assert_one_ticks(ticks, server, page(server)["pid"])
+
+
+@pytest.mark.parametrize("command", [(MANAGE,), ("-m", "django")], ids=["manage.py", "python -m django"])
+def test_django_ticks_in_the_child_of_its_reloader(ticks: Ticking, command: tuple[str, ...]) -> None:
+    """`runserver` ticks once, where it serves."""
+    address = f"127.0.0.1:{free_port()}"
+    settings = {"DJANGO_SETTINGS_MODULE": f"{APPS}.django_site"}
+    server = ticks.start(*command, "runserver", address, jobs=[SHORT, WORK], **settings)
+    until(lambda: "Quit the server with" in server.log, "a server that is up")
+    ticks.wait_for_instances(1)
+    assert_one_ticks(ticks, server, page_at(f"http://{address}")["pid"])
+
+
+def test_other_commands_of_django_tick_not_at_all(ticks: Ticking) -> None:
+    """`manage.py check` loads the application, runs to its end, and is no instance."""
+    finished = ticks.start(MANAGE, "check", jobs=[SHORT])
+    assert finished.wait() == 0, finished.log
+    assert ticks.lines() == []
+    assert ticks.rtdb.count() == 0

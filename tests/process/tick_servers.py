@@ -1,0 +1,48 @@
+"""Real servers for the tests: started, asked for a page, and looked at after their end."""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import Any
+
+import requests
+from tests.process.tick_processes import BOUND, Process, Ticking, until
+
+EVERY_SECOND = "* * * * * *"
+SHORT = {"name": "short", "line": EVERY_SECOND, "takes": 0.005, "options": {"lock_ttl": 10}}
+# In flight at the end, whenever that is; it ends when it is asked to.
+WORK = {"name": "work", "line": EVERY_SECOND, "takes": 30, "obeys": True, "options": {"lock_ttl": 10}}
+
+APPS = "tests.process.apps"
+
+
+def page(process: Process) -> dict[str, Any]:
+    """What the server answers at the address that its log names."""
+    pattern = re.compile(r"(?:running on|Listening at:|Running on) (http://127\.0\.0\.1:[1-9]\d*)")
+    until(lambda: pattern.search(process.log) is not None, "a server that says where it listens")
+    found = pattern.search(process.log)
+    assert found is not None
+    return page_at(found[1])
+
+
+def page_at(url: str) -> dict[str, Any]:
+    answer: dict[str, Any] = requests.get(url, timeout=BOUND / 2).json()
+    return answer
+
+
+def free_port() -> int:
+    """A port for a server that can't choose one and say which."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+def assert_clean_end(ticks: Ticking, *, outcome: str = "interrupted") -> None:
+    """Nothing is left behind: the run in flight was ended and released, and no instance is listed."""
+    ticks.assert_kept("short")
+    runs = ticks.assert_kept("work")
+    assert ticks.history("work")[runs[-1].slot]["outcome"] == outcome
+    for job in ("short", "work"):
+        assert "releasedAt" in ticks.lock(job)
+    assert ticks.instances() == set()

@@ -1,0 +1,107 @@
+"""For the type checker only: what it must accept, and, behind each `type: ignore`, what it must not.
+
+A signature that didn't survive the decorator fails an `assert_type`; a mistake that the checker lets through leaves an
+unused `type: ignore`, which is an error in strict mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import assert_type
+
+from firecron import CronExpression, Run, Schedule, distributed_cron
+
+
+@distributed_cron("function", "0 9 * * *")
+def function(one: int, *, other: str = "") -> float:
+    return one / len(other)
+
+
+@distributed_cron("async-function", CronExpression.EVERY_HOUR, lock_ttl=timedelta(seconds=30))
+async def async_function(run: Run) -> str:
+    return run.name
+
+
+@distributed_cron("evening", "0 18 * * *")
+@distributed_cron("morning", "0 9 * * *")
+def stacked() -> bytes:
+    return b""
+
+
+class Jobs:
+    @distributed_cron("method", "* * * * *", timezone="Europe/Berlin", overlap="queue", grace=5)
+    def method(self, run: Run | None = None) -> int:
+        return 5
+
+    @distributed_cron("async-method", "* * * * *", on_abandoned="rerun", catch_up="all")
+    async def async_method(self) -> list[int]:
+        return []
+
+    @distributed_cron("static-below", "* * * * *")
+    @staticmethod
+    def static_below(one: int = 1) -> int:
+        return one
+
+    @staticmethod
+    @distributed_cron("static-above", "* * * * *")
+    def static_above(one: int = 1) -> int:
+        return one
+
+    @distributed_cron("class-below", "* * * * *")
+    @classmethod
+    def class_below(cls, one: int = 1) -> type[Jobs]:
+        return cls
+
+    @classmethod
+    @distributed_cron("class-above", "* * * * *")
+    def class_above(cls, one: int = 1) -> type[Jobs]:
+        return cls
+
+
+async def signatures_survive(jobs: Jobs, run: Run) -> None:
+    assert_type(function(1, other="x"), float)
+    assert_type(await async_function(run), str)
+    assert_type(stacked, Callable[[], bytes])
+    assert_type(jobs.method(run), int)
+    assert_type(await jobs.async_method(), list[int])
+    assert_type(jobs.static_below(2), int)
+    assert_type(Jobs.static_above(2), int)
+    assert_type(Jobs.class_below(2), type[Jobs])
+    assert_type(jobs.class_above(2), type[Jobs])
+    assert_type(distributed_cron("partial", "* * * * *")(partial(function, 1)), partial[float])
+
+
+def calls_are_checked(jobs: Jobs) -> None:
+    function("one")  # type: ignore[arg-type]
+    function(1, "other")  # type: ignore[call-arg]
+    async_function()  # type: ignore[call-arg,unused-coroutine]
+    jobs.method(5)  # type: ignore[arg-type]
+    jobs.static_below("two")  # type: ignore[arg-type]
+    Jobs.static_above("two")  # type: ignore[arg-type]
+    Jobs.class_below("two")  # type: ignore[arg-type]
+    jobs.class_above("two")  # type: ignore[arg-type]
+    jobs.method().upper()  # type: ignore[attr-defined]
+
+
+def options_are_checked() -> None:
+    distributed_cron("name")  # type: ignore[call-arg]
+    distributed_cron(5, "* * * * *")  # type: ignore[arg-type]
+    distributed_cron("name", 60)  # type: ignore[arg-type]
+    distributed_cron("name", "* * * * *", "UTC")  # type: ignore[call-arg]
+    distributed_cron("name", "* * * * *", lock_ttl="60")  # type: ignore[arg-type]
+    distributed_cron("name", "* * * * *", overlap="wait")  # type: ignore[arg-type]
+    distributed_cron("name", "* * * * *", catch_up=True)  # type: ignore[arg-type]
+    distributed_cron("name", "* * * * *", on_abandoned="retry")  # type: ignore[arg-type]
+    distributed_cron("name", "* * * * *", ttl=60)  # type: ignore[call-arg]
+    distributed_cron("name", "* * * * *")(5)  # type: ignore[type-var]
+    distributed_cron(function)  # type: ignore[call-arg,arg-type]
+
+
+def schedules() -> None:
+    schedule = Schedule("0 9 * * *", "Europe/Berlin")
+    assert_type(schedule.after(datetime.now(UTC)), datetime)
+    assert_type(list(schedule.between(datetime.now(UTC), datetime.now(UTC))), list[datetime])
+    schedule.after("2026-11-18")  # type: ignore[arg-type]
+    Schedule("0 9 * * *", UTC)  # type: ignore[arg-type]

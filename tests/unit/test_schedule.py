@@ -1,0 +1,137 @@
+"""The schedule: the published table of daylight saving, and what `after` and `between` promise."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firecron import CronExpression, Schedule
+
+BERLIN_SPRING, BERLIN_AUTUMN = ("2026-03-29", "2027-03-28"), ("2026-10-25", "2027-10-31")
+NEW_YORK_AUTUMN = ("2026-11-01", "2027-11-07")
+LORD_HOWE_SPRING, LORD_HOWE_AUTUMN = ("2026-10-04", "2027-10-03"), ("2026-04-05", "2027-04-04")
+
+TABLE = [
+    ("Europe/Berlin", BERLIN_AUTUMN, "30 2 * * *", ["02:30+02:00"]),
+    ("America/New_York", NEW_YORK_AUTUMN, "30 1 * * *", ["01:30-04:00"]),
+    ("Australia/Lord_Howe", LORD_HOWE_AUTUMN, "30 1 * * *", ["01:30+11:00"]),
+    ("Australia/Lord_Howe", LORD_HOWE_SPRING, "0 1-3 * * *", ["01:00+10:30", "02:30+11:00", "03:00+11:00"]),
+    ("Australia/Lord_Howe", LORD_HOWE_SPRING, "0 * * * *", ["01:00+10:30", "03:00+11:00"]),
+    ("Europe/Berlin", BERLIN_SPRING, "30 2 * * *", ["03:00+02:00"]),
+    ("Europe/Berlin", BERLIN_SPRING, "0,30 2 * * *", ["03:00+02:00"]),
+    ("Europe/Berlin", BERLIN_SPRING, "0 2,3 * * *", ["03:00+02:00"]),
+    ("Europe/Berlin", BERLIN_SPRING, "*/15 2 * * *", []),
+    ("Europe/Berlin", BERLIN_SPRING, "0 1-3/1 * * *", ["01:00+01:00", "03:00+02:00"]),
+    ("Europe/Berlin", BERLIN_SPRING, "0 0 2 * * *", ["03:00+02:00"]),
+    ("Europe/Berlin", BERLIN_AUTUMN, "*/30 2 * * *", ["02:00+02:00", "02:30+02:00", "02:00+01:00", "02:30+01:00"]),
+    ("Europe/Berlin", BERLIN_AUTUMN, "0 0-23 * * *", ["01:00+02:00", "02:00+02:00", "03:00+01:00"]),
+    ("Europe/Berlin", BERLIN_AUTUMN, "0 * * * *", ["01:00+02:00", "02:00+02:00", "02:00+01:00", "03:00+01:00"]),
+    ("Europe/Berlin", BERLIN_AUTUMN, "0 0 */2 * * *", ["02:00+02:00", "02:00+01:00"]),
+]
+
+instants = st.integers(946_684_800_000, 2_840_140_800_000).map(lambda ms: datetime.fromtimestamp(ms / 1000, UTC))
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+@pytest.mark.parametrize(("zone", "days", "line", "expected"), TABLE)
+def test_i21_the_published_table(zone: str, days: tuple[str, str], line: str, expected: list[str]) -> None:
+    """On the nights of both years, from one to three o'clock, the line fires as the table says and not otherwise."""
+    for day in days:
+        start, end = (
+            datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=ZoneInfo(zone)) for time in ("00:59", "03:00")
+        )
+        ticks = [tick.astimezone(ZoneInfo(zone)).isoformat() for tick in Schedule(line, zone).between(start, end)]
+        assert ticks == [f"{day}T{text[:5]}:00{text[5:]}" for text in expected]
+
+
+@pytest.mark.parametrize(
+    ("line", "zone", "start", "expected"),
+    [
+        ("0 9 * * *", "UTC", "2026-11-18T08:59:59.999999+00:00", "2026-11-18T09:00:00+00:00"),
+        ("0 9 * * *", "UTC", "2026-11-18T09:00:00+00:00", "2026-11-19T09:00:00+00:00"),
+        ("0 9 * * *", "UTC", "2026-11-18T09:00:00.000001+00:00", "2026-11-19T09:00:00+00:00"),
+        ("* * * * * *", "UTC", "2026-11-18T09:00:00.5+00:00", "2026-11-18T09:00:01+00:00"),
+        ("* * * * *", "UTC", "2026-12-31T23:59:30+00:00", "2027-01-01T00:00:00+00:00"),
+        ("0 9 * * *", "America/New_York", "2026-11-18T00:00:00+00:00", "2026-11-18T14:00:00+00:00"),
+        ("0 9 * * *", "UTC", "2026-11-18T10:00:00+02:00", "2026-11-18T09:00:00+00:00"),
+        ("0 0 29 2 *", "Europe/Berlin", "2096-03-01T00:00:00+00:00", "2104-02-28T23:00:00+00:00"),
+    ],
+)
+def test_after_is_the_next_whole_second(line: str, zone: str, start: str, expected: str) -> None:
+    """The next tick is strictly later, in UTC, without a fraction, whatever zone the question is put in."""
+    tick = Schedule(line, zone).after(at(start))
+    assert tick.isoformat() == expected
+    assert tick.tzinfo is UTC
+
+
+def test_both_passes_of_an_hour_are_told_apart_in_the_question() -> None:
+    """An instant given in the zone itself, in the second pass of a repeated hour, is that one and not the first."""
+    second_pass = datetime(2026, 10, 25, 2, 10, fold=1, tzinfo=ZoneInfo("Europe/Berlin"))
+    schedule = Schedule("*/30 * * * *", "Europe/Berlin")
+    assert schedule.after(second_pass).isoformat() == "2026-10-25T01:30:00+00:00"
+    assert schedule.after(second_pass.replace(fold=0)).isoformat() == "2026-10-25T00:30:00+00:00"
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    start=instants,
+    line=st.sampled_from(["* * * * *", "0,30 2 * * *", "*/7 1-3 * * *", "0 0 * * 0", "*/25 0 2 * * *"]),
+    zone=st.sampled_from(["Europe/Berlin", "Australia/Lord_Howe", "America/Havana", "Africa/Casablanca", "UTC"]),
+)
+def test_ticks_rise_strictly(start: datetime, line: str, zone: str) -> None:
+    """A planner that goes from tick to tick always gets on, in whole seconds, and misses none that a doubter finds."""
+    schedule = Schedule(line, zone)
+    tick = start
+    for _ in range(5):
+        later = schedule.after(tick)
+        assert later > tick
+        assert later.microsecond == 0
+        assert schedule.after(tick + (later - tick) / 2) == later
+        tick = later
+
+
+def test_between_leaves_out_the_start_and_has_the_end() -> None:
+    """`between` gives the ticks after the start, up to and including the end, in order."""
+    schedule = Schedule("*/20 * * * *")
+    start, end = at("2026-11-18T09:00:00+00:00"), at("2026-11-18T11:00:00+01:00")
+    assert [tick.isoformat()[11:16] for tick in schedule.between(start, end)] == ["09:20", "09:40", "10:00"]
+    assert list(schedule.between(start, start)) == []
+    assert list(schedule.between(end, start)) == []
+    assert list(schedule.between(start - timedelta(seconds=1), start)) == [start]
+
+
+def test_an_instant_needs_a_zone() -> None:
+    """A naive instant is refused with what to give instead, by both questions and on both sides."""
+    schedule, aware = Schedule("* * * * *"), datetime(2026, 11, 18, tzinfo=UTC)
+    naive = aware.replace(tzinfo=None)
+    with pytest.raises(ValueError, match=r"datetime\(2026, 11, 18, 0, 0\) has no time zone: give an aware datetime"):
+        schedule.after(naive)
+    for start, end in ((naive, aware), (aware, naive)):
+        with pytest.raises(ValueError, match="has no time zone"):
+            schedule.between(start, end)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Nowhere", "", "../UTC", "Europe", "/etc/localtime", 5, None, UTC])
+def test_a_zone_that_is_none_is_refused(zone: str) -> None:
+    """A zone that isn't there is refused with its name and both remedies."""
+    with pytest.raises(ValueError, match=r"no time zone .*: use a name like Europe/Berlin; .*pip install tzdata"):
+        Schedule("* * * * *", zone)
+
+
+def test_schedules_are_values() -> None:
+    """A schedule is what its line and its zone are, shows both, and stays equal to its like."""
+    schedule = Schedule(CronExpression.EVERY_WEEK, "Europe/Berlin")
+    assert repr(schedule) == "Schedule('0 0 * * 0', 'Europe/Berlin')"
+    assert (schedule.line, schedule.timezone) == ("0 0 * * 0", "Europe/Berlin")
+    assert schedule == Schedule("0 0 * * 0", "Europe/Berlin")
+    assert hash(schedule) == hash(Schedule("0 0 * * 0", "Europe/Berlin"))
+    assert schedule != Schedule("0 0 * * 0")
+    assert schedule != Schedule("0 1 * * 0", "Europe/Berlin")
+    assert schedule != "0 0 * * 0"

@@ -1,0 +1,171 @@
+"""Cron lines: what a line may say, what it means, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from firecron import Schedule
+
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)  # a Thursday
+
+
+def days(line: str, until: int = 31) -> list[int]:
+    """The days of January 2026 on which it fires."""
+    return [
+        tick.day
+        for tick in Schedule(line).between(
+            datetime(2025, 12, 31, 23, 59, tzinfo=UTC), NEW_YEAR.replace(day=until, hour=23)
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "twin"),
+    [
+        ("@hourly", "0 * * * *"),
+        ("@daily", "0 0 * * *"),
+        ("@MIDNIGHT", "0 0 * * *"),
+        ("@weekly", "0 0 * * 0"),
+        (" @monthly ", "0 0 1 * *"),
+        ("@yearly", "0 0 1 1 *"),
+        ("@annually", "0 0 1 1 *"),
+        ("  05\t07  * * *\n", "5 7 * * *"),
+        ("0 0 * jan,MAR-May SUN", "0 0 * 1,3,4,5 7"),
+        ("0 0 * * 7", "0 0 * * 0"),
+        ("0 0 0 * * 7", "0 0 0 * * 0"),
+        ("0 0 0 * * 5-7", "0 0 * * 5,6,0"),
+        ("0 0 * * 0-7", "0 0 * * *"),
+        ("0 0 * * 0-7/2", "0 0 * * 0,2,4,6"),
+        ("0 0 * * 1-7/2", "0 0 * * 1,3,5,7"),
+        ("5-5 * * * *", "5 * * * *"),
+        ("0 0 * * mon-mon", "0 0 * * 1"),
+        ("10/25 * * * *", "10,35 * * * *"),
+        ("0 22-2 * * *", "0 22,23,0,1,2 * * *"),
+        ("0 22-4/3 * * *", "0 22,1,4 * * *"),
+        ("0 0 1 nov-apr/3 *", "0 0 1 11,2 *"),
+        ("0 0 * * fri-sun", "0 0 * * 5,6,0"),
+        ("0 0 * * 7-2", "0 0 * * 0,1,2"),
+        ("0 0 ? * 1", "0 0 * * 1"),
+        ("0 0 10 * ?", "0 0 10 * *"),
+        ("*,5 * * * *", "* * * * *"),
+        ("0 0 */1 * 1", "0 0 * * 1"),
+        ("0 7 8 * * *", "7 8 * * *"),
+    ],
+)
+def test_two_ways_to_say_it(line: str, twin: str) -> None:
+    """These lines mean the same: they have the same ticks, over a year and from wherever one looks."""
+    one, other = Schedule(line), Schedule(twin)
+    tick = NEW_YEAR
+    for _ in range(120):
+        assert one.after(tick) == other.after(tick)
+        tick = one.after(tick)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("0 0 13 * 5", [2, 9, 13, 16, 23, 30]),
+        ("0 0 13 * *", [13]),
+        ("0 0 * * 5", [2, 9, 16, 23, 30]),
+        ("0 0 */10 * 5", [1, 2, 9, 11, 16, 21, 23, 30, 31]),
+        ("0 0 29-31 * 1-2", [5, 6, 12, 13, 19, 20, 26, 27, 29, 30, 31]),
+        ("0 0 30-2 * *", [1, 2, 30, 31]),
+    ],
+)
+def test_either_day_matches_where_both_are_restricted(line: str, expected: list[int]) -> None:
+    """A day fires if it has both fields, or one of them where both are restricted."""
+    assert days(line) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("", "has 0 fields: give 5, or 6 with seconds first"),
+        ("* * * *", "has 4 fields"),
+        ("* * * * * * *", "has 7 fields"),
+        ("@reboot", "is unknown: there are @hourly, @daily"),
+        ("@every 5m", "has 2 fields"),
+        ("60 * * * *", "60 is no minute: give a number from 0 to 59"),
+        ("60 * * * * *", "60 is no second: give a number from 0 to 59"),
+        ("* 24 * * *", "24 is no hour: give a number from 0 to 23"),
+        ("* * 0 * *", "0 is no day of the month: give a number from 1 to 31"),
+        ("0 0 0 0 * *", "0 is no day of the month: give a number from 1 to 31"),
+        ("* * 32 * *", "32 is no day of the month"),
+        ("* * * 13 *", "13 is no month: give a number from 1 to 12 or a name from JAN to DEC"),
+        ("* * * 0 *", "0 is no month"),
+        ("* * * * 8", "8 is no day of the week: give a number from 0 to 7 or a name from SUN to SAT"),
+        ("* * * * January", "JANUARY is no day of the week"),
+        ("* MON * * *", "MON is no hour"),
+        ("-1 * * * *", "'-1' is no minute: give *, a number, a range such as 1-5, or a step such as */2"),
+        ("1- * * * *", "'1-' is no minute"),
+        ("1,,2 * * * *", "'' is no minute"),
+        ("*/0 * * * *", "the step of '*/0' must be 1 or more"),
+        ("*/x * * * *", "'*/X' is no minute"),
+        ("*/5/5 * * * *", "'*/5/5' is no minute"),
+        ("1.5 * * * *", "'1.5' is no minute"),
+        ("\u0665 * * * *", "'\u0665' is no minute"),
+        ("? * * * *", "'?' is no minute"),
+        ("0 0 1,? * *", "'?' is no day of the month"),
+        # Differing from instance to instance.
+        ("H * * * *", "H is no minute"),
+        ("H/15 * * * *", "H is no minute"),
+        ("R * * * *", "R is no minute"),
+        ("H(0-29) * * * *", "'H(0-29)' is no minute"),
+        # Not cron's.
+        ("0 0 L * *", "L is no day of the month"),
+        ("0 0 15W * *", "'15W' is no day of the month"),
+        ("0 0 * * 5#2", "'5#2' is no day of the week"),
+        ("0 0 * * 5L", "'5L' is no day of the week"),
+        # Never.
+        ("0 0 30 2 *", "it never fires"),
+        ("0 0 31 2,4,6,9,11 *", "it never fires"),
+        ("0 0 0 31 feb ?", "it never fires"),
+    ],
+)
+def test_a_line_that_is_none_is_refused(line: str, problem: str) -> None:
+    """The refusal has the line and what in it is wrong, with what may stand there."""
+    with pytest.raises(ValueError, match="cron line") as caught:
+        Schedule(line)
+    assert problem in str(caught.value)
+    assert repr(line) in str(caught.value)
+
+
+@pytest.mark.parametrize("line", [None, 5, b"* * * * *", ["*"] * 5])
+def test_a_line_is_a_string(line: str) -> None:
+    """Anything but a string is refused with its value."""
+    with pytest.raises(ValueError, match="a cron line is a string, not") as caught:
+        Schedule(line)
+    assert repr(line) in str(caught.value)
+
+
+@pytest.mark.parametrize("line", ["0 0 29 2 *", "0 0 31 2 5", "0 0 31 * *", "0 0 31 2,3 *"])
+def test_a_rare_line_fires_after_all(line: str) -> None:
+    """A day that only some years or months have, or that the weekday makes up for, is no reason to refuse."""
+    assert Schedule(line).after(NEW_YEAR) > NEW_YEAR
+
+
+@pytest.mark.parametrize(
+    ("line", "step", "unit", "alone"),
+    [
+        ("*/90 * * * *", "*/90", "minute", 0),
+        ("*/60 * * * *", "*/60", "minute", 0),
+        ("*/60 * * * * *", "*/60", "second", 0),
+        ("0 */24 * * *", "*/24", "hour", 0),
+        ("30/45 * * * *", "30/45", "minute", 30),
+        ("0 0 */31 * *", "*/31", "day of the month", 1),
+        ("0 0 1 */12 *", "*/12", "month", 1),
+    ],
+)
+def test_a_step_that_is_too_big_is_warned_of(line: str, step: str, unit: str, alone: int) -> None:
+    """A step that leads nowhere has a warning that says what the line means instead."""
+    (warning,) = Schedule(line).warnings
+    assert warning == f"in the cron line {line!r} the step of {step} is too big for a {unit}: it means {alone} alone"
+    assert Schedule(line).after(NEW_YEAR) > NEW_YEAR
+
+
+@pytest.mark.parametrize("line", ["*/59 * * * *", "*/30 * * * * *", "0 */12 * * *", "0 0 */15 */6 *", "5 * * * *"])
+def test_other_lines_have_no_warning(line: str) -> None:
+    """A step that leads somewhere, or none, is not warned of."""
+    assert Schedule(line).warnings == ()
