@@ -58,7 +58,11 @@ RECORD = _in(
     ("(margin if self.releasedAt is None else 0)", "0", DECIDE),
     ("(margin if self.releasedAt is None else 0)", "margin", DECIDE),
     # The lease as its holder sees it.
-    ("- self.reading.server) - margin", "- self.reading.server)", DECIDE),
+    ("span - max(margin, wrong)", "span", DECIDE),
+    ("span - max(margin, wrong)", "span - wrong", DECIDE),
+    ("span - max(margin, wrong)", "span - margin", CLAIM),
+    ("self.reading.uncertainty + self.reading.drift * span", "self.reading.uncertainty", CLAIM),
+    ("self.reading.uncertainty + self.reading.drift * span", "self.reading.drift * span", CLAIM),
     ("return mono < self.ends(margin)", "return mono <= self.ends(margin)", DECIDE),
     # Mine.
     ("record.holder == request.holder and (", "(", DECIDE),
@@ -191,7 +195,7 @@ CONVERSATION = _in(
 
 LEASES = _in(
     "lease.py",
-    ("timing.mono() >= self.ends:", "timing.mono() > self.ends:", LEASE),
+    ("timing.mono() >= self.ends:", "timing.mono() > self.ends:", I_LEASE),
     ("timing.mono() >= self.ends:", "timing.mono() < 0:", LEASE),
     ("        if self.lost:\n            raise LeaseLost", "        if False:\n            raise LeaseLost", LEASE),
     ('if self._state in ("releasing", "released"):', 'if self._state == "released":', LEASE),
@@ -253,8 +257,8 @@ LOCK = _in(
     ("        if at_least > for_ms:\n", "        if False:\n", I_LEASE),
     ("        if at_least > for_ms:\n", "        if at_least >= for_ms:\n", I_LEASE),
     ("            holder=new_holder(),\n", '            holder="me",\n', I_HOLDER),
-    ("min(self.settings.acquire_timeout, bid.request.ttl / 3000)", "self.settings.acquire_timeout", I_LEASE),
-    ("min(self.settings.acquire_timeout, bid.request.ttl / 3000)", "bid.request.ttl / 3000", I_STORE),
+    ("self.settings.acquire_timeout, bid.request.ttl / 3000", "self.settings.acquire_timeout", I_LEASE),
+    ("self.settings.acquire_timeout, bid.request.ttl / 3000", "bid.request.ttl / 3000", I_STORE),
     ('            return _not_known(bid.name, "unavailable", error)', "            raise", I_HOLDER),
     ('            return _not_known(bid.name, "denied", error)', "            raise", I_STORE),
     ("        if isinstance(answer, Refused):\n            return _refusal(bid.name, answer)\n", "", PATIENCE),

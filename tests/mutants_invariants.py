@@ -83,7 +83,7 @@ INVARIANTS = (
         ("record.py", "now < self.expiresAt + (", "now <= self.expiresAt + ("),
         ("record.py", "(margin if self.releasedAt is None else 0)", "0"),
         ("record.py", "(margin if self.releasedAt is None else 0)", "margin"),
-        ("record.py", "- self.reading.server) - margin", "- self.reading.server)"),
+        ("record.py", "span - max(margin, wrong)", "span"),
         ("lease.py", "timing.mono() >= self.ends:", "timing.mono() > self.ends:"),
         ("record.py", "now.server < record.expiresAt - margin:", "now.server < record.expiresAt + margin:"),
     ),
@@ -113,11 +113,7 @@ INVARIANTS = (
     *_of(
         11,
         LEASE,
-        (
-            "clock.py",
-            "        # Rounded down: a lease",
-            "        return Moment(int(self._timing.wall()), mono)\n        # Rounded down: a lease",
-        ),
+        ("clock.py", "server = int(mono + estimate.offset)", "server = int(self._timing.wall())"),
         (
             "timing.py",
             "cls(timing.mono, timing.mono() + seconds * 1000)",
@@ -167,7 +163,7 @@ INVARIANTS = (
         RENEWAL,
         ("talking.py", "seconds = min(seconds, (lease_ends - self.timing.mono()) / 3000)", "pass"),
         ("lease.py", "self._path, deadline, self.ends)", "self._path, deadline)"),
-        ("lock.py", "min(self.settings.acquire_timeout, bid.request.ttl / 3000)", "self.settings.acquire_timeout"),
+        ("lock.py", "self.settings.acquire_timeout, bid.request.ttl / 3000", "self.settings.acquire_timeout"),
     ),
     *_of(
         29,

@@ -84,15 +84,15 @@ def is_caught(mutant: Mutant, plugins: list[str]) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--all", action="store_true", help="all mutants, not only the share of the suite")
-    parser.add_argument("--only", default="", help="those that have this text in their lines or tests")
+    parser.add_argument("--only", default="", help="those with this text in the file's name, the code or the tests")
     options = parser.parse_args()
     from tests.conftest import INSTALLED
 
     plugins = [] if INSTALLED else ["-p", PLUGIN]
     survivors = 0
-    for mutant in MUTANTS if options.all or options.only else share():
-        if options.only not in f"{mutant} {mutant.tests}":
-            continue
+    chosen = MUTANTS if options.all or options.only else share()
+    chosen = tuple(one for one in chosen if options.only in f"{one.file} {one.old} {one.new} {one.tests}")
+    for mutant in chosen:
         began = time.monotonic()
         try:
             verdict = "caught" if is_caught(mutant, plugins) else "SURVIVED"
@@ -100,8 +100,8 @@ def main() -> int:
             verdict = f"MISFIT {misfit}"
         survivors += verdict != "caught"
         print(f"{verdict:8}  {time.monotonic() - began:4.1f} s  {mutant}  [{mutant.tests}]", flush=True)
-    print(f"{survivors} not caught" if survivors else "all caught")
-    return 1 if survivors else 0
+    print(f"{survivors} of {len(chosen)} not caught" if survivors else f"all {len(chosen)} caught")
+    return 1 if survivors or not chosen else 0
 
 
 if __name__ == "__main__":

@@ -175,7 +175,11 @@ class FireCron:
 
     async def __aenter__(self) -> Self:
         self._runner.loop = asyncio.get_running_loop()
-        return await asyncio.to_thread(self.start)
+        try:
+            return await asyncio.to_thread(self.start)
+        except BaseException:
+            self._runner.loop = None
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

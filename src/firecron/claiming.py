@@ -68,10 +68,11 @@ class Claimer:
         refusal: Refusal | None = None
         while True:
             ends = self.ends(job.options, due) if ends is None else ends
-            if ends is not None and self._timing.mono() > ends:
+            left = math.inf if ends is None else (ends - self._timing.mono()) / 1000
+            if left <= 0:
                 self._give_up(job, due, refusal)
                 return None
-            answer = self._locks.attempt(bid)
+            answer = self._locks.attempt(bid, within=left)
             if isinstance(answer, Held):
                 replaced = _record(answer.replaced, answer.term.reading.server)
                 self._compare(job, None if replaced is None else replaced.slot)
@@ -80,6 +81,8 @@ class Claimer:
             self._note(job, answer)
             tries += 1
             delay = self._delay(job.options, answer, due, tries)
+            if ends is None and self._is_late(job.options, due):
+                continue  # it was not known before how late it is
             if delay is None:
                 if due is not None or answer.reason != "slot_done":
                     self._locks.tell(answer)
@@ -87,8 +90,8 @@ class Claimer:
             if tries == 1:
                 self._say_that_it_waits(job, due, answer)
             left = math.inf if ends is None else max(0.0, ends - self._timing.mono()) / 1000
-            # A millisecond past the end at the most, to see that it is over.
-            if not self._pause(min(delay, left + 0.001)):
+            # Not past the end, and at least a little.
+            if not self._pause(max(min(delay, left), 0.001)):
                 return None
 
     def claim_manually(self, job: Job) -> Claimed | Refusal:
@@ -113,24 +116,30 @@ class Claimer:
         moment = self._locks.clock.peek()
         if due is None or moment is None:
             return None
-        return moment.mono + start_ends(options, due) - moment.server
+        # The reading is cut to the millisecond: at that very one it may start still.
+        return moment.mono + start_ends(options, due) - moment.server + 1
+
+    def _is_late(self, options: JobOptions, due: str | None) -> bool:
+        ends = self.ends(options, due)
+        return ends is not None and self._timing.mono() >= ends
 
     def _bid_for(self, options: JobOptions, due: str | None) -> Bid:
-        if not options.once_per_tick:
-            return self._bid(options, choose=None)
-
         def ask(request: Request, node: object, now: int) -> Request | Refused:
             try:
                 current = parse(node, now)
             except Malformed:
                 return request  # which `decide` will refuse, saying why
+            if due is not None and now > start_ends(options, due):
+                return Refused("slot_done", current)  # the time was not known when it was asked for
+            if not options.once_per_tick:
+                return request
             record = current if isinstance(current, LockRecord) else None
             claim = choose(record, options, due, now, self._margin)
             if claim is None:
                 return Refused("slot_done", current)
             return replace(request, slot=claim.slot, rerun=claim.is_rerun, missed_after=claim.missed_after)
 
-        return self._bid(options, slot=due, choose=ask)
+        return self._bid(options, choose=ask)
 
     def _bid(self, options: JobOptions, **wishes: object) -> Bid:
         return self._locks.bid(

@@ -68,10 +68,9 @@ def choose(record: LockRecord | None, options: JobOptions, due: str | None, now:
         return Claim(record.unfinished, "rerun", missed_after(record, options, now))
     if options.catch_up != "skip":
         late = missed(record, options, now, due)
-        if late and options.catch_up == "once":
-            return Claim(late[-1], "catch_up")
         if late:
-            return Claim(late[0], "catch_up", _if_ticks(options, to_milliseconds(late[0]), now))
+            slot = late[0] if options.catch_up == "all" else late[-1]
+            return Claim(slot, "catch_up", _if_ticks(options, to_milliseconds(slot), now))
     return own
 
 
@@ -88,9 +87,12 @@ def missed(record: LockRecord, options: JobOptions, now: int, due: str | None) -
     end = now - options.grace - 1
     if due is not None:
         end = min(end, to_milliseconds(due) - 1)
+    # What lies before a claim that has caught up was its own to choose from: with "once" that was all.
+    was_once = options.catch_up == "once" and record.missedAfter is not None and record.missedAfter == record.slot
+    oldest_start = int(record.acquiredAt or 0) if was_once else 0
     found: list[str] = []
     for start, stop, was_held in reversed(_spans(record, end)):
-        if not was_held:
+        if not was_held and start >= oldest_start:
             oldest = max(start, now - options.catch_up_window)
             found = newest(options.schedule, oldest, stop, MOST_MISSED - len(found)) + found
     return found

@@ -123,7 +123,9 @@ class ServerClock:
         server = int(mono + estimate.offset)
         # The server's time is whole milliseconds; the monotonic reading is set back by what was cut off, or a lease
         # that is aged from it would outlast its record by that much.
-        return Moment(server, server - estimate.offset, estimate.uncertainty_at(mono, self._drift), self._drift)
+        return Moment(
+            server, min(mono, server - estimate.offset), estimate.uncertainty_at(mono, self._drift), self._drift
+        )
 
     def _is_good(self, estimate: Estimate, mono: float) -> bool:
         """Whether it can be used without asking again: young, tight, and no clock has been stopped or stepped since."""
@@ -159,6 +161,7 @@ class ServerClock:
         return Estimate(
             offset=server + 0.5 - (sent + received) / 2,
             uncertainty=(received - sent) / 2 + 0.5 + 1,
-            taken_at=received,
+            # Somewhere between the two, so the clock may have drifted since the sending.
+            taken_at=sent,
             wall_offset=self._timing.wall() - received,
         )

@@ -5,15 +5,20 @@ the week have names; Sunday is 0 and 7. A range may go round (`22-2`, `FRI-SUN`)
 both of its fields do, or either of them where both are restricted, which `*`, `*/1` and `?` are not.
 
 What is refused: `H` and `R`, which differ from instance to instance; `L`, `W` and `#`, which cron doesn't have.
+
+croniter finds the next wall time. It is given every field as a list of plain numbers, so that what a range, a step or a
+name means is decided here.
 """
 
 from __future__ import annotations
 
+import copy
 import re
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import datetime
+
+from croniter import croniter
 
 _ALIASES = {
     "@hourly": "0 * * * *",
@@ -31,8 +36,7 @@ _LONGEST_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _TERM = re.compile(r"(?:\*|([0-9]+|[A-Z]+)(?:-([0-9]+|[A-Z]+))?)(?:/([0-9]+))?", re.ASCII)
 _EVERY = re.compile(r"\*(/0*1)?|\?")
 
-_SECOND = timedelta(seconds=1)
-_DAY = timedelta(days=1)
+_SOME_DAY = datetime(2024, 1, 1)  # noqa: DTZ001  # a wall time, as all here
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,47 +87,28 @@ class CronLine:
             raise ValueError(f"the cron line {line!r} can't be used: {error}") from None
         self.warnings = tuple(f"in the cron line {line!r} {warning}" for warning in warnings)
         self.has_seconds = len(fields) == len(_FIELDS)
-        self._seconds = sorted(values[0]) if self.has_seconds else [0]
-        self._minutes, self._hours = sorted(values[-5]), sorted(values[-4])
-        self._first_time = time(self._hours[0], self._minutes[0], self._seconds[0])
-        self._days, self._months, self._weekdays = values[-3:]
-        self._any_day, self._any_weekday = (_EVERY.fullmatch(fields[index]) is not None for index in (-3, -1))
-        if self._any_weekday and all(_LONGEST_MONTHS[month - 1] < min(self._days) for month in self._months):
+        days, months = values[-3], values[-2]
+        any_day, any_weekday = (_EVERY.fullmatch(fields[index]) is not None for index in (-3, -1))
+        if any_weekday and all(_LONGEST_MONTHS[month - 1] < min(days) for month in months):
             raise ValueError(f"the cron line {line!r} can't be used: it never fires, as no such month has such a day")
+        plain = [",".join(map(str, sorted(found))) for found in values]
+        plain[-3] = "*" if any_day else plain[-3]
+        plain[-1] = "*" if any_weekday else plain[-1]
+        self._ticks = croniter(
+            " ".join(plain if self.has_seconds else ["0", *plain]),
+            _SOME_DAY,
+            ret_type=datetime,
+            second_at_beginning=True,
+        )
 
     def after(self, wall: datetime) -> datetime:
         """The first matching wall time after this one; both without a time zone, in whole seconds."""
-        start = wall + _SECOND
-        day = start.date()
-        found = self._time_from(start.hour, start.minute, start.second) if self._has(day) else None
-        if found is None:
-            day += _DAY
-            while not self._has(day):
-                # A month that the line doesn't have is left in one step.
-                day = day + _DAY if day.month in self._months else _next_month(day)
-            found = self._first_time
-        return datetime.combine(day, found)
-
-    def _has(self, day: date) -> bool:
-        if day.month not in self._months:
-            return False
-        is_day, is_weekday = day.day in self._days, day.isoweekday() % 7 in self._weekdays
-        if self._any_day or self._any_weekday:
-            return is_day and is_weekday
-        return is_day or is_weekday
-
-    def _time_from(self, hour: int, minute: int, second: int) -> time | None:
-        """The first time of the day that isn't before this one; None if the day has no more."""
-        if hour in self._hours:
-            if minute in self._minutes:
-                found = _first_from(self._seconds, second)
-                if found is not None:
-                    return time(hour, minute, found)
-            found = _first_from(self._minutes, minute + 1)
-            if found is not None:
-                return time(hour, found, self._seconds[0])
-        found = _first_from(self._hours, hour + 1)
-        return None if found is None else time(found, self._minutes[0], self._seconds[0])
+        # A copy each time, because croniter keeps its place, and a schedule is shared by threads; what it has read of the
+        # line is shared by all copies.
+        ticks = copy.copy(self._ticks)
+        ticks.set_current(wall, force=True)
+        found: datetime = ticks.get_next()
+        return found
 
 
 def _split(line: object) -> list[str]:
@@ -163,12 +148,3 @@ def _term(field: _Field, term: str, warnings: list[str]) -> Iterator[int]:
     if step and len(values) == 1:
         warnings.append(f"the step of {term} is too big for a {field.name}: it means {low} alone")
     return (field.first + (value - field.first) % field.size for value in values)
-
-
-def _first_from(values: list[int], least: int) -> int | None:
-    index = bisect_left(values, least)
-    return values[index] if index < len(values) else None
-
-
-def _next_month(day: date) -> date:
-    return date(day.year + 1, 1, 1) if day.month == 12 else date(day.year, day.month + 1, 1)

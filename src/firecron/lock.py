@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from inspect import isawaitable, iscoroutine, iscoroutinefunction
+from math import inf
 from random import random
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
@@ -265,9 +266,9 @@ class LockService:
         answer = self.attempt(bid)
         return answer if isinstance(answer, Refusal) else self.lease(bid, answer)
 
-    def attempt(self, bid: Bid) -> Held | Refusal:
-        """`try_once`, but what is held is not yet a lease that anybody keeps."""
-        deadline = self._talker.deadline(min(self.settings.acquire_timeout, bid.request.ttl / 3000))
+    def attempt(self, bid: Bid, within: float = inf) -> Held | Refusal:
+        """`try_once`, `within` so many seconds, but what is held is not yet a lease that anybody keeps."""
+        deadline = self._talker.deadline(min(self.settings.acquire_timeout, bid.request.ttl / 3000, within))
         conversation = acquiring(bid.request, self._known.get(bid.name), bid.written, bid.replaced, bid.choose)
         try:
             answer = self._talker.talk(conversation, self._path(bid.name), deadline)

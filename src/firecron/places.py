@@ -67,7 +67,8 @@ class Places:
                 self._events.emit("run.skipped", job.name, logging.INFO, message, slot=due)
             yield None
             return
-        place = Place(lambda: self._leave(job))
+        taken = self._taken
+        place = Place(lambda: self._leave(taken, job))
         try:
             yield place
         finally:
@@ -81,7 +82,7 @@ class Places:
     def after_fork(self) -> None:
         """In a forked child: nothing runs here."""
         self._changed = threading.Condition()
-        self._taken.clear()
+        self._taken = Counter()
 
     def _is_free(self, job: Job) -> bool:
         return self._taken[job.name] < (self._most if job.options.overlap == "allow" else 1)
@@ -99,7 +100,7 @@ class Places:
                 return True
         return False
 
-    def _leave(self, job: Job) -> None:
+    def _leave(self, taken: Counter[str], job: Job) -> None:
         with self._changed:
-            self._taken[job.name] -= 1
+            taken[job.name] -= 1
             self._changed.notify_all()

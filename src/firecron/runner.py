@@ -81,7 +81,7 @@ class Runner:
         self.loop: Loop | None = None
         self.stopping = Flag()
         self._changed = threading.Condition()
-        self._turns = 0
+        self._turns: set[object] = set()
         self._active: list[_Active] = []
 
     def take_turn(self, job: Job, due: str | None, trigger: Trigger = "schedule") -> list[Result]:
@@ -159,9 +159,9 @@ class Runner:
         """In a forked child: nothing runs here."""
         self._changed = threading.Condition()
         self.stopping = Flag()
-        self._turns = 0
+        self._turns = set()
         self._places.after_fork()
-        self._active.clear()
+        self._active = []
         self._bookkeeper.after_fork()
         self.loop = None
 
@@ -170,13 +170,14 @@ class Runner:
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """Something that a stop waits for."""
+        turn = object()
         with self._changed:
-            self._turns += 1
+            self._turns.add(turn)
         try:
             yield
         finally:
             with self._changed:
-                self._turns -= 1
+                self._turns.discard(turn)
                 self._changed.notify_all()
 
     # --- the run
@@ -186,9 +187,10 @@ class Runner:
         execution = Execution(job, run, self.loop, self._timing, self._events)
         lease = self._lease(job, claimed, execution)
         active = _Active(execution, lease)
+        under_way = self._active
         with self._changed:
             # A stop either finds this run here, or is found by it.
-            self._active.append(active)
+            under_way.append(active)
             if self.stopping:
                 run.stopping.set()
         started = claimed.held.term.reading
@@ -198,8 +200,10 @@ class Runner:
             outcome = self._release(run, lease, ending)
         finally:
             with self._changed:
-                self._active.remove(active)
+                under_way.remove(active)
                 self._changed.notify_all()
+        if self._active is not under_way:
+            return Result(run, "lost")  # the body has forked, and this is the child: the run is the parent's to record
         if place is not None:
             place.leave()
         took = round(self._timing.mono() - started.mono)

@@ -85,7 +85,7 @@ class Schedule:
             if first > second:
                 # No clock shows this wall time: it lies in a gap.
                 change = self._change(second, first)
-                if not self._line.is_wildcard and first - second <= _LONGEST_GAP and change > start:
+                if not self._line.is_wildcard and first - second <= _LONGEST_GAP:
                     return change
                 wall = self._wall(change) - _SECOND
             elif first > start:
@@ -112,7 +112,7 @@ class Schedule:
         return high
 
     def _wall(self, instant: datetime) -> datetime:
-        return instant.astimezone(self._zone).replace(tzinfo=None, fold=0)
+        return instant.astimezone(self._zone).replace(tzinfo=None)
 
 
 def _in_utc(instant: datetime) -> datetime:

@@ -24,7 +24,7 @@ from firecron.clock import ServerClock
 from firecron.errors import StoreError
 from firecron.events import Events
 from firecron.explorer import Job
-from firecron.instants import to_datetime, to_milliseconds
+from firecron.instants import to_datetime, to_milliseconds, to_text
 from firecron.record import Moment
 from firecron.timing import Deadline, Timing
 
@@ -218,18 +218,15 @@ class Ticker:
             return tick.slot
         found = newest(options.schedule, round(tick.slot.timestamp() * 1000), now.server, 1)
         slot = to_datetime(to_milliseconds(found[-1])) if found else tick.slot
-        late = now.server - round(slot.timestamp() * 1000)
+        due = round(slot.timestamp() * 1000)
+        late = now.server - due
         if late > max(options.grace, _LATE):
-            message = (
-                f'"{job.name}" missed its tick {slot:%FT%TZ}: {late / 1000:.0f} s late, which is more than its grace'
-            )
-            self._events.emit("run.missed", job.name, logging.WARNING, message, late=late)
+            message = f'"{job.name}" missed its tick {to_text(due)}: it is {late / 1000:.0f} s late, past its grace'
+            self._events.emit("run.missed", job.name, logging.WARNING, message, slot=to_text(due), late=late)
             return slot
         if slot > tick.slot:
-            message = (
-                f'"{job.name}" goes on with its tick {slot:%FT%TZ}; those from {tick.slot:%FT%TZ} on came too late'
-            )
-            self._events.emit("run.coalesced", job.name, logging.INFO, message)
+            message = f'"{job.name}" goes on with its tick {to_text(due)}; those since {tick.slot:%FT%TZ} came too late'
+            self._events.emit("run.coalesced", job.name, logging.INFO, message, slot=to_text(due))
         self._dispatch(job, slot)
         return slot
 

@@ -93,19 +93,19 @@ def test_a_fenced_lock_takes_two_after_anothers_release(requests: Callable[[], s
     """A service that knows an older record of a free lock acquires it in two requests."""
     one, other = new_service(), new_service()
     assert held(one, fenced=True).release()
-    other.clock.note(*ahead(other))
+    other.clock.note(*ahead(other, 300))
     assert held(other, fenced=True).release()
     requests()
-    one.clock.note(*ahead(one))
+    one.clock.note(*ahead(one, 600))
     held(one, fenced=True)
     assert requests() == "PUT PUT"
 
 
-def ahead(service: LockService) -> tuple[int, float, float]:
-    """A sample by which the service's clock is 500 ms ahead: past the moment of anybody's release."""
+def ahead(service: LockService, milliseconds: int) -> tuple[int, float, float]:
+    """A sample by which the service's clock is so far ahead: past the moment of the other's release."""
     timing = SystemTiming()
     now = service.clock.now(Deadline.after(timing, 30))
-    return now.server + 500, now.mono, now.mono
+    return now.server + milliseconds, now.mono, now.mono
 
 
 def test_a_renewal_takes_one(requests: Callable[[], str]) -> None:

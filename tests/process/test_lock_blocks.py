@@ -9,7 +9,7 @@ import pytest
 
 from firecron.errors import NotAcquired
 from firecron.events import Event
-from firecron.lease import LeaseLost
+from firecron.lease import Lease, LeaseLost
 from firecron.lock import LockService, Refusal
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -161,6 +161,18 @@ def test_a_block_is_for_one_use_at_a_time(rtdb: Rtdb, service: LockService) -> N
     with pytest.raises(RuntimeError, match=NAME):
         service.hold(NAME, TTL).__exit__(None, None, None)
     assert rtdb.get() is None
+
+
+@pytest.mark.parametrize("renews", [True, False])
+def test_who_hears_of_a_loss_sees_it(rtdb: Rtdb, service: LockService, renews: bool) -> None:
+    """When the loss of a lease is told its flag is set already, however long the telling takes."""
+    lease = service.acquire(NAME, TTL)
+    assert isinstance(lease, Lease)
+    seen: list[bool] = []
+    service.events.subscribe(lambda event: seen.append(bool(lease.lost)) if event.slug == "lock.lost" else None)
+    rtdb.set(PATH, None)
+    assert not (lease.renew() if renews else lease.release())
+    assert seen == [True]
 
 
 def test_a_lease_that_is_lost_tells_the_work(rtdb: Rtdb, service: LockService, heard: list[Event]) -> None:

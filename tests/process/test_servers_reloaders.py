@@ -6,7 +6,8 @@ import signal
 
 import pytest
 from tests.process.tick_processes import HERE, Process, Ticking, until
-from tests.process.tick_servers import APPS, SHORT, WORK, assert_clean_end, free_port, page, page_at
+from tests.process.tick_servers import APPS, assert_clean_end, free_port, page, page_at
+from tests.process.tick_specs import SHORT, WORK
 
 pytest_plugins = ["tests.process.tick_fixtures"]
 
@@ -26,14 +27,14 @@ def assert_one_ticks(ticks: Ticking, server: Process, serving: int) -> None:
 
 
 @pytest.mark.parametrize("options", [("run", "--debug"), ("--debug", "run")], ids=" ".join)
-def test_flask_ticks_in_the_child_of_its_reloader(ticks: Ticking, options: tuple[str, ...]) -> None:
+def test_i36_flask_ticks_in_the_child_of_its_reloader(ticks: Ticking, options: tuple[str, ...]) -> None:
     """`flask run --debug` ticks once, where it serves."""
     server = ticks.start("-m", "flask", "--app", f"{APPS}.flask_app", *options, "--port", "0", jobs=[SHORT, WORK])
     assert_one_ticks(ticks, server, page(server)["pid"])
 
 
 @pytest.mark.parametrize("command", [(MANAGE,), ("-m", "django")], ids=["manage.py", "python -m django"])
-def test_django_ticks_in_the_child_of_its_reloader(ticks: Ticking, command: tuple[str, ...]) -> None:
+def test_i36_django_ticks_in_the_child_of_its_reloader(ticks: Ticking, command: tuple[str, ...]) -> None:
     """`runserver` ticks once, where it serves."""
     address = f"127.0.0.1:{free_port()}"
     settings = {"DJANGO_SETTINGS_MODULE": f"{APPS}.django_site"}

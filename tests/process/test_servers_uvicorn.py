@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from tests.process.tick_processes import HERE, Ticking
-from tests.process.tick_servers import APPS, SHORT, WORK, assert_clean_end, page
+from tests.process.tick_servers import APPS, assert_clean_end, page
+from tests.process.tick_specs import ASYNC_WORK, SHORT, WORK
 
 pytest_plugins = ["tests.process.tick_fixtures"]
 
 UVICORN = ("-m", "uvicorn", "--port", "0")
-# An async job, in flight at the end as well: it is cancelled shortly before the grace is over, and cleans up.
-ASYNC_WORK = WORK | {"name": "async", "is_async": True, "cleanup": 0.3}
 
 
-def test_workers_share_the_ticks_and_stop_in_order(ticks: Ticking) -> None:
+def test_i34_uvicorns_workers_share_the_ticks_and_stop_in_order(ticks: Ticking) -> None:
     """With two workers each tick runs once, in one of them; SIGTERM interrupts what runs before the application's
     resources close, and leaves neither locks nor instances.
     """
@@ -40,11 +39,11 @@ def test_workers_share_the_ticks_and_stop_in_order(ticks: Ticking) -> None:
     # A run that was cancelled is released after it has cleaned up.
     [end] = ticks.lines("end", run=in_flight["run"])
     assert end["how"] == "CancelledError"
-    assert ticks.lock("async")["releasedAt"] >= int(end["wall"])
+    ticks.assert_released_after(end)
     assert ticks.history("async")[in_flight["slot"]]["outcome"] == "interrupted"
 
 
-def test_a_reload_stops_the_old_process_and_starts_the_new_one(ticks: Ticking) -> None:
+def test_i36_a_reload_stops_the_old_process_and_starts_the_new_one(ticks: Ticking) -> None:
     """Under `--reload` one process ticks, the supervisor never does; after a change it is another one."""
     watched = ticks.folder / "watched"
     watched.mkdir()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -10,24 +9,17 @@ from pathlib import Path
 
 import pytest
 from tests.process.tick_processes import Process, ticking, until
+from tests.process.tick_servers import free_port
+from tests.process.tick_specs import LONG, SHORT, WORK
 
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
-
-EVERY_SECOND = "* * * * * *"
-JOBS = [
-    {"name": "short", "line": EVERY_SECOND, "takes": 0.005, "options": {"lock_ttl": 10}},
-    # Its lease outlasts the outage, and its renewals find the database again.
-    {"name": "long", "line": EVERY_SECOND, "takes": 3.0, "options": {"lock_ttl": 10}},
-]
 
 
 @contextmanager
 def own_emulator(patch: pytest.MonkeyPatch) -> Iterator[Rtdb]:
     """A database on a port that it keeps."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with Emulator(port=port) as emulator:
+    with Emulator(port=free_port()) as emulator:
         rtdb = Rtdb(emulator, "outage")
         patch.setenv("FIREBASE_DATABASE_EMULATOR_HOST", emulator.host)
         patch.setenv("FIRECRON_DATABASE_URL", rtdb.url)
@@ -38,12 +30,12 @@ def complains(instance: Process) -> bool:
     return "RTDB can't be reached" in instance.log
 
 
-def test_an_outage_costs_ticks_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i31_an_outage_costs_ticks_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the database is away nothing starts; when it is back the fleet goes on by itself, no tick runs twice, each
     has one outcome, and a run that went on meanwhile has kept its lock.
     """
     with own_emulator(monkeypatch) as rtdb, ticking(rtdb, tmp_path) as ticks:
-        fleet = [ticks.instance(*JOBS) for _ in range(3)]
+        fleet = [ticks.instance(SHORT, LONG) for _ in range(3)]
         ticks.wait_until_up(*fleet)
         ticks.wait_for(3, "end", job="short")
         ticks.wait_for(1, "start", job="long")
@@ -68,9 +60,8 @@ def test_an_outage_costs_ticks_and_nothing_else(tmp_path: Path, monkeypatch: pyt
 
 def test_an_instance_can_stop_while_the_database_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What can't be released or removed is left to expire, and the process ends by itself as if nothing were wrong."""
-    work = {"name": "work", "line": EVERY_SECOND, "takes": 30, "obeys": True, "options": {"lock_ttl": 10}}
     with own_emulator(monkeypatch) as rtdb, ticking(rtdb, tmp_path) as ticks:
-        only = ticks.instance(JOBS[0], work, FIRECRON_SHUTDOWN_GRACE="2")
+        only = ticks.instance(SHORT, WORK, FIRECRON_SHUTDOWN_GRACE="2")
         [start] = ticks.wait_for(1, "start", job="work")
         rtdb.emulator.stop()
         assert only.stop() == 0

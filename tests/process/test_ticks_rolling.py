@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 from tests.process.tick_processes import Process, Ticking
+from tests.process.tick_specs import EVERY_SECOND, SHORT
 
 from rtdb_emulator.http.faults import Moment
 
 pytest_plugins = ["tests.process.tick_fixtures"]
 
-EVERY_SECOND = "* * * * * *"
-SHORT = {"name": "short", "line": EVERY_SECOND, "takes": 0.005, "options": {"lock_ttl": 10}}
 # Work that takes no notice of the shutdown, and needs less than its grace.
 STUBBORN = {"name": "stubborn", "line": EVERY_SECOND, "takes": 1.5, "options": {"lock_ttl": 10}}
 
@@ -30,7 +29,7 @@ def patient(gate: str) -> dict[str, Any]:
     }
 
 
-def test_a_rolling_restart_loses_no_tick_and_hands_its_work_on(ticks: Ticking) -> None:
+def test_i34_a_rolling_restart_loses_no_tick_and_hands_its_work_on(ticks: Ticking) -> None:
     """Two revisions side by side share the ticks; SIGTERM lets runs end within the grace, and what it interrupted is
     taken over at once, not when the lease would have ended.
     """
@@ -67,8 +66,9 @@ def test_a_rolling_restart_loses_no_tick_and_hands_its_work_on(ticks: Ticking) -
     assert [ran.attempt for ran in runs if ran.slot == first["slot"]] == [1, 2]
     entries = ticks.history("short").values()
     assert {entry["instanceId"] for entry in entries} == {"api-00001", "api-00002"}
-    assert {entry["outcome"] for entry in entries} == {"succeeded"}
-    assert {entry["outcome"] for entry in ticks.history("stubborn").values()} == {"succeeded", "skipped"}
+    # A claim that was on its way at SIGTERM is given back.
+    assert {entry["outcome"] for entry in entries} <= {"succeeded", "interrupted"}
+    assert {entry["outcome"] for entry in ticks.history("stubborn").values()} <= {"succeeded", "skipped", "interrupted"}
     assert ticks.instances() == set()
 
 
@@ -81,9 +81,7 @@ def test_a_rolling_restart_loses_no_tick_and_hands_its_work_on(ticks: Ticking) -
     ],
     ids=["a claim on its way", "a claim without its reply", "a history on its way"],
 )
-def test_what_is_under_way_at_sigterm_is_brought_to_its_end(
-    ticks: Ticking, path: str, nth: int, moment: Moment
-) -> None:
+def test_i34_what_is_under_way_at_sigterm_comes_to_its_end(ticks: Ticking, path: str, nth: int, moment: Moment) -> None:
     """An instance is gone only when what it claimed is released and written down; nobody finds it abandoned."""
     obedient = patient(str(ticks.folder / "never"))
     hold = ticks.rtdb.faults.hold

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tests.process.tick_processes import HERE, Ticking
+from tests.process.tick_specs import ASYNC_WORK, SHORT, WORK, Spec
 
 pytest_plugins = ["tests.process.tick_fixtures"]
-
-EVERY_SECOND = "* * * * * *"
-SHORT = {"name": "short", "line": EVERY_SECOND, "takes": 0.005, "options": {"lock_ttl": 10}}
-WORK = {"name": "work", "line": EVERY_SECOND, "takes": 30, "obeys": True, "options": {"lock_ttl": 10}}
-ASYNC = {"name": "async", "line": EVERY_SECOND, "takes": 30, "is_async": True, "cleanup": 0.3}
 
 
 def app(name: str) -> str:
@@ -25,7 +21,7 @@ def assert_gone(ticks: Ticking, *jobs: str) -> None:
         ticks.assert_kept(job)
 
 
-def test_sigterm_leaves_the_block_by_way_of_its_stop(ticks: Ticking) -> None:
+def test_i34_sigterm_leaves_the_block_by_way_of_its_stop(ticks: Ticking) -> None:
     """A script whose SIGTERM handler exits leaves `with crons:` in order: runs are interrupted and released."""
     script = ticks.start(app("script_with"), jobs=[SHORT, WORK])
     ticks.wait_for(1, "end", job="short")
@@ -35,21 +31,21 @@ def test_sigterm_leaves_the_block_by_way_of_its_stop(ticks: Ticking) -> None:
     assert [entry["outcome"] for entry in ticks.history("work").values()] == ["interrupted"]
 
 
-@pytest.mark.parametrize("job", [WORK, ASYNC | {"options": {"lock_ttl": 10}}], ids=["sync", "async"])
-def test_a_script_that_just_ends_stops_at_its_exit(ticks: Ticking, job: dict[str, object]) -> None:
+@pytest.mark.parametrize("job", [WORK, ASYNC_WORK], ids=["sync", "async"])
+def test_a_script_that_just_ends_stops_at_its_exit(ticks: Ticking, job: Spec) -> None:
     """When nobody calls `stop`, the end of the process does: the run is told, ends, and is released."""
     script = ticks.start(app("script_atexit"), jobs=[job], FIRECRON_SHUTDOWN_GRACE="3")
     assert script.wait() == 0, script.log
     [end] = ticks.lines("end")
     assert end["mono"] > ticks.lines("down")[0]["mono"]
-    name = str(job["name"])
+    name = job["name"]
     assert_gone(ticks, name)
     # A cancelled run may clean up, and its lock is held for so long.
-    assert ticks.lock(name)["releasedAt"] >= int(end["wall"])
+    ticks.assert_released_after(end)
     assert [entry["outcome"] for entry in ticks.history(name).values()] == ["interrupted"]
 
 
-def test_a_forked_child_ticks_only_after_its_own_start(ticks: Ticking) -> None:
+def test_i36_a_forked_child_ticks_only_after_its_own_start(ticks: Ticking) -> None:
     """A fork has no thread of its parent's and runs nothing; with its own `start` it is one more instance."""
     gate = ticks.folder / "gate"
     script = ticks.start(app("script_fork"), str(gate), jobs=[SHORT])

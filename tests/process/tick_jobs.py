@@ -18,6 +18,7 @@ import json
 import os
 import secrets
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,13 +37,20 @@ def pause(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
-def freeze() -> None:
-    """Stop this process; returns with the first instruction after it was woken."""
-    last = time.monotonic()
-    os.kill(os.getpid(), signal.SIGSTOP)
-    # The call may return a moment before the process stands still.
-    while (now := time.monotonic()) - last < 0.5:
-        last = now
+@contextmanager
+def frozen() -> Iterator[None]:
+    """Stop this process; the block is what it does first when it is woken, before any other thread has had a turn."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(30)
+    try:
+        last = time.monotonic()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        # The call may return a moment before the process stands still.
+        while (now := time.monotonic()) - last < 0.5:
+            last = now
+        yield
+    finally:
+        sys.setswitchinterval(interval)
 
 
 class Shifted(SystemTiming):
@@ -93,8 +101,8 @@ def make_job(
         with noted(run):
             started = time.monotonic()
             if freezes and run.attempt == 1:
-                freeze()
-                run.check()
+                with frozen():
+                    run.check()
             while not is_over(started):
                 if obeys:
                     run.check()

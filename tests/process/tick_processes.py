@@ -1,6 +1,6 @@
 """Starts programs that tick, and reads what they wrote; none outlives its test.
 
-Each is a session of its own, so that the workers of a server end with it whatever happens.
+Each is a process group of its own, so that the workers of a server end with it whatever happens.
 """
 
 from __future__ import annotations
@@ -165,6 +165,13 @@ class Ticking:
         until(lambda: slot in self.history(job), f"{job} {slot} in the history")
         return self.history(job)[slot]
 
+    def assert_released_after(self, end: Line) -> None:
+        """The lock was held until the body's last line, which took `cleanup` seconds (0.3) longer than its cancellation.
+
+        Half of that is left to the instance's idea of the time.
+        """
+        assert self.lock(end["job"])["releasedAt"] > end["wall"] - 150
+
     def assert_kept(self, job: str, *, reruns: bool = False) -> list[Ran]:
         """The promise was kept; answers with the runs."""
         runs, history = runs_of(job, self.lines()), self.history(job)
@@ -191,7 +198,7 @@ def until(is_so: Callable[[], bool], what: str) -> None:
 
 
 def _kill(process: Process) -> None:
-    """Kill the session, also if its first process has ended."""
+    """Kill the whole group, also if its first process has ended."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -9,11 +9,6 @@ from typing import Any
 import requests
 from tests.process.tick_processes import BOUND, Process, Ticking, until
 
-EVERY_SECOND = "* * * * * *"
-SHORT = {"name": "short", "line": EVERY_SECOND, "takes": 0.005, "options": {"lock_ttl": 10}}
-# In flight at the end, whenever that is; it ends when it is asked to.
-WORK = {"name": "work", "line": EVERY_SECOND, "takes": 30, "obeys": True, "options": {"lock_ttl": 10}}
-
 APPS = "tests.process.apps"
 
 

@@ -3,12 +3,10 @@ ticks."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.unit.instances import START, slot
+from tests.unit.world import START, slot
 
 from firecron import distributed_cron
 from firecron.claims import (
@@ -19,21 +17,17 @@ from firecron.claims import (
     Entry,
     between,
     choose,
-    is_tick,
     missed,
-    newest,
 )
 from firecron.decorator import declared
-from firecron.instants import to_datetime, to_milliseconds, to_text
 from firecron.job_options import JobOptions
 from firecron.record import LockRecord
-from firecron.schedule import Schedule
 
 MARGIN = 1_000
 MINUTELY, SECONDLY = "* * * * *", "* * * * * *"
 
 
-def options(line: str = MINUTELY, **given: object) -> JobOptions:
+def options(line: str = MINUTELY, /, **given: object) -> JobOptions:
     """Those of a job; grace is 10 seconds."""
 
     @distributed_cron("job", line, **{"lock_ttl": 30, "grace": 10, **given})  # type: ignore[arg-type]
@@ -43,7 +37,9 @@ def options(line: str = MINUTELY, **given: object) -> JobOptions:
     return found
 
 
-def record(claimed: float, *, released: float | None = None, expires: float | None = None, **fields: object) -> LockRecord:
+def record(
+    claimed: float, *, released: float | None = None, expires: float | None = None, **fields: object
+) -> LockRecord:
     """A record of the tick at this second after nine, claimed then; without a release it is still unfinished."""
     ends = claimed + 30 if expires is None else expires
     return LockRecord.model_validate(
@@ -78,7 +74,18 @@ RERUN = {"on_abandoned": "rerun"}
         (None, {**ALL, **RERUN}, OWN),
         (record(540, released=541), {**ALL, **RERUN}, OWN),
         (record(0, released=1), {}, OWN),
-        (record(0, released=1), ONCE, Claim(slot(540), "catch_up")),
+        (record(0, released=1), ONCE, Claim(slot(540), "catch_up", slot(540))),
+        (record(480, released=590, acquiredAt=at(585), missedAfter=slot(480)), ONCE, OWN),
+        (
+            record(480, released=590, acquiredAt=at(585), missedAfter=slot(480)),
+            ALL,
+            Claim(slot(540), "catch_up", slot(540)),
+        ),
+        (
+            record(480, released=590, acquiredAt=at(585), missedAfter=slot(500)),
+            ONCE,
+            Claim(slot(540), "catch_up", slot(540)),
+        ),
         (record(0, released=1), ALL, Claim(slot(60), "catch_up", slot(60))),
         (record(480, released=481), ALL, Claim(slot(540), "catch_up", slot(540))),
         # Skipped, because somebody held it.
@@ -119,7 +126,7 @@ def test_a_tick_that_is_due_comes_after_what_others_left(
         (record(0), {}, None),
         (record(0), RERUN, Claim(slot(0), "rerun")),
         (record(0, attempt=3), RERUN, None),
-        (record(0, released=1), ONCE, Claim(slot(540), "catch_up")),
+        (record(0, released=1), ONCE, Claim(slot(540), "catch_up", slot(540))),
     ],
 )
 def test_without_a_tick_only_what_others_left_is_claimed(
@@ -187,9 +194,7 @@ def test_a_claim_owes_what_lies_between(current: LockRecord | None, claim: Claim
         (0, [(slot(50), "missed", 50, False)]),
     ],
 )
-def test_beyond_fifty_there_is_one_entry_with_a_count(
-    released: int, entries: list[tuple[str, str, int, bool]]
-) -> None:
+def test_beyond_fifty_there_is_one_entry_with_a_count(released: int, entries: list[tuple[str, str, int, bool]]) -> None:
     """Up to fifty ticks have an entry each, and the sum of their counts is right."""
     owed = between(record(0, released=released), options(SECONDLY), Claim(slot(51), "schedule"))
     assert sum(entry.count for entry in owed) == sum(count for _, _, count, _ in entries) == 50
@@ -215,7 +220,7 @@ def test_what_is_still_to_be_caught_up_is_remembered() -> None:
     now = 600.0
     while (claim := chosen(current, wanted, None, now)) is not None:
         ran.append(claim.slot)
-        fields = {"acquiredAt": at(now), "missedAfter": claim.missed_after, "slot": claim.slot}
+        fields: dict[str, Any] = {"acquiredAt": at(now), "missedAfter": claim.missed_after, "slot": claim.slot}
         current = record(0, released=now + 1, **fields)
         now += 2
     assert ran == [slot(seconds) for seconds in range(60, 601, 60)]
@@ -237,102 +242,3 @@ def test_a_rerun_forgets_no_missed_ticks() -> None:
         (slot(180), "missed"),
         (slot(240), "missed"),
     ]
-
-
-LINES = [MINUTELY, SECONDLY, "*/7 * * * * *", "0 9 * * *", "5,50 9-11 * * 1-5", "*/10 * 9 18 11 *", "0 0 29 2 *"]
-
-
-@pytest.mark.parametrize("line", LINES)
-@given(data=st.data())
-def test_the_newest_ticks_are_those_of_a_walk_through_all(line: str, data: st.DataObject) -> None:
-    """Looking from the end finds what walking through the span from its start finds."""
-    schedule = Schedule(line)
-    start = data.draw(st.integers(at(-4000), at(4000)))
-    end = start + data.draw(st.integers(-5, 900_000))
-    most = data.draw(st.integers(0, 30))
-    every = [to_text(round(tick.timestamp() * 1000)) for tick in schedule.between(to_datetime(start), to_datetime(end))]
-    assert newest(schedule, start, end, most) == (every[-most:] if most else [])
-
-
-class Counted(Schedule):
-    """A schedule that counts the ticks that were computed."""
-
-    count = 0
-
-    def after(self, instant: datetime) -> datetime:
-        self.count += 1
-        return super().after(instant)
-
-
-# The last fires every second of one day of the year: many ticks in one small part of a long span.
-@pytest.mark.parametrize("line", [*LINES, "* * * 18 11 *"])
-def test_a_long_span_is_not_walked_through(line: str) -> None:
-    """Looking for the newest hundred in ten years computes some hundreds of ticks, not those of ten years."""
-    schedule = Counted(line)
-    schedule.count = 0
-    newest(schedule, at(-10 * 365 * 86_400), at(3_600), 100)
-    assert schedule.count < 2_500
-
-
-@pytest.mark.parametrize(("line", "found"), [(MINUTELY, True), ("30 * * * *", False), ("0 9 * * *", True)])
-def test_a_slot_is_on_a_schedule_or_not(line: str, found: bool) -> None:
-    """Nine o'clock is a tick of the lines that fire then."""
-    assert is_tick(Schedule(line), slot(0)) is found
-
-
-@given(st.data())
-def test_every_tick_is_run_or_recorded_once(data: st.DataObject) -> None:
-    """Whatever is claimed one after another, each tick between two claims is written down once or run, none twice."""
-    line = data.draw(st.sampled_from(["*/5 * * * * *", "*/20 * * * * *", "7,9,40 * * * * *"]))
-    wanted = options(
-        line,
-        catch_up=data.draw(st.sampled_from(["skip", "once", "all"])),
-        on_abandoned=data.draw(st.sampled_from(["skip", "rerun"])),
-        catch_up_window=data.draw(st.sampled_from([40, 86_400])),
-    )
-    current: LockRecord | None = None
-    ran: list[str] = []
-    written: list[str] = []
-    now = START
-    for _ in range(data.draw(st.integers(1, 25))):
-        now += data.draw(st.integers(0, 100_000))
-        ticks = list(wanted.schedule.between(to_datetime(now - 10_000), to_datetime(now)))
-        due = to_text(round(ticks[-1].timestamp() * 1000)) if ticks and data.draw(st.booleans()) else None
-        claim = choose(current, wanted, due, now, MARGIN)
-        if claim is None or (current and current.slot and claim.slot <= current.slot and not claim.is_rerun):
-            continue
-        if current is not None and current.is_live(now, MARGIN):
-            continue
-        entries = between(current, wanted, claim)
-        written += [entry.slot for entry in entries if entry.outcome != "abandoned"]
-        assert all(entry.count == 1 for entry in entries)
-        if not claim.is_rerun:
-            ran.append(claim.slot)
-        current = _run(current, claim, now, data)
-        now = int(current.releasedAt or current.expiresAt)
-    claimed = sorted([*ran, *written])
-    assert len(claimed) == len(set(claimed)), "a tick was written down twice, or run and written down"
-    assert ran == sorted(ran)
-    if ran:
-        first, last = (to_datetime(to_milliseconds(slot)) for slot in (ran[0], ran[-1]))
-        every = wanted.schedule.between(first - timedelta(seconds=1), last)
-        assert claimed == [to_text(round(tick.timestamp() * 1000)) for tick in every]
-
-
-def _run(current: LockRecord | None, claim: Claim, now: int, data: st.DataObject) -> LockRecord:
-    """The record after a run of some seconds that ended well, was interrupted, or died."""
-    took = data.draw(st.integers(0, 40_000))
-    end = data.draw(st.sampled_from(["released", "interrupted", "died"]))
-    attempt = int((current.attempt if current else None) or 1) + 1 if claim.is_rerun else 1
-    fields: dict[str, object] = {
-        "slot": current.slot if current is not None and claim.is_rerun else claim.slot,
-        "attempt": attempt,
-        "acquiredAt": now,
-        "missedAfter": claim.missed_after,
-        "expiresAt": now + took,
-    }
-    if end != "died":
-        fields["releasedAt"] = now + took
-    if end != "released":
-        fields["unfinished"] = claim.slot
-    return LockRecord.model_validate({name: value for name, value in fields.items() if value is not None})

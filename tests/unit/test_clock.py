@@ -15,8 +15,8 @@ def test_the_best_sample_counts() -> None:
     bench = Bench()
     bench.server.trips.extend([(0, 900), (4, 2), (700, 0)])
     bench.clock.synchronise(bench.deadline())
-    assert bench.clock.uncertainty == pytest.approx(3 + 1.5 + 700 * DRIFT)
-    assert abs(bench.now() - bench.server.true()) <= 4.5 + 700 * DRIFT
+    assert bench.clock.uncertainty == pytest.approx(3 + 1.5 + 706 * DRIFT)
+    assert abs(bench.now() - bench.server.true()) <= 4.5 + 706 * DRIFT
 
 
 @pytest.mark.parametrize("samples", [1, 3, 5])
@@ -81,7 +81,7 @@ def test_a_wall_clock_that_is_hours_off_changes_nothing(hours: int) -> None:
     assert abs(bench.now() - bench.server.true()) <= 1.5
 
 
-@pytest.mark.parametrize(("trip", "known"), [((997, 1000), True), ((999, 1000), False), ((4000, 0), False)])
+@pytest.mark.parametrize(("trip", "known"), [((996, 999), True), ((999, 1000), False), ((4000, 0), False)])
 def test_a_slow_network_gives_no_time(trip: Trip, known: bool) -> None:
     """A round trip of about twice the margin leaves no estimate: there is no reading, and the error says why."""
     bench = Bench(samples=1)
@@ -175,7 +175,9 @@ def test_a_timestamp_that_came_along_is_used_if_it_is_no_worse(half: float, used
     sent = bench.timing.mono()
     stamp = bench.server.sample(bench.deadline())
     bench.clock.note(stamp, sent, bench.timing.mono())
-    assert bench.clock.uncertainty == pytest.approx(half + 1.5 if used else 51.5 + 2 * half * DRIFT)
+    assert bench.clock.uncertainty == pytest.approx(
+        half + 1.5 + 2 * half * DRIFT if used else 51.5 + (100 + 2 * half) * DRIFT
+    )
 
 
 def test_the_first_timestamp_that_comes_along_is_an_estimate() -> None:
@@ -186,6 +188,8 @@ def test_the_first_timestamp_that_comes_along_is_an_estimate() -> None:
 
 
 MILLISECONDS = st.floats(0, 1_500)
+# Milliseconds since 1970 leave a float this many of them for rounding.
+GRAIN = 0.01
 
 
 @settings(max_examples=300, deadline=None)
@@ -214,6 +218,6 @@ def test_a_reading_is_right_to_within_its_uncertainty(
         uncertainty = bench.clock.uncertainty
         assert uncertainty is not None
         assert uncertainty <= MARGIN
-        assert bench.timing.mono() - 1 < moment.mono <= bench.timing.mono()
+        assert -1 - GRAIN < moment.mono - bench.timing.mono() <= GRAIN
         off = moment.server - server.true()
-        assert -uncertainty <= off <= uncertainty - 1
+        assert -uncertainty - GRAIN <= off <= uncertainty - 1 + GRAIN

@@ -71,6 +71,15 @@ def test_i09_the_holder_stops_the_margin_before_the_expiry(fleet: Fleet, off: fl
     assert other.renew() is (off < 0)
 
 
+def test_i09_at_the_very_end_of_its_trust_a_lease_is_lost(fleet: Fleet) -> None:
+    """The instant itself, to the fraction of a millisecond, is not trusted any more."""
+    one = fleet.instance()
+    lease = one.acquire(ttl=60)
+    fleet.time.advance(lease.ends / 1000)
+    assert one.timing.mono() == lease.ends
+    assert lease.lost
+
+
 @pytest.mark.parametrize("off", AROUND)
 def test_i09_an_expiry_that_was_brought_forward_has_its_margin_too(fleet: Fleet, off: float) -> None:
     """Where the record expires before the lease does, it is renewed until the margin before that."""

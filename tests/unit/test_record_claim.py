@@ -6,7 +6,7 @@ import pytest
 from tests.unit.records import MARGIN, NOW, TTL, at, node, released_node, request, slot, taken
 
 from firecron.instants import to_text
-from firecron.record import Request, Take, decide
+from firecron.record import Moment, Request, Take, decide
 
 UNKNOWN = {"note": {"by": "an operator"}, "team": "mail"}
 OWN = {
@@ -156,3 +156,24 @@ def test_trust_ends_the_margin_before_the_expiry(late: float, trusted: bool) -> 
     decision = decide(None, request(), at(NOW, mono=1_000.0), {})
     assert isinstance(decision, Take)
     assert decision.term.is_trusted(1_000.0 + TTL - MARGIN + late, MARGIN) is trusted
+
+
+@pytest.mark.parametrize(
+    ("uncertainty", "drift", "stops"),
+    [
+        (0.0, 0.0, MARGIN),
+        (1_000.0, 0.0, MARGIN),
+        (1_001.0, 0.0, 1_001.0),
+        (0.0, 200e-6, MARGIN),
+        (0.0, 20e-3, 1_200.0),
+        (400.0, 12e-3, 400.0 + 720.0),
+    ],
+)
+def test_trust_ends_sooner_where_the_clock_may_be_wrong_by_more_than_the_margin(
+    uncertainty: float, drift: float, stops: float
+) -> None:
+    """Where a clock may be wrong by more than the margin at the end of a lease, trust in it ends sooner by that."""
+    now = Moment(NOW, 0.0, uncertainty, drift)
+    decision = decide(None, request(), now, {})
+    assert isinstance(decision, Take)
+    assert decision.term.ends(MARGIN) == pytest.approx(TTL - stops)

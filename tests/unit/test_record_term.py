@@ -34,9 +34,7 @@ def test_a_lease_is_trusted_until_a_margin_before_it_expires(ttl: int) -> None:
 def test_a_lease_of_any_length_is_over_before_anybody_takes_the_lock(
     ttl: int, error: float, rate: float, contender: float, uncertainty: float
 ) -> None:
-    """However slow the holder's clock runs within its drift, it stops before a contender within the margin may begin."""
-    # The holder's estimate is wrong by `error` of its uncertainty, and its clock by `rate` of the drift; it read at
-    # true time 0.
+    # The estimate is wrong by `error` of its uncertainty, and the clock by `rate` of the drift; it read at true time 0.
     reading = Moment(round(NOW + error * uncertainty), 0.0, uncertainty, DRIFT)
     expires_at = reading.server + ttl
     stops_at = Term(expires_at, reading).ends(MARGIN) / (1 + rate * DRIFT)

@@ -12,8 +12,7 @@ from tests.process.tick_jobs import make_crons, note, pause
 
 if __name__ == "__main__":
     gate = Path(sys.argv[1])
-    asked = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     crons = make_crons().start()
     note("up")
     child = os.fork()
@@ -24,7 +23,7 @@ if __name__ == "__main__":
             pause(0.01)
         note("start() in the child")
         crons.start()
-    asked.wait()
+    signal.sigwait({signal.SIGTERM})
     crons.stop()
     if child:
         os.kill(child, signal.SIGTERM)

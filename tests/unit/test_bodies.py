@@ -1,0 +1,248 @@
+"""Calling a job: on which thread or loop, and how its end is understood."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+
+from firecron import LeaseLost, Run, Stopping, current_run, distributed_cron
+from firecron.bodies import Body, Ending
+from firecron.explorer import Job, explore
+
+PATIENCE = 20
+
+
+def make_run() -> Run:
+    return Run("job", slot=None, attempt=1, fence=None, idempotency_key="key", trigger="manual")
+
+
+def job_of(function: Callable[..., object]) -> Job:
+    (job,) = explore(distributed_cron("job", "* * * * *")(function))
+    return job
+
+
+@contextmanager
+def running_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """An application's loop, on a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(PATIENCE)
+        loop.close()
+
+
+@pytest.fixture(params=["own loop", "application's loop"])
+def loop(request: pytest.FixtureRequest) -> Iterator[asyncio.AbstractEventLoop | None]:
+    if request.param == "own loop":
+        yield None
+        return
+    with running_loop() as found:
+        yield found
+
+
+def test_a_sync_function_is_called_on_this_thread() -> None:
+    """A sync function runs on the thread that calls it, with its Run at hand, and nothing of it is left behind."""
+    seen: list[object] = []
+    run = make_run()
+    body = Body(job_of(lambda: seen.extend([threading.current_thread(), current_run()])), run, None)
+    assert body.call() == Ending("succeeded")
+    assert seen == [threading.current_thread(), run]
+    assert current_run() is None
+
+
+def test_an_async_function_runs_on_the_applications_loop(loop: asyncio.AbstractEventLoop | None) -> None:
+    """An async function runs on the application's loop if there is one that runs, and else on a loop of its own."""
+    seen: list[object] = []
+    run = make_run()
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+        seen.extend([asyncio.get_running_loop(), current_run()])
+
+    assert Body(job_of(work), run, loop).call() == Ending("succeeded")
+    assert seen[1] is run
+    assert (seen[0] is loop) is (loop is not None)
+
+
+def test_a_loop_that_does_not_run_is_not_used() -> None:
+    """Where the application's loop has ended, an async job runs on one of its own."""
+    ended = asyncio.new_event_loop()
+    ended.close()
+
+    async def work() -> None:
+        assert asyncio.get_running_loop() is not ended
+
+    assert Body(job_of(work), make_run(), ended).call() == Ending("succeeded")
+
+
+def test_a_coroutine_that_a_sync_function_hands_out_is_awaited(loop: asyncio.AbstractEventLoop | None) -> None:
+    """A function that is not async itself, and returns a coroutine, has run to its end when the call is over."""
+    done: list[Run | None] = []
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+        done.append(current_run())
+
+    run = make_run()
+    assert Body(job_of(partial(work)), run, loop).call() == Ending("succeeded")
+    assert done == [run]
+
+
+def test_from_inside_of_a_loop_it_works_as_well() -> None:
+    """Called on a thread whose loop is busy with the call, an async job runs elsewhere, and blocks nothing for good."""
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+
+    async def main() -> Ending:
+        return Body(job_of(work), make_run(), asyncio.get_running_loop()).call()
+
+    assert asyncio.run(main()) == Ending("succeeded")
+
+
+def raising(error: BaseException) -> Callable[[], object]:
+    def sync() -> None:
+        raise error
+
+    return sync
+
+
+def raising_async(error: BaseException) -> Callable[[], Coroutine[object, object, None]]:
+    async def work() -> None:
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize("make", [raising, raising_async])
+@pytest.mark.parametrize(
+    ("error", "lost", "stopping", "how"),
+    [
+        (ValueError("no"), False, False, "failed"),
+        (ValueError("no"), True, True, "failed"),
+        (SystemExit(1), False, False, "failed"),
+        (KeyboardInterrupt(), False, False, "failed"),
+        (GeneratorExit(), False, False, "failed"),
+        (asyncio.CancelledError(), False, False, "failed"),
+        (asyncio.CancelledError(), False, True, "stopped"),
+        (asyncio.CancelledError(), True, True, "lost"),
+        (Stopping(), False, True, "stopped"),
+        (LeaseLost(), True, False, "lost"),
+        # Some other lock's.
+        (LeaseLost(), False, False, "failed"),
+    ],
+)
+def test_an_end_is_understood(
+    make: Callable[[BaseException], Callable[[], object]],
+    loop: asyncio.AbstractEventLoop | None,
+    error: BaseException,
+    lost: bool,
+    stopping: bool,
+    how: str,
+) -> None:
+    """Whatever a job raises comes back as an ending; it is `lost` or `stopped` only where that is so."""
+    run = make_run()
+    for flag, is_set in ((run.lost, lost), (run.stopping, stopping)):
+        if is_set:
+            flag.set()
+    ending = Body(job_of(make(error)), run, loop).call()
+    assert ending.how == how
+    assert type(ending.error) is type(error)
+    if loop is not None:
+        assert loop.is_running(), "a job's SystemExit has ended the application"
+
+
+def called(body: Body) -> tuple[threading.Thread, list[Ending]]:
+    """The body, called on another thread."""
+    endings: list[Ending] = []
+    thread = threading.Thread(target=lambda: endings.append(body.call()))
+    thread.start()
+    return thread, endings
+
+
+def test_a_cancelled_body_ends_when_it_has_ended(loop: asyncio.AbstractEventLoop | None) -> None:
+    """A body that is cancelled is over only when it has cleaned up: its lock must not be released before."""
+    begun, cleaning, cleaned = threading.Event(), threading.Event(), threading.Event()
+    go_on: list[Callable[[], object]] = []
+
+    async def work() -> None:
+        let_go = asyncio.Event()
+        here = asyncio.get_running_loop()
+        go_on.append(lambda: here.call_soon_threadsafe(let_go.set))
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaning.set()
+            await let_go.wait()
+            cleaned.set()
+
+    run = make_run()
+    body = Body(job_of(work), run, loop)
+    thread, endings = called(body)
+    assert begun.wait(PATIENCE)
+    run.stopping.set()
+    body.cancel()
+    assert cleaning.wait(PATIENCE)
+    # Once is enough: another one would end the cleaning.
+    body.cancel()
+    assert endings == []
+    assert not cleaned.is_set()
+    go_on[0]()
+    thread.join(PATIENCE)
+    assert cleaned.is_set()
+    assert [ending.how for ending in endings] == ["stopped"]
+
+
+def test_a_body_that_is_cancelled_before_it_begins_does_not_run(loop: asyncio.AbstractEventLoop | None) -> None:
+    """A cancellation that comes before the call is not lost."""
+    ran: list[int] = []
+
+    async def work() -> None:
+        ran.append(1)
+
+    run = make_run()
+    run.lost.set()
+    body = Body(job_of(work), run, loop)
+    body.cancel()
+    assert body.call().how == "lost"
+    assert ran == []
+
+
+def test_a_body_that_ignores_its_cancellation_goes_on(loop: asyncio.AbstractEventLoop | None) -> None:
+    """A body that catches its cancellation and comes to its end has succeeded."""
+    begun = threading.Event()
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return
+
+    body = Body(job_of(work), make_run(), loop)
+    thread, endings = called(body)
+    assert begun.wait(PATIENCE)
+    body.cancel()
+    thread.join(PATIENCE)
+    assert endings == [Ending("succeeded")]
+    body.cancel()  # too late, and without effect
+
+
+def test_a_sync_body_is_not_cancelled() -> None:
+    """Nothing happens to a sync function; it may look at its run."""
+
+    def work() -> None:
+        body.cancel()
+
+    body = Body(job_of(work), make_run(), None)
+    assert body.call() == Ending("succeeded")

@@ -1,0 +1,176 @@
+"""Signs of life: what an instance writes of itself, and when it looks for what others left behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from tests.unit.instances import Fleet, Instance
+from tests.unit.world import START, slot
+
+from firecron import FireCron, distributed_cron
+from firecron.clock import ServerClock
+from firecron.events import Events
+from firecron.heartbeat import Heartbeat
+from firecron.identity import Identity
+from firecron.settings import load
+from firecron.testing import FakeTiming
+from rtdb_emulator.pytest_plugin import Rtdb
+
+
+def new_crons(*providers: object) -> FireCron:
+    return FireCron(*providers, settings=load(), enabled=True, has_threads=False)
+
+
+def nodes(rtdb: Rtdb) -> dict[str, dict[str, object]]:
+    found = rtdb.get("/cron-instances")
+    assert found is None or isinstance(found, dict)
+    return {key: node for key, node in (found or {}).items() if key != "clock"}
+
+
+@distributed_cron("job", "0 0 * * *", lock_ttl=30)
+def job() -> None: ...
+
+
+def test_an_instance_says_what_it_is(rtdb: Rtdb) -> None:
+    """A beat writes when the instance was seen and begun, whose it is, and what it has; later beats keep the start."""
+    crons = new_crons(job)
+    beginnings = set()
+    for _ in range(2):
+        crons._heartbeat.beat()
+        ((key, node),) = nodes(rtdb).items()
+        assert key == crons._heartbeat.id
+        instance, _, suffix = key.partition("-")
+        assert (len(instance), len(suffix)) == (12, 6)
+        assert node.keys() == {"seenAt", "startedAt", "instanceId", "jobs", "running"}
+        assert (node["instanceId"], node["jobs"], node["running"]) == ("local", 1, 0)
+        assert isinstance(node["seenAt"], int)
+        beginnings.add(node["startedAt"])
+    assert len(beginnings) == 1
+
+
+def test_a_beat_brings_the_time(rtdb: Rtdb) -> None:
+    """An instance that beats needs no other sample of RTDB's clock."""
+    crons = new_crons()
+    assert crons.locks.clock.peek() is None
+    crons._heartbeat.beat()
+    moment = crons.locks.clock.peek()
+    assert moment is not None
+    assert moment.server == pytest.approx(time.time() * 1000, abs=2_000)
+    assert rtdb.count() == 1
+
+
+def test_the_dead_are_removed(rtdb: Rtdb) -> None:
+    """Nodes that were not seen for ten beats, or say nothing of it, are removed; the living and locks are not."""
+    crons, other = new_crons(), new_crons()
+    for each in (crons, other):
+        each._heartbeat.beat()
+    now = nodes(rtdb)[crons._heartbeat.id]["seenAt"]
+    assert isinstance(now, int)
+    beats = {"young": 299_000, "dead": 302_000}
+    for name, age in beats.items():
+        rtdb.set(f"/cron-instances/{name}", {"seenAt": now - age})
+    rtdb.set("/cron-instances/odd", {"seenAt": "yesterday"})
+    rtdb.set("/cron-locks/job", {"expiresAt": 1, "slot": slot()})
+    for each in (crons, other):
+        each._heartbeat.prune()
+    assert nodes(rtdb).keys() == {"young", crons._heartbeat.id, other._heartbeat.id}
+    assert rtdb.get("/cron-locks/job") == {"expiresAt": 1, "slot": slot()}
+
+
+def test_the_node_goes_with_its_instance(rtdb: Rtdb) -> None:
+    """A stop removes the instance's own node, and no other's."""
+    one, other = FireCron(enabled=True, settings=load()), new_crons()
+    other._heartbeat.beat()
+    beaten = threading.Event()
+    one._heartbeat._make_rounds = beaten.set
+    with one:
+        assert beaten.wait(20)
+        assert nodes(rtdb).keys() == {one._heartbeat.id, other._heartbeat.id}
+    assert nodes(rtdb).keys() == {other._heartbeat.id}
+
+
+def bench(fleet: Fleet, rounds: list[float], **settings: Any) -> tuple[Instance, Heartbeat]:
+    """An instance, and its heartbeat with rounds that only note when they are made."""
+    one = fleet.instance(**settings)
+    one.crons._heartbeat._make_rounds = lambda: rounds.append(fleet.world.mono() / 1000)
+    return one, one.crons._heartbeat
+
+
+def test_rounds_are_made_at_the_start_and_every_so_often() -> None:
+    """An instance looks around when it starts and every recovery_interval, whatever its beats."""
+    fleet = Fleet()
+    rounds: list[float] = []
+    one, _ = bench(fleet, rounds, recovery_interval=100, heartbeat=30)
+    one.start()
+    fleet.world.until(250)
+    assert rounds == [0, 120, 240]
+
+
+def test_rounds_wait_for_the_time() -> None:
+    """Without RTDB's time there are no rounds, and with the first beat that brings it they are made."""
+    fleet = Fleet()
+    rounds: list[float] = []
+    one, heartbeat = bench(fleet, rounds)
+    one.timing.step_wall(100)
+    one.network.is_down = True
+    heartbeat.work()
+    assert rounds == []
+    assert len(one.said("heartbeat.failed")) == 1
+    one.network.is_down = False
+    heartbeat.work()
+    assert rounds == [0]
+
+
+def test_rounds_cost_only_jobs_that_want_them() -> None:
+    """A job that neither catches up nor reruns is not looked at in the rounds."""
+    for options, reads in (({}, 0), ({"catch_up": "once"}, 1), ({"on_abandoned": "rerun"}, 1), ({"disabled": True}, 0)):
+        fleet = Fleet(**options)
+        one = fleet.instance()
+        one.start()
+        assert len(one.network.requests("cron-locks")) == reads
+
+
+def test_trouble_does_not_end_the_heartbeat() -> None:
+    """Whatever a beat or the rounds raise, the thread goes on to the next beat."""
+    timing = FakeTiming()
+    beats = threading.Semaphore(0)
+
+    class Broken:
+        def merge(self, *arguments: object) -> object:
+            beats.release()
+            raise ZeroDivisionError
+
+    clock = ServerClock(
+        lambda deadline: START,
+        timing,
+        margin=1_000,
+        samples=1,
+        drift=0.0,
+        interval=300,
+        request_timeout=3,
+    )
+    heartbeat = Heartbeat(
+        Broken(),  # type: ignore[arg-type]  # all that it does is raise
+        "cron-instances",
+        clock,
+        timing,
+        Events(),
+        load(),
+        Identity({}),
+        dict,
+        lambda: None,
+    )
+    heartbeat.start()
+    thread = heartbeat._thread
+    for _ in range(3):
+        while not beats.acquire(timeout=0.01):
+            timing.advance(30)
+    with heartbeat._changed:
+        heartbeat._thread = None
+        heartbeat._changed.notify_all()
+    assert thread is not None
+    thread.join(20)
+    assert not thread.is_alive()

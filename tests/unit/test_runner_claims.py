@@ -1,0 +1,279 @@
+"""From a tick that is due to a lock, or to the reason why not: grace, queueing, and what a loser does then."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from tests.unit.instances import Fleet, Instance, refusal_of
+from tests.unit.world import NAME, START, slot
+
+from firecron import Lease, Run
+
+
+@pytest.fixture
+def fleet() -> Fleet:
+    return Fleet()
+
+
+def up(instance: Instance) -> None:
+    instance.network.is_down = False
+
+
+def mend(instance: Instance) -> None:
+    instance.network.before = lambda method, path: None
+    up(instance)
+
+
+@pytest.mark.parametrize(("back_after", "runs"), [(30, 1), (55, 1), (70, 0)])
+def test_a_tick_waits_for_the_database_within_its_grace(fleet: Fleet, back_after: float, runs: int) -> None:
+    """A tick that finds RTDB unreachable is tried again until its grace is over, and is missed then."""
+    one = fleet.instance()
+    one.network.is_down = True
+    fleet.world.at(back_after, lambda: up(one))
+    one.turn(slot())
+    assert len(fleet.runs) == runs
+    assert len(one.said("run.delayed")) == 1
+    assert len(one.said("run.missed")) == len(one.said("lock.unavailable")) == 1 - runs
+    assert fleet.world.mono() <= 61_000
+
+
+def test_a_lost_reply_becomes_a_win(fleet: Fleet) -> None:
+    """A claim whose reply was lost, and whose read-back failed as well, is recognised by its token later in grace."""
+    one = fleet.instance()
+    one.network.lost_replies = 1
+    tokens: list[object] = []
+
+    def before(method: str, path: str) -> None:
+        if method == "read":
+            tokens.append(fleet.world.node()["holder"])
+            one.network.is_down = True
+
+    one.network.before = before
+    fleet.world.at(15, lambda: mend(one))
+    (result,) = one.turn(slot())
+    assert result.outcome == "succeeded"
+    assert len(fleet.runs) == 1
+    assert result.run is not None
+    assert (result.run.attempt, result.run.fence) == (1, START)
+    assert fleet.world.node()["holder"] == tokens[0]
+
+
+@pytest.mark.parametrize(
+    ("reason", "node"),
+    [("paused", {"paused": True}), ("malformed", {"holder": 3}), ("slot_done", {"expiresAt": 1, "slot": slot()})],
+)
+def test_what_waiting_does_not_change_is_the_answer(fleet: Fleet, reason: str, node: object) -> None:
+    """Paused, malformed and done are answers: nothing is tried again, and each is said once."""
+    one = fleet.instance()
+    fleet.world.put(node)
+    assert refusal_of(one.turn(slot())).reason == reason
+    assert fleet.world.mono() == 0
+    assert [event.fields["reason"] for event in one.said("lock.refused")] == [reason]
+
+
+def test_denied_is_an_answer(fleet: Fleet) -> None:
+    """Where the rules refuse, nothing is tried again, and nothing runs."""
+    one = fleet.instance()
+    one.network.is_denied = True
+    assert refusal_of(one.turn(slot())).reason == "denied"
+    assert (fleet.world.mono(), fleet.runs) == (0, [])
+
+
+def test_a_tick_that_comes_early_is_waited_for(fleet: Fleet) -> None:
+    """An instance whose clock is ahead waits until RTDB's has reached the tick, but for the margin."""
+    one = fleet.instance()
+    (result,) = one.turn(slot(5))
+    assert result.outcome == "succeeded"
+    assert fleet.world.history()[slot(5)]["startedAt"] >= START + 4_000  # type: ignore[operator]  # it is a number
+    (event,) = one.said("run.delayed")
+    assert event.level == logging.INFO
+
+
+@pytest.mark.parametrize(("late", "runs"), [(60.0, 1), (60.001, 0)])
+def test_waiting_for_a_worker_counts(fleet: Fleet, late: float, runs: int) -> None:
+    """A tick whose grace is over before it has a worker is missed without a request, to the millisecond."""
+    one = fleet.instance()
+    fleet.world.advance(late)
+    one.turn(slot())
+    assert len(fleet.runs) == runs
+    assert bool(one.network.requests("cron-locks")) is bool(runs)
+
+
+def test_a_tick_with_hardly_a_grace_may_start_within_its_second() -> None:
+    """However short its grace, a tick still starts when it is handed over in its own second."""
+    fleet = Fleet(grace=0.1)
+    one = fleet.instance()
+    fleet.world.advance(0.9)
+    one.turn(slot())
+    fleet.world.until(61.1)
+    one.turn(slot(60))
+    assert fleet.slots() == [slot()]
+
+
+def test_the_grace_ends_though_the_time_is_no_longer_known(fleet: Fleet) -> None:
+    """Once a tick has begun to be tried, its grace is measured on the monotonic clock: an outage of hours ends it."""
+    one = fleet.instance()
+    one.network.is_down = True
+    one.timing.step_wall(3_600)
+    assert one.locks.clock.peek() is None
+    fleet.world.at(5_000, lambda: up(one))
+    one.turn(slot())
+    fleet.world.until(6_000)
+    assert fleet.runs == []
+    assert len(one.said("run.missed")) == 1
+
+
+@pytest.mark.parametrize(("released", "starts"), [(20, True), (55, True), (61, False)])
+def test_a_queued_tick_waits_until_the_next(released: float, starts: bool) -> None:
+    """With overlap="queue" a tick that finds the lock held polls until it is free, or the next tick has come."""
+    fleet = Fleet(overlap="queue")
+    one, other = fleet.instance(), fleet.instance()
+    lease = other.hold(slot(-60))
+    fleet.world.at(released, lease.release)
+    one.turn(slot())
+    assert fleet.slots() == ([slot()] if starts else [])
+    assert fleet.world.mono() <= 60_001
+    assert len(one.said("run.skipped")) == (not starts)
+    if starts:
+        began = fleet.world.history()[slot()]["startedAt"]
+        assert START + released * 1000 <= began <= START + released * 1000 + 5_000  # type: ignore[operator]  # a number
+
+
+@pytest.mark.parametrize(("grace", "starts"), [(100, True), (30, False)])
+def test_a_grace_that_was_given_ends_the_queue(grace: int, starts: bool) -> None:
+    """A queued tick waits as long as the grace that the job was declared with, whatever comes in between."""
+    fleet = Fleet(overlap="queue", grace=grace)
+    one, other = fleet.instance(), fleet.instance()
+    lease = other.locks.try_once(other.locks.bid(NAME, 30, renews=True))
+    assert isinstance(lease, Lease)
+    fleet.world.at(80, lease.release)
+    one.turn(slot())
+    assert bool(fleet.runs) is starts
+
+
+def test_a_queued_tick_ends_when_another_took_it() -> None:
+    """A tick that somebody else ran meanwhile is done, also for who queues for it."""
+    fleet = Fleet(overlap="queue")
+    one, other = fleet.instance(), fleet.instance()
+    lease = other.hold(slot(-60))
+    fleet.world.at(10, lease.release)
+    fleet.world.at(10, lambda: other.turn(slot()))
+    assert refusal_of(one.turn(slot())).reason == "slot_done"
+    assert fleet.slots() == [slot()]
+
+
+def test_a_queued_tick_waits_for_the_run_on_its_own_instance() -> None:
+    """A tick queues for the run before it here as well, without a request, and gives up when the next has come."""
+    fleet = Fleet(overlap="queue")
+    one = fleet.instance()
+
+    def body(run: Run) -> None:
+        one.network.requests()
+        assert one.turn(slot(60)) == []
+        assert one.network.requests("cron-locks/") == ["swap"] * 12  # the renewals of this run, and nothing else
+        assert fleet.world.mono() == pytest.approx(120_000, abs=2)
+
+    fleet.body = body
+    one.turn(slot())
+    assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot(60)]
+
+
+@pytest.mark.parametrize("on_abandoned", ["skip", "rerun"])
+def test_a_loser_looks_again_when_the_lock_expires(on_abandoned: str) -> None:
+    """Who was refused looks once when the lock that it saw expires, for a job that wants it, whatever the refusal."""
+    fleet = Fleet(on_abandoned=on_abandoned)
+    one, other = fleet.instance(), fleet.instance()
+    one.start()
+    other.die_holding(slot())
+    assert refusal_of(one.turn(slot())).reason == "slot_done"
+    one.network.requests()
+    fleet.world.until(30.999)
+    assert one.network.requests("cron-locks") == []
+    fleet.world.until(31)
+    assert len(fleet.runs) == (on_abandoned == "rerun")
+
+
+def test_a_loser_follows_a_lock_that_is_renewed() -> None:
+    """A lock that was renewed when the loser looks is looked at again at its new expiry: a late death is found too."""
+    fleet = Fleet("0 * * * *", on_abandoned="rerun")
+    one, other = fleet.instance(recovery_interval=80_000), fleet.instance()
+    one.start()
+    other.hold(slot())
+    one.turn(slot())
+    fleet.world.at(1_000, other.crash)
+    fleet.world.until(1_000 + 30 + 1 + 5)
+    assert fleet.slots() == [slot()]
+    assert fleet.runs[0].attempt == 2
+    assert len(one.said("lock.refused")) < 1_000 / 20
+
+
+def test_a_clean_release_is_not_looked_at() -> None:
+    """A loser that finds the run ended has nothing to look at later."""
+    fleet = Fleet("0 * * * *", on_abandoned="rerun")
+    one, other = fleet.instance(recovery_interval=80_000), fleet.instance()
+    one.start()
+    other.turn(slot())
+    one.turn(slot())
+    one.network.requests()
+    fleet.world.until(200)
+    assert one.network.requests("cron-locks") == []
+
+
+def test_looking_again_ends(fleet: Fleet) -> None:
+    """A run that died for the last time, or whose job is paused, is not looked at for ever."""
+    fleet = Fleet("0 * * * *", on_abandoned="rerun")
+    one, other = fleet.instance(recovery_interval=80_000), fleet.instance()
+    one.start()
+    other.die_holding(slot())
+    fleet.world.edit(attempt=3)
+    one.turn(slot())
+    one.network.requests()
+    fleet.world.until(100)
+    assert len(one.network.requests("cron-locks")) == 1
+    fleet.world.edit(paused=True, attempt=1, expiresAt=START + 200_000)
+    one.turn(None)
+    one.network.requests()
+    fleet.world.until(300)
+    assert len(one.network.requests("cron-locks")) == 1
+    assert fleet.runs == []
+
+
+def test_another_schedule_is_reported_once() -> None:
+    """A slot that isn't a tick of this instance's schedule is told of once, by winners and by losers."""
+    for wins in (True, False):
+        fleet = Fleet("0 * * * *", grace=7_200)
+        one, other = fleet.instance(), fleet.instance("30 * * * *")
+        fleet.world.until(1_800)
+        other.turn(slot(1_800))
+        for _ in range(2):
+            fleet.world.until(3_600 if wins else 1_801)
+            one.turn(slot(3_600 if wins else 0))
+        (event,) = one.said("job.schedule_differs")
+        assert event.fields["slot"] == slot(1_800)
+        assert event.level == logging.WARNING
+        assert other.said("job.schedule_differs") == []
+
+
+def test_a_winner_reports_no_schedule_but_another(fleet: Fleet) -> None:
+    """Where all have one schedule nobody reports anything, also over a weekly pause."""
+    fleet = Fleet("0 9 * * 3")
+    one, other = fleet.instance(), fleet.instance()
+    for week in range(3):
+        fleet.world.until(week * 7 * 86_400)
+        one.turn(slot(week * 7 * 86_400))
+        other.turn(slot(week * 7 * 86_400))
+    assert len(fleet.runs) == 3
+    assert one.slugs("job.schedule") == other.slugs("job.schedule") == []
+
+
+def test_a_refusal_here_is_no_request() -> None:
+    """A tick whose place is taken by a claim that still waits is skipped without a request."""
+    fleet = Fleet()
+    one = fleet.instance()
+    one.network.is_down = True
+    fleet.world.at(5, lambda: one.turn(slot(5), NAME))
+    fleet.world.at(10, lambda: up(one))
+    one.turn(slot())
+    assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot(5)]
+    assert fleet.slots() == [slot()]

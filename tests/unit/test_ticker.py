@@ -1,0 +1,277 @@
+"""The ticker: what it hands over and when, and that nothing ends it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+from tests.unit.world import START, slot
+
+from firecron import distributed_cron
+from firecron.clock import ServerClock
+from firecron.errors import Unavailable
+from firecron.events import Event, Events
+from firecron.explorer import Job, explore
+from firecron.instants import to_text
+from firecron.schedule import Schedule
+from firecron.testing import FakeTiming
+from firecron.ticker import Ticker
+from firecron.timing import Deadline
+
+PATIENCE = 20
+
+
+def make_job(line: str = "* * * * *", name: str = "job", **options: object) -> Job:
+    @distributed_cron(name, line, **{"lock_ttl": 30, **options})  # type: ignore[arg-type]
+    def job() -> None: ...
+
+    (found,) = explore(job)
+    return found
+
+
+class Bench:
+    """A ticker on a clock that is moved by hand; `handed` is what it has handed over, and when."""
+
+    def __init__(self) -> None:
+        self.timing = FakeTiming(wall=START)
+        self.events = Events()
+        self.heard: list[Event] = []
+        self.events.subscribe(self.heard.append)
+        self.is_down = False
+        self.error = 0
+        self.handed: list[tuple[str, str, object]] = []
+        self.dispatching: Callable[[Job, datetime], object] = lambda job, tick: None
+        self.chance = 0.5
+        self.clock = ServerClock(
+            self.sample, self.timing, margin=1_000, samples=1, drift=0.0, interval=300, request_timeout=3
+        )
+        self.ticker = Ticker(self.clock, self.timing, self.events, self.dispatch, lambda: self.chance)
+
+    def sample(self, deadline: Deadline) -> int:
+        if self.is_down:
+            raise Unavailable("down")
+        return self.timing.now() + self.error
+
+    def dispatch(self, job: Job, tick: datetime) -> None:
+        self.handed.append((job.name, to_text(round(tick.timestamp() * 1000)), self.timing.mono() / 1000))
+        self.dispatching(job, tick)
+
+    def until(self, seconds: float) -> None:
+        """Let the ticker work whenever it wants to, until then."""
+        for _ in range(10_000):
+            wait = self.ticker.work()
+            left = seconds - self.timing.mono() / 1000
+            if wait > left:
+                self.timing.advance(left)
+                return
+            self.timing.advance(wait)
+        raise AssertionError("the ticker never rests")
+
+    def slots(self) -> list[str]:
+        return [tick for _, tick, _ in self.handed]
+
+    def said(self, slug: str) -> list[Event]:
+        return [event for event in self.heard if event.slug == slug]
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_each_tick_is_handed_over_in_its_time(bench: Bench) -> None:
+    """Every tick of every job is handed over once, at its time, whatever others there are."""
+    bench.ticker.add(make_job("* * * * *", "minutely"))
+    bench.ticker.add(make_job("*/20 * * * * *", "often"))
+    bench.until(121)
+    assert [entry for entry in bench.handed if entry[0] == "minutely"] == [
+        ("minutely", slot(seconds), pytest.approx(seconds, abs=0.002)) for seconds in (60, 120)
+    ]
+    assert [tick for name, tick, _ in bench.handed if name == "often"] == [
+        slot(seconds) for seconds in range(20, 121, 20)
+    ]
+
+
+def test_it_waits_no_longer_than_half_a_minute(bench: Bench) -> None:
+    """However far the next tick is, the ticker looks up now and then, because clocks may have been set."""
+    bench.ticker.add(make_job("0 0 1 1 *"))
+    assert bench.ticker.work() == 30
+    bench.timing.advance(30)
+    assert bench.ticker.work() == 30
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.25, 1.0])
+def test_jitter_moves_the_start_and_not_the_slot(bench: Bench, chance: float) -> None:
+    """With jitter each tick is handed over up to so much later, as itself, and none is left out or comes twice."""
+    bench.chance = chance
+    bench.ticker.add(make_job("*/10 * * * * *", jitter=25))
+    bench.until(100)
+    late = 25 * chance
+    assert bench.handed[:6] == [
+        ("job", slot(seconds), pytest.approx(seconds + late, abs=0.002)) for seconds in range(10, 70, 10)
+    ]
+
+
+@pytest.mark.parametrize(("asleep", "handed"), [(59, [0, 55]), (0.9, [0, 1, 2])])
+def test_after_a_freeze_only_the_newest_tick_is_tried(bench: Bench, asleep: float, handed: list[int]) -> None:
+    """A ticker that wakes late hands over the newest tick alone, and goes on with the next."""
+    bench.ticker.add(make_job("*/5 * * * * *" if asleep > 1 else "* * * * * *", grace=20))
+    bench.until(0.5)
+    bench.handed.clear()
+    start = 5 if asleep > 1 else 1
+    bench.until(start - 0.1)
+    bench.timing.advance(asleep)
+    bench.until(start + 58)
+    if asleep > 1:
+        assert bench.slots() == [slot(60)]
+        (event,) = bench.said("run.coalesced")
+        assert event.fields["slot"] == slot(60)
+    else:
+        assert bench.slots() == [slot(seconds) for seconds in range(1, 60)]
+
+
+def test_what_is_too_old_is_missed(bench: Bench) -> None:
+    """A tick that even the newest is older than its grace is not handed over, and said to be missed."""
+    bench.ticker.add(make_job("0 * * * *", grace=20))
+    bench.until(3_599)
+    bench.timing.advance(22)
+    bench.until(7_300)
+    assert bench.slots() == [slot(7_200)]
+    (event,) = bench.said("run.missed")
+    assert event.fields["slot"] == slot(3_600)
+
+
+def test_a_freeze_is_said_once_with_its_remedy(bench: Bench) -> None:
+    """Waking more than 5 seconds late is reported once a process, with what to do on Cloud Run."""
+    bench.until(1)
+    bench.timing.advance(34)
+    bench.ticker.work()
+    assert bench.said("ticker.stalled") == []
+    for _ in range(2):
+        bench.timing.advance(36)
+        bench.ticker.work()
+    (event,) = bench.said("ticker.stalled")
+    assert (event.level, event.fields["late"]) == (logging.WARNING, 6_000)
+    assert "--min 1" in event.message
+
+
+def test_an_outage_is_no_freeze(bench: Bench) -> None:
+    """A ticker that waited for RTDB's time was not frozen, however late its ticks are."""
+    bench.is_down = True
+    bench.ticker.add(make_job())
+    bench.until(100)
+    bench.is_down = False
+    bench.until(130)
+    assert bench.said("ticker.stalled") == []
+    assert bench.slots() == [slot(120)]
+
+
+def test_the_time_may_be_unknown_at_first(bench: Bench) -> None:
+    """Without RTDB's time nothing is handed over, which is an ERROR once; when it comes, ticks come with it."""
+    bench.is_down = True
+    bench.ticker.add(make_job())
+    bench.until(90)
+    assert bench.handed == []
+    assert [event.level for event in bench.said("clock.unavailable")][:2] == [logging.ERROR, logging.DEBUG]
+    bench.is_down = False
+    bench.until(121)
+    assert bench.slots() == [slot(120)]
+    assert len(bench.said("clock.available")) == 1
+
+
+@pytest.mark.parametrize("error", [-3_600_000, -1_500, 3_600_000])
+def test_a_jump_of_the_clock_hands_no_tick_over_twice(bench: Bench, error: int) -> None:
+    """Whatever RTDB's time jumps by, ticks handed over only rise, one at a time."""
+    bench.ticker.add(make_job("*/10 * * * * *"))
+    bench.until(31)
+    before = len(bench.handed)
+    bench.error = error
+    bench.timing.step_wall(error / 1000)
+    bench.error = 0
+    bench.until(60)
+    handed = bench.slots()
+    assert handed == sorted(set(handed))
+    assert len(handed) - before <= 4
+
+
+def test_jobs_come_and_go(bench: Bench) -> None:
+    """A job that is removed ticks no more; added again, also as the same object, each of its ticks comes once."""
+    job = make_job("*/10 * * * * *")
+    bench.ticker.add(job)
+    bench.until(11)
+    bench.ticker.remove("job")
+    bench.until(25)
+    bench.ticker.add(job)
+    bench.ticker.add(make_job("*/10 * * * * *", "other"))
+    bench.until(41)
+    assert [tick for name, tick, _ in bench.handed if name == "job"] == [slot(10), slot(30), slot(40)]
+    bench.ticker.remove("job")
+    bench.ticker.remove("nobody")
+    bench.ticker.add(make_job("*/20 * * * * *"))
+    bench.until(61)
+    assert [tick for name, tick, _ in bench.handed if name == "job"][3:] == [slot(60)]
+
+
+def test_a_call_comes_in_its_time(bench: Bench) -> None:
+    """What is to be called at an instant is called then, once, also if that has passed."""
+    calls: list[tuple[str, float]] = []
+    bench.until(1)
+    bench.ticker.at(START + 10_000, lambda: calls.append(("later", bench.timing.mono() / 1000)))
+    bench.ticker.at(START, lambda: calls.append(("past", bench.timing.mono() / 1000)))
+    bench.until(20)
+    assert calls == [("past", 1.0), ("later", pytest.approx(10, abs=0.002))]
+
+
+def test_one_jobs_trouble_is_no_others(bench: Bench) -> None:
+    """A dispatch, a call or a schedule that raises is reported, and all else goes on."""
+
+    def raising(*arguments: object) -> None:
+        raise ZeroDivisionError
+
+    for name in ("a", "broken", "z"):
+        bench.ticker.add(make_job("*/10 * * * * *", name))
+    bench.dispatching = lambda job, tick: raising() if job.name == "broken" else None
+    bench.ticker.at(START + 10_000, raising)
+    bench.until(21)
+    assert [name for name, _, _ in bench.handed] == ["a", "broken", "z"] * 2
+    assert [event.name for event in bench.said("ticker.failed")] == ["broken", "ticker", "broken"]
+
+
+class Spent(Schedule):
+    """A schedule that has no more ticks than it was given."""
+
+    left = 3
+
+    def after(self, instant: datetime) -> datetime:
+        if not self.left:
+            raise OverflowError
+        self.left -= 1
+        return super().after(instant)
+
+
+def test_a_schedule_that_breaks_ends_its_job_alone(bench: Bench) -> None:
+    """A schedule that raises is reported, and costs its own job's ticks and no other's."""
+    job = make_job("*/10 * * * * *", "spent")
+    bench.ticker.add(replace(job, options=replace(job.options, schedule=Spent("*/10 * * * * *"))))
+    bench.ticker.add(make_job("*/10 * * * * *", "whole"))
+    bench.until(41)
+    names = [name for name, _, _ in bench.handed]
+    assert (names.count("spent"), names.count("whole")) == (3, 4)
+    assert [event.name for event in bench.said("ticker.failed")] == ["spent"]
+
+
+def test_after_a_stop_it_plans_anew(bench: Bench) -> None:
+    """What was planned before a stop is no tick after it: a start later on neither bursts, nor calls it a freeze."""
+    calls: list[str] = []
+    bench.ticker.add(make_job("0 * * * *"))
+    bench.until(10)
+    bench.ticker.at(START + 100_000, lambda: calls.append("forgotten"))
+    bench.ticker.stop()
+    bench.timing.advance(3_600)
+    bench.until(3_700)
+    assert (bench.handed, bench.heard, calls) == ([], [], [])
+    bench.until(7_201)
+    assert bench.slots() == [slot(7_200)]

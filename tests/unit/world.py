@@ -1,0 +1,199 @@
+"""Virtual time for a fleet on one thread: what threads would do happens when its time has come.
+
+Whoever waits or sleeps lets the world's time pass, and so all else happens in between, inside of that wait. What can't
+be told so is a wait that somebody's *later* line would end.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Callable
+from itertools import count
+from typing import Literal, Protocol, TypeAlias, TypeVar
+
+from firecron.conversation import Snapshot
+from firecron.errors import Denied, Unavailable
+from firecron.instants import to_milliseconds, to_text
+from firecron.testing import FakeTiming, MemoryStore
+from firecron.timing import Deadline
+
+NINE = "2026-11-18T09:00:00Z"
+START = to_milliseconds(NINE)
+NAME = "job"
+NEVER = float("inf")
+
+Method: TypeAlias = Literal["read", "swap", "timestamp", "merge", "keys"]
+T = TypeVar("T")
+
+
+def slot(seconds: float = 0) -> str:
+    """The tick so many seconds after nine."""
+    return to_text(round(START + seconds * 1000))
+
+
+class Machine(Protocol):
+    """What has something to do at some time, in milliseconds on the world's clock."""
+
+    @property
+    def due(self) -> float: ...
+
+    def work(self) -> None: ...
+
+
+class World(FakeTiming):
+    """The time, the database, and all that is to happen. Zero is nine o'clock."""
+
+    def __init__(self) -> None:
+        super().__init__(wall=float(START))
+        self.store = MemoryStore(self.now)
+        self._numbers = count()
+        self._to_come: list[tuple[float, int, Callable[[], object]]] = []
+        self.machines: list[Machine] = []
+        self.failure: BaseException | None = None
+
+    def at(self, seconds: float, call: Callable[[], object]) -> None:
+        """Have this happen so many seconds after nine."""
+        heapq.heappush(self._to_come, (seconds * 1000, next(self._numbers), call))
+
+    def soon(self, call: Callable[[], object]) -> None:
+        """Have this happen next."""
+        self.at(self.mono() / 1000, call)
+
+    def until(self, seconds: float) -> None:
+        """Let time pass until so many seconds after nine."""
+        self.advance(seconds - self.mono() / 1000)
+
+    def advance(self, seconds: float) -> None:
+        target = self.mono() + seconds * 1000
+        while self.step(target):
+            self.check()
+        self.check()
+
+    def step(self, target: float) -> bool:
+        """Let the next thing happen, if it comes by then; else it is then."""
+        call_at = self._to_come[0][0] if self._to_come else NEVER
+        due, _, instance = min(
+            ((one.due, number, one) for number, one in enumerate(self.machines)), default=(NEVER, 0, None)
+        )
+        if min(due, call_at) > target:
+            self._move(target)
+            return False
+        self._move(min(due, call_at))
+        if call_at <= due:
+            heapq.heappop(self._to_come)[2]()
+        elif instance is not None:
+            instance.work()
+        return True
+
+    def check(self) -> None:
+        """Raise what a body's own assertions raised: as a job's error it would go unheard."""
+        if self.failure is not None:
+            raise self.failure
+
+    def _move(self, mono: float) -> None:
+        # Exactly: whoever is due then must find that it is then.
+        self._ahead = max(self._ahead, mono)
+
+    def node(self, name: str = NAME) -> dict[str, object]:
+        """What the lock's node holds."""
+        found = self.store.get(f"cron-locks/{name}")
+        return found if isinstance(found, dict) else {}
+
+    def put(self, node: object, name: str = NAME) -> None:
+        self.store.set(f"cron-locks/{name}", node)
+
+    def edit(self, name: str = NAME, **fields: object) -> None:
+        """What an operator types into some fields."""
+        self.put({**self.node(name), **fields}, name)
+
+    def history(self, name: str = NAME) -> dict[str, dict[str, object]]:
+        """What `cron-runs` holds of a job, by key."""
+        keys = self.store.keys(f"cron-runs/{name}", Deadline.after(self, 1))
+        entries = {key: self.store.get(f"cron-runs/{name}/{key}") for key in keys}
+        return {key: entry for key, entry in entries.items() if isinstance(entry, dict)}
+
+    def outcomes(self, name: str = NAME) -> dict[str, object]:
+        return {key: entry["outcome"] for key, entry in self.history(name).items()}
+
+
+class Clock(FakeTiming):
+    """An instance's clocks: they run with the world's, and whoever waits on them lets the whole world's time pass."""
+
+    def __init__(self, world: World, wall_error: float) -> None:
+        super().__init__(wall=START + wall_error * 1000, base=world.mono)
+        self._world = world
+
+    def mono(self) -> float:
+        super().mono()
+        return self._world.mono()
+
+    def sleep(self, seconds: float) -> None:
+        self._world.advance(seconds)
+
+    def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+        # To the next thing that happens: it may be what is waited for.
+        assert seconds is not None, "nothing waits without a limit here"
+        self._world.step(self._world.mono() + seconds * 1000)
+
+
+class Network:
+    """One instance's way to the store: it can be down, lose replies, or be denied; `calls` are all requests."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.calls: list[tuple[Method, str]] = []
+        self.is_down = False
+        self.is_denied = False
+        self.lost_replies = 0
+        self.before: Callable[[Method, str], object] = lambda method, path: None
+
+    def read(self, path: str, deadline: Deadline) -> Snapshot:
+        return self._call("read", path, lambda: self._store.read(path, deadline))
+
+    def swap(self, path: str, etag: str, node: dict[str, object] | None, deadline: Deadline) -> str | Snapshot:
+        return self._call("swap", path, lambda: self._store.swap(path, etag, node, deadline))
+
+    def timestamp(self, path: str, deadline: Deadline) -> int:
+        return self._call("timestamp", path, lambda: self._store.timestamp(path, deadline))
+
+    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
+        return self._call("merge", path, lambda: self._store.merge(path, values, deadline))
+
+    def keys(self, path: str, deadline: Deadline) -> list[str]:
+        return self._call("keys", path, lambda: self._store.keys(path, deadline))
+
+    def after_fork(self) -> None:
+        """Nothing of it is the parent's alone."""
+
+    def requests(self, below: str = "") -> list[Method]:
+        """The requests since the last call, for paths that begin so."""
+        calls, self.calls = self.calls, []
+        return [method for method, path in calls if path.startswith(below)]
+
+    def _call(self, method: Method, path: str, call: Callable[[], T]) -> T:
+        self.calls.append((method, path))
+        self.before(method, path)
+        if self.is_down:
+            raise Unavailable("the network is down")
+        if self.is_denied:
+            raise Denied("no")
+        answer = call()
+        if method == "swap" and self.lost_replies:
+            self.lost_replies -= 1
+            raise Unavailable("the reply was lost")
+        return answer
+
+
+class Crew:
+    """Does what it is given as the next thing that happens."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.is_dead = False
+
+    def submit(self, work: Callable[[], object]) -> None:
+        self._world.soon(lambda: None if self.is_dead else work())
+
+    def after_fork(self) -> None:
+        """Nothing of it is a thread's."""
