@@ -17,7 +17,7 @@ What goes for all of them:
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 from firecron.errors import Denied, StoreError, Unavailable
@@ -87,6 +87,7 @@ class Pause:
     tries: int
     why: str
     at_least: float = 0.0
+    error: StoreError | None = field(default=None, compare=False)
 
 
 Step: TypeAlias = Now | Read | Swap | Pause
@@ -118,10 +119,10 @@ def acquiring(
 ) -> Conversation[Held | Refused]:
     """Acquire, or find out why not. Raises Unavailable where that can't be known, and Denied.
 
-    `known` is the node as it was last seen: a hint, never believed where it forbids. `written` are the terms of the
-    writes that this request has sent, by their `expiresAt`; a later try with the same request needs them, to know its
-    own write when it sees it; so it does with `replaced`, the nodes that those writes were to replace. `choose` makes
-    the claim fit each record that is read on the way.
+    `known` is the node as it was last seen: a hint to write by, never believed for an answer. `written` are the terms
+    of the writes that this request has sent, by their `expiresAt`; a later try with the same request needs them, to
+    know its own write when it sees it; so it does with `replaced`, the nodes that those writes were to replace.
+    `choose` makes the claim fit each record that is read on the way.
     """
     replaced = {} if replaced is None else replaced
     snapshot = known or ABSENT
@@ -130,15 +131,17 @@ def acquiring(
     tries = 0
     while True:
         now = yield from _now()
-        asked = request if choose is None else choose(request, snapshot.node, now.server)
-        decision = asked if isinstance(asked, Refused) else decide(snapshot.node, asked, now, written)
+        decision = decide(snapshot.node, request, now, written)
+        if choose is not None and not isinstance(decision, Mine):
+            asked = choose(request, snapshot.node, now.server)
+            decision = asked if isinstance(asked, Refused) else decide(snapshot.node, asked, now, written)
+        if isinstance(decision, Mine | Refused) and not is_fresh:
+            snapshot, is_fresh = (yield from _read()), True
+            continue
         if isinstance(decision, Mine):
             return Held(decision.record, decision.term, snapshot, replaced.get(decision.record.expiresAt))
         if isinstance(decision, Refused):
-            if is_fresh:
-                return decision
-            snapshot, is_fresh = (yield from _read()), True
-            continue
+            return decision
         written.setdefault(decision.term.expires_at, decision.term)
         replaced.setdefault(decision.term.expires_at, snapshot.node)
         node = decision.record.to_json()
@@ -286,7 +289,7 @@ def _is_released(node: object, holder: str, now: int) -> bool:
 
 def _pause(tries: int, error: StoreError) -> Pause:
     at_least = error.retry_after if isinstance(error, Unavailable) else None
-    return Pause(tries, str(error), at_least or 0.0)
+    return Pause(tries, str(error), at_least or 0.0, error)
 
 
 def _expect(answer: Answer, kind: type[T]) -> T:

@@ -89,22 +89,20 @@ class CronLine:
         self.has_seconds = len(fields) == len(_FIELDS)
         days, months = values[-3], values[-2]
         any_day, any_weekday = (_EVERY.fullmatch(fields[index]) is not None for index in (-3, -1))
-        if any_weekday and all(_LONGEST_MONTHS[month - 1] < min(days) for month in months):
+        no_such_day = all(_LONGEST_MONTHS[month - 1] < min(days) for month in months)
+        if any_weekday and no_such_day:
             raise ValueError(f"the cron line {line!r} can't be used: it never fires, as no such month has such a day")
         plain = [",".join(map(str, sorted(found))) for found in values]
-        plain[-3] = "*" if any_day else plain[-3]
+        # Days that no such month has leave the weekdays; croniter would look for them in vain.
+        plain[-3] = "*" if any_day or no_such_day else plain[-3]
         plain[-1] = "*" if any_weekday else plain[-1]
-        self._ticks = croniter(
-            " ".join(plain if self.has_seconds else ["0", *plain]),
-            _SOME_DAY,
-            ret_type=datetime,
-            second_at_beginning=True,
-        )
+        plain_line = " ".join(plain if self.has_seconds else ["0", *plain])
+        self._ticks = croniter(plain_line, _SOME_DAY, ret_type=datetime, second_at_beginning=True)
 
     def after(self, wall: datetime) -> datetime:
         """The first matching wall time after this one; both without a time zone, in whole seconds."""
-        # A copy each time, because croniter keeps its place, and a schedule is shared by threads; what it has read of the
-        # line is shared by all copies.
+        # A copy each time, because croniter keeps its place, and a schedule is shared by threads; what it has read of
+        # the line is shared by all copies.
         ticks = copy.copy(self._ticks)
         ticks.set_current(wall, force=True)
         found: datetime = ticks.get_next()

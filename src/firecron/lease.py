@@ -40,6 +40,8 @@ class Lease:
         *,
         ttl: int,
         hold_at_least: int,
+        is_fenced: bool,
+        has_slot: bool,
         talker: Talker,
         events: Events,
         on_end: Callable[[Lease, Snapshot | None], None],
@@ -49,6 +51,11 @@ class Lease:
         self._held = held
         self._ttl = ttl
         self._hold_at_least = hold_at_least
+        # Of this lease only: a record also carries over what the claims before it left.
+        record = held.record
+        self._fence = int(record.fence) if is_fenced and record.fence is not None else None
+        self._slot = record.unfinished if has_slot else None
+        self._attempt = int(record.attempt) if has_slot and record.attempt is not None else None
         self._talker = talker
         self._events = events
         self._on_end = on_end
@@ -75,19 +82,17 @@ class Lease:
         """The fencing token, if one was asked for: higher than that of every earlier holder. Hand it to what you
         write to.
         """
-        fence = self._held.record.fence
-        return None if fence is None else int(fence)
+        return self._fence
 
     @property
     def slot(self) -> str | None:
         """The tick that was claimed with the lock."""
-        return self._held.record.slot
+        return self._slot
 
     @property
     def attempt(self) -> int | None:
         """Which claim of its slot this is."""
-        attempt = self._held.record.attempt
-        return None if attempt is None else int(attempt)
+        return self._attempt
 
     @property
     def expires_at(self) -> datetime:
@@ -179,6 +184,7 @@ class Lease:
             if self._state != "held":
                 return
             self._state = "lost"
+            self._lost.set()
         self._report_lost(why)
         self._on_end(self, None)
 
@@ -198,9 +204,9 @@ class Lease:
         self._lost.set()
 
     def _report_lost(self, why: str) -> None:
+        self._lost.set()  # before anybody is told: listeners and log handlers may be slow
         self._emit("lock.lost", logging.ERROR, f'Lock "{self.name}" lost: {why}', why=why)
         with self._state_lock:
-            self._lost.set()
             callbacks, self._on_lost = self._on_lost, []
         for callback in callbacks:
             self._tell(callback)

@@ -82,6 +82,7 @@ class Refusal:
     slot: str | None = None
     unfinished: str | None = None
     error: Exception | None = field(default=None, compare=False)
+    is_strange: bool = False
 
     def __bool__(self) -> Literal[False]:
         return False
@@ -383,6 +384,8 @@ class LockService:
             held,
             ttl=bid.request.ttl,
             hold_at_least=bid.hold_at_least,
+            is_fenced=bid.request.fenced,
+            has_slot=bid.request.slot is not None or bid.choose is not None,
             talker=self._talker,
             events=self.events,
             on_end=self._ended,
@@ -431,7 +434,7 @@ class LockService:
         if refusal.reason == "slot_done" and refusal.name not in self._spent:
             self._spent.add(refusal.name)
             return logging.INFO
-        return _LEVELS[refusal.reason]
+        return logging.WARNING if refusal.is_strange else _LEVELS[refusal.reason]
 
 
 class Hold:
@@ -512,8 +515,9 @@ def _not_known(name: str, reason: Literal["unavailable", "denied"], error: Excep
 
 def _refusal(name: str, refused: Refused) -> Refusal:
     record = refused.current if isinstance(refused.current, LockRecord) else None
+    is_strange = refused.reason == "paused" and refused.current.paused is not True
     if record is None:
-        return Refusal(name, refused.reason, _message(name, refused, None))
+        return Refusal(name, refused.reason, _message(name, refused, None), is_strange=is_strange)
     return Refusal(
         name,
         refused.reason,
@@ -524,6 +528,7 @@ def _refusal(name: str, refused: Refused) -> Refusal:
         until=to_datetime(int(record.expiresAt)),
         slot=record.slot,
         unfinished=record.unfinished,
+        is_strange=is_strange,
     )
 
 

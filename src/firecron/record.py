@@ -42,7 +42,7 @@ Number: TypeAlias = int | float
 class LockRecord(BaseModel):
     """What a lock node holds, as far as firecron understands it. Fields that it doesn't know are kept as they are."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
+    model_config = ConfigDict(strict=True, frozen=True, extra="allow", allow_inf_nan=False)
 
     acquired: object = None  # for people, as is `expires`: never read back
     acquiredAt: Number | None = None
@@ -269,7 +269,7 @@ def _claim(record: LockRecord | None, request: Request) -> dict[str, object]:
     if record is None or request.slot != record.unfinished:
         return {**claim, "attempt": 1}
     # A rerun: the newest tick claimed stays the newest.
-    return {**claim, "slot": record.slot, "attempt": int(record.attempt or 1) + 1}
+    return {**claim, "slot": max(record.slot or "", request.slot), "attempt": int(record.attempt or 1) + 1}
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,5 +62,5 @@ class Talker:
     def _pause(self, pause: Pause, deadline: Deadline) -> None:
         delay = max(backoff(pause.tries, self._chance()), pause.at_least)
         if delay >= deadline.remaining():
-            raise Unavailable(pause.why)
+            raise pause.error or Unavailable(pause.why)
         self.timing.sleep(delay)

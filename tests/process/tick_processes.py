@@ -166,9 +166,8 @@ class Ticking:
         return self.history(job)[slot]
 
     def assert_released_after(self, end: Line) -> None:
-        """The lock was held until the body's last line, which took `cleanup` seconds (0.3) longer than its cancellation.
-
-        Half of that is left to the instance's idea of the time.
+        """The lock was held until the body's last line, which comes 0.3 s (`cleanup`) after its cancellation; half of
+        that is left to the instance's idea of the time.
         """
         assert self.lock(end["job"])["releasedAt"] > end["wall"] - 150
 

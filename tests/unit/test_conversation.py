@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 from tests.unit.dialogues import ABSENT, DONE, DOWN, NO, THEIRS, acquire, clock, swaps
-from tests.unit.records import MARGIN, NOW, TTL, at, released_node, request, taken
+from tests.unit.records import EXPIRES, MARGIN, NOW, TTL, at, node, released_node, request, taken
 
 from firecron.conversation import (
     NULL_ETAG,
@@ -23,7 +23,7 @@ from firecron.conversation import (
     run,
 )
 from firecron.errors import Denied, Unavailable
-from firecron.record import Number, Refused, Term
+from firecron.record import Moment, Number, Refused, Request, Term
 
 T = TypeVar("T")
 
@@ -215,3 +215,28 @@ def test_an_answer_of_the_wrong_kind_is_a_bug() -> None:
     """A driver that mixes up the answers is told so."""
     with pytest.raises(TypeError, match="not with a Moment"):
         acquire((Now, THEIRS))
+
+
+def test_a_hint_that_says_mine_is_not_believed() -> None:
+    """A node last seen as this request's own is read again: it may have been deleted and taken by somebody since."""
+    term = Term(EXPIRES, Moment(EXPIRES - TTL, EXPIRES - TTL - NOW))
+    mine = Snapshot("mine", node(holder="mine"))
+    refused, _ = acquire(clock(), (Read, THEIRS), clock(), known=mine, written={EXPIRES: term})
+    assert isinstance(refused, Refused)
+    assert refused.reason == "held"
+
+
+def test_a_write_that_landed_is_mine_whatever_there_is_to_choose() -> None:
+    """A claim whose reply was lost is won when it is found, also if nothing would be left to claim by then."""
+    offers: list[Request | Refused] = [request(), Refused("slot_done")]
+    conversation = acquiring(request(), None, {}, choose=lambda wanted, seen, now: offers.pop(0))
+    clock_step = next(conversation)
+    assert clock_step == Now()
+    swap = conversation.send(at(NOW))
+    assert isinstance(swap, Swap)
+    assert isinstance(conversation.throw(DOWN), Pause)
+    assert conversation.send(None) == Read()
+    assert conversation.send(Snapshot("mine", swap.node)) == Now()
+    with pytest.raises(StopIteration) as done:
+        conversation.send(at(NOW + 10))
+    assert isinstance(done.value.value, Held)

@@ -26,9 +26,8 @@ MINE = Snapshot("mine", node(holder="mine", slot=slot(), unfinished=slot(), fenc
 
 
 def in_hand(snapshot: Snapshot = MINE) -> Held:
-    held, _ = acquire(
-        clock(), known=snapshot, written={EXPIRES: Term(EXPIRES, Moment(EXPIRES - TTL, EXPIRES - TTL - NOW))}
-    )
+    term = Term(EXPIRES, Moment(EXPIRES - TTL, EXPIRES - TTL - NOW))
+    held, _ = acquire(clock(), (Read, snapshot), clock(), known=snapshot, written={EXPIRES: term})
     assert isinstance(held, Held)
     return held
 
