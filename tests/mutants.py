@@ -100,7 +100,7 @@ RECORD = _in(
     ('fields["fence"] = record.fence', "pass", CLAIM),
     ("if record is None or request.slot != record.unfinished:", "if True:", CLAIM),
     ('"unfinished": request.slot, "missedAfter"', '"missedAfter"', CLAIM),
-    ('{**claim, "slot": record.slot, "attempt"', '{**claim, "attempt"', CLAIM),
+    ('{**claim, "slot": max(record.slot or "", request.slot), "attempt"', '{**claim, "attempt"', CLAIM),
     ('"missedAfter": request.missed_after}', "}", CLAIM),
     ("request.missed_after or record.missedAfter", "request.missed_after", CLAIM),
     ("request.missed_after or record.missedAfter", "record.missedAfter", CLAIM),
@@ -146,7 +146,8 @@ RECORD = _in(
 CONVERSATION = _in(
     "conversation.py",
     ("snapshot = known or ABSENT", "snapshot = ABSENT", TALK),
-    ("            if is_fresh:\n", "            if True:\n", TALK),
+    ("if isinstance(decision, Mine | Refused) and not is_fresh:", "if False:", TALK),
+    ("if choose is not None and not isinstance(decision, Mine):", "if choose is not None:", TALK),
     ("        written.setdefault(decision.term.expires_at, decision.term)\n", "", TALK),
     (
         "        except Unavailable as error:\n            tries += 1\n            yield _pause(tries, error)\n"
@@ -189,7 +190,7 @@ CONVERSATION = _in(
         "            yield _pause(tries, error)\n\n\ndef _is_released",
         TALK,
     ),
-    ("return Pause(tries, str(error), at_least or 0.0)", "return Pause(tries, str(error))", TALK),
+    ("return Pause(tries, str(error), at_least or 0.0, error)", "return Pause(tries, str(error))", TALK),
     ("    if not isinstance(answer, kind):", "    if False:", TALK),
 )
 
@@ -222,7 +223,7 @@ LEASES = _in(
     ("            if not self._lost:\n", "            if True:\n", LEASE),
     ('        self._state = "released"\n        self._lost.set()\n', "        self._lost.set()\n", LEASE),
     ('        self._state = "released"\n        self._lost.set()\n', '        self._state = "released"\n', LEASE),
-    ("            self._lost.set()\n            callbacks", "            callbacks", LEASE),
+    ("        self._lost.set()  # before anybody is told", "        # before anybody is told", LEASE),
     (
         "        except Exception as error:\n            # It may be",
         "        except KeyError as error:\n            # It may be",
@@ -247,11 +248,6 @@ LEASES = _in(
 
 LOCK = _in(
     "lock.py",
-    (
-        "    def __bool__(self) -> Literal[False]:\n        return False",
-        "    def __bool__(self) -> bool:\n        return True",
-        I_LEASE,
-    ),
     ("        check_name(name)\n        for_ms", "        for_ms", "tests/unit/test_lock_bids.py"),
     ("        self.settings.check_ttl(for_ms)\n", "", I_LEASE),
     ("        if at_least > for_ms:\n", "        if False:\n", I_LEASE),
@@ -259,9 +255,9 @@ LOCK = _in(
     ("            holder=new_holder(),\n", '            holder="me",\n', I_HOLDER),
     ("self.settings.acquire_timeout, bid.request.ttl / 3000", "self.settings.acquire_timeout", I_LEASE),
     ("self.settings.acquire_timeout, bid.request.ttl / 3000", "bid.request.ttl / 3000", I_STORE),
-    ('            return _not_known(bid.name, "unavailable", error)', "            raise", I_HOLDER),
-    ('            return _not_known(bid.name, "denied", error)', "            raise", I_STORE),
-    ("        if isinstance(answer, Refused):\n            return _refusal(bid.name, answer)\n", "", PATIENCE),
+    ('            return not_known(bid.name, "unavailable", error)', "            raise", I_HOLDER),
+    ('            return not_known(bid.name, "denied", error)', "            raise", I_STORE),
+    ("        if isinstance(answer, Refused):\n            return refusal_of(bid.name, answer)\n", "", PATIENCE),
     ("acquiring(bid.request, self._known.get(bid.name),", "acquiring(bid.request, None,", REQUESTS),
     ("            self._known[lease.name] = left", "            pass", REQUESTS),
     ("        self.keeper.forget(lease)\n        if left is not None:", "        if left is not None:", LEASE),
@@ -294,10 +290,6 @@ LOCK = _in(
     ),
     ("            raise NotAcquired(answer) from answer.error", "            pass", I_HOLDER),
     ("        self._leave().release()\n", "        self._leave()\n", I_HOLDER),
-    ('answer.reason not in ("held", "unavailable")', 'answer.reason not in ("held",)', PATIENCE),
-    ('answer.reason not in ("held", "unavailable")', "False", PATIENCE),
-    ("return min(delay, left) if left > 0 else None", "return min(delay, left)", PATIENCE),
-    ("return min(delay, left) if left > 0 else None", "return delay if left > 0 else None", PATIENCE),
     (
         'if refusal.reason == "slot_done" and refusal.name not in self._spent:',
         'if refusal.reason == "slot_done":',
@@ -306,4 +298,21 @@ LOCK = _in(
     ('if refusal.reason == "slot_done" and refusal.name not in self._spent:', "if False:", EVENTS),
 )
 
-LOCK_MUTANTS = RECORD + CONVERSATION + LEASES + LOCK
+REFUSALS = _in(
+    "refusal.py",
+    (
+        "    def __bool__(self) -> Literal[False]:\n        return False",
+        "    def __bool__(self) -> bool:\n        return True",
+        I_LEASE,
+    ),
+)
+
+WAITING = _in(
+    "patience.py",
+    ('answer.reason not in ("held", "unavailable")', 'answer.reason not in ("held",)', PATIENCE),
+    ('answer.reason not in ("held", "unavailable")', "False", PATIENCE),
+    ("return min(delay, left) if left > 0 else None", "return min(delay, left)", PATIENCE),
+    ("return min(delay, left) if left > 0 else None", "return delay if left > 0 else None", PATIENCE),
+)
+
+LOCK_MUTANTS = RECORD + CONVERSATION + LEASES + LOCK + REFUSALS + WAITING

@@ -34,7 +34,7 @@ INVARIANTS = (
         HOLDER,
         ("record.py", "record.holder == request.holder and (", "("),
         ("conversation.py", "        written.setdefault(decision.term.expires_at, decision.term)\n", ""),
-        ("lock.py", '_not_known(bid.name, "unavailable", error)', '_not_known(bid.name, "denied", error)'),
+        ("lock.py", 'not_known(bid.name, "unavailable", error)', 'not_known(bid.name, "denied", error)'),
         ("lock.py", "            raise NotAcquired(answer) from answer.error", "            pass"),
     ),
     *_of(
@@ -133,7 +133,7 @@ INVARIANTS = (
     *_of(
         13,
         RENEWAL,
-        ("lease.py", "            self._lost.set()\n            callbacks", "            callbacks"),
+        ("lease.py", "        self._lost.set()  # before anybody is told", "        # before anybody is told"),
         (
             "lease.py",
             "            callbacks, self._on_lost = self._on_lost, []\n",
@@ -181,8 +181,8 @@ INVARIANTS = (
         31,
         STORE,
         ("rtdb/store.py", "not 400 <= status < 500:", "status >= 400:"),
-        ("lock.py", '_not_known(bid.name, "denied", error)', '_not_known(bid.name, "unavailable", error)'),
-        ("lock.py", '    "denied": logging.ERROR,', '    "denied": logging.INFO,'),
+        ("lock.py", 'not_known(bid.name, "denied", error)', 'not_known(bid.name, "unavailable", error)'),
+        ("refusal.py", '    "denied": logging.ERROR,', '    "denied": logging.INFO,'),
         ("record.py", 'return Refused("malformed", detail=str(error))', "current = IDLE"),
     ),
     *_of(

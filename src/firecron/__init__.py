@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     )
     from firecron.events import Event
     from firecron.lease import Lease, LeaseLost
-    from firecron.lock import LockService, Refusal
+    from firecron.lock import LockService
+    from firecron.refusal import Refusal
     from firecron.run import Run, Stopping, current_run
     from firecron.schedule import Schedule
     from firecron.settings import Settings
@@ -42,7 +43,7 @@ _HOMES = {
     "LockService": "lock",
     "Malformed": "errors",
     "NotAcquired": "errors",
-    "Refusal": "lock",
+    "Refusal": "refusal",
     "Run": "run",
     "Schedule": "schedule",
     "Settings": "settings",

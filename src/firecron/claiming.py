@@ -21,8 +21,9 @@ from firecron.errors import Malformed
 from firecron.explorer import Job
 from firecron.instants import to_datetime, to_milliseconds
 from firecron.job_options import JobOptions
-from firecron.lock import Bid, LockService, Refusal
+from firecron.lock import Bid, LockService
 from firecron.record import LockRecord, Refused, Request, parse
+from firecron.refusal import Refusal
 from firecron.run import Trigger
 from firecron.timing import Timing
 

@@ -141,7 +141,7 @@ def newest(schedule: Schedule, start: int, end: int, most: int) -> list[str]:
         low = max(first, last - span)
         ticks = list(islice(schedule.between(low, last), 2 * most + 1))
         if len(ticks) > 2 * most and span > _SECOND:
-            span = max(span / 4, _SECOND)
+            span = max(span / 32, _SECOND)
             continue
         found = ticks + found
         last = low

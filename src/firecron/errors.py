@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from firecron.lock import Refusal
+    from firecron.refusal import Refusal
 
 
 class FirecronError(Exception):

@@ -56,7 +56,7 @@ class Execution:
         """Call the job's function, and again after a failure, as often as it has retries."""
         tries = 0
         while True:
-            ending = self._over() or self._call()
+            ending = self._call()
             if ending.how != "failed" or tries >= self._job.options.retries:
                 return ending
             tries += 1
@@ -88,7 +88,7 @@ class Execution:
         body = Body(self._job, self.run, self._loop)
         with self._changed:
             self._body = body
-        # What came before the body was there has cancelled nothing.
+        # Also because what came before the body was there has cancelled nothing.
         return self._over() or body.call()
 
     def _over(self) -> Ending | None:

@@ -184,7 +184,6 @@ class Lease:
             if self._state != "held":
                 return
             self._state = "lost"
-            self._lost.set()
         self._report_lost(why)
         self._on_end(self, None)
 

@@ -20,15 +20,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from inspect import isawaitable, iscoroutine, iscoroutinefunction
 from math import inf
-from random import random
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
-from firecron.backoff import backoff
 from firecron.clock import ServerClock
 from firecron.conversation import Choose, Held, Snapshot, acquiring
 from firecron.durations import DAY, Duration, milliseconds
@@ -36,11 +33,13 @@ from firecron.errors import ConfigurationError, Denied, NotAcquired, Unavailable
 from firecron.events import Events
 from firecron.forks import tell_after_fork
 from firecron.identity import Identity, new_holder
-from firecron.instants import to_datetime, to_text
+from firecron.instants import to_text
 from firecron.keeper import Keeper
 from firecron.lease import Lease, LeaseLost
 from firecron.names import check_name
-from firecron.record import LockRecord, Number, Reason, Refused, Request, Term, describe_owner
+from firecron.patience import Patience
+from firecron.record import Number, Refused, Request, Term
+from firecron.refusal import LEVELS, Refusal, not_known, refusal_of
 from firecron.rtdb.store import RtdbStore, Store
 from firecron.rtdb.target import find_target
 from firecron.settings import Settings, load
@@ -51,41 +50,6 @@ if TYPE_CHECKING:
     import firebase_admin
 
 T = TypeVar("T")
-
-_LEVELS: dict[Reason, int] = {
-    "held": logging.INFO,
-    "slot_done": logging.DEBUG,
-    "slot_early": logging.WARNING,
-    "paused": logging.INFO,
-    "malformed": logging.ERROR,
-    "unavailable": logging.ERROR,
-    "denied": logging.ERROR,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """The lock was not acquired; false, so that `if not lease:` reads well.
-
-    `holder` is the token in the record that stands in the way, `instance_id` and `instance` whose it is (as far as
-    the record tells), `until` when it expires, `slot` the tick that it is about, `unfinished` the tick whose run has
-    not ended. With `unavailable`, `denied` and `malformed` nothing is known of them.
-    """
-
-    name: str
-    reason: Reason
-    message: str
-    holder: str | None = None
-    instance_id: str | None = None
-    instance: str | None = None
-    until: datetime | None = None
-    slot: str | None = None
-    unfinished: str | None = None
-    error: Exception | None = field(default=None, compare=False)
-    is_strange: bool = False
-
-    def __bool__(self) -> Literal[False]:
-        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,11 +238,11 @@ class LockService:
         try:
             answer = self._talker.talk(conversation, self._path(bid.name), deadline)
         except Unavailable as error:
-            return _not_known(bid.name, "unavailable", error)
+            return not_known(bid.name, "unavailable", error)
         except Denied as error:
-            return _not_known(bid.name, "denied", error)
+            return not_known(bid.name, "denied", error)
         if isinstance(answer, Refused):
-            return _refusal(bid.name, answer)
+            return refusal_of(bid.name, answer)
         self._known[bid.name] = answer.snapshot
         return answer
 
@@ -434,7 +398,7 @@ class LockService:
         if refusal.reason == "slot_done" and refusal.name not in self._spent:
             self._spent.add(refusal.name)
             return logging.INFO
-        return logging.WARNING if refusal.is_strange else _LEVELS[refusal.reason]
+        return logging.WARNING if refusal.is_strange else LEVELS[refusal.reason]
 
 
 class Hold:
@@ -475,25 +439,6 @@ class Hold:
         return lease
 
 
-class Patience:
-    """How long to wait for a lock, and how often to look."""
-
-    def __init__(self, wait: float, timing: Timing) -> None:
-        self._timing = timing
-        self._deadline = Deadline.after(timing, wait)
-        self._tries = 0
-
-    def delay_after(self, answer: Lease | Refusal) -> float | None:
-        """Seconds until the next try; None: that was the answer."""
-        if isinstance(answer, Lease) or answer.reason not in ("held", "unavailable"):
-            return None
-        self._tries += 1
-        # The first look comes soon; later ones some seconds apart.
-        delay = backoff(self._tries + 2, random())
-        left = self._deadline.remaining()
-        return min(delay, left) if left > 0 else None
-
-
 def _waiting(wait: Duration | None) -> float:
     return 0 if wait is None else milliseconds(wait, "wait", most=7 * DAY) / 1000
 
@@ -504,47 +449,3 @@ def _release_unwanted(future: Future[Lease | Refusal]) -> None:
         answer = future.result()
         if isinstance(answer, Lease):
             answer.release()
-
-
-def _not_known(name: str, reason: Literal["unavailable", "denied"], error: Exception) -> Refusal:
-    what = "RTDB unreachable" if reason == "unavailable" else "RTDB denies access"
-    return Refusal(
-        name, reason, f'{what} - lock "{name}" could not be acquired. Job will NOT run. {error}', error=error
-    )
-
-
-def _refusal(name: str, refused: Refused) -> Refusal:
-    record = refused.current if isinstance(refused.current, LockRecord) else None
-    is_strange = refused.reason == "paused" and refused.current.paused is not True
-    if record is None:
-        return Refusal(name, refused.reason, _message(name, refused, None), is_strange=is_strange)
-    return Refusal(
-        name,
-        refused.reason,
-        _message(name, refused, record),
-        holder=record.holder,
-        instance_id=record.instanceId,
-        instance=record.instance,
-        until=to_datetime(int(record.expiresAt)),
-        slot=record.slot,
-        unfinished=record.unfinished,
-        is_strange=is_strange,
-    )
-
-
-def _message(name: str, refused: Refused, record: LockRecord | None) -> str:
-    match refused.reason, record:
-        case "held", LockRecord():
-            until = to_text(int(record.expiresAt))
-            return f'Lock "{name}" held by another instance, skipping ({describe_owner(record)}, until {until})'
-        case "slot_done", LockRecord():
-            return f'Lock "{name}": the tick is done already, skipping ({record.slot} by {describe_owner(record)})'
-        case "slot_early", _:
-            return f'Lock "{name}": the tick is still to come by RTDB\'s clock, not running it early'
-        case "paused", _:
-            return f'Lock "{name}" is paused by an operator, skipping; remove `paused` from its node to resume'
-        case _:
-            return (
-                f'Lock "{name}" can\'t be read: {refused.detail}. Job will NOT run. '
-                "Mend the node in the Firebase console, or delete it if nothing runs under it"
-            )

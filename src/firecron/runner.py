@@ -30,8 +30,9 @@ from firecron.history import Finished, History, manual_key
 from firecron.identity import Identity
 from firecron.instants import to_datetime, to_milliseconds, to_text
 from firecron.lease import Lease
-from firecron.lock import LockService, Refusal
+from firecron.lock import LockService
 from firecron.places import Place, Places
+from firecron.refusal import Refusal
 from firecron.run import Outcome, Run, Stopping, Trigger
 from firecron.timing import Timing
 

@@ -8,7 +8,8 @@ from typing import ClassVar
 import pytest
 from tests.contract.conftest import MakeApp
 
-from firecron.lock import LockService, Refusal
+from firecron.lock import LockService
+from firecron.refusal import Refusal
 from firecron.settings import Settings
 from firecron.testing import LockConformance, MemoryStore
 from firecron.timing import Timing

@@ -11,8 +11,9 @@ from google.auth.exceptions import DefaultCredentialsError, RefreshError, Transp
 
 from firecron.errors import Denied
 from firecron.lease import Lease
-from firecron.lock import LockService, Refusal
+from firecron.lock import LockService
 from firecron.record import Reason
+from firecron.refusal import Refusal
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import Credential

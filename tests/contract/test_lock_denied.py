@@ -7,7 +7,8 @@ from tests.contract.conftest import App, MakeApp
 
 from firecron.errors import Denied, StoreError
 from firecron.lease import Lease
-from firecron.lock import LockService, Refusal
+from firecron.lock import LockService
+from firecron.refusal import Refusal
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 

@@ -7,7 +7,8 @@ from tests.contract.test_lock_faults import NAME, PATH, SLACK, TTL, Bench, Break
 
 from firecron.errors import Denied, StoreError, Unavailable
 from firecron.lease import Lease
-from firecron.lock import LockService, Refusal
+from firecron.lock import LockService
+from firecron.refusal import Refusal
 from firecron.settings import load
 from firecron.testing import FakeTiming
 from firecron.testing.conformance_kit import real_clock

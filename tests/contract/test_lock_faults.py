@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from firecron.lease import Lease
-from firecron.lock import LockService, Refusal
+from firecron.lock import LockService
 from firecron.record import Reason
+from firecron.refusal import Refusal
 from firecron.settings import load
 from firecron.testing import FakeTiming
 from firecron.testing.conformance_kit import real_clock

@@ -8,7 +8,8 @@ import pytest
 
 from firecron.conversation import Snapshot
 from firecron.lease import Lease
-from firecron.lock import LockService, Refusal
+from firecron.lock import LockService
+from firecron.refusal import Refusal
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 from firecron.timing import Deadline

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from firecron.lease import Lease
-from firecron.lock import LockService, Refusal
+from firecron.lock import LockService
+from firecron.refusal import Refusal
 from firecron.settings import load
 from firecron.timing import Deadline, SystemTiming
 from rtdb_emulator.pytest_plugin import Rtdb

@@ -12,7 +12,8 @@ from tests.contract.test_stream_frames import stream
 
 from firecron.errors import StoreError
 from firecron.lease import Lease
-from firecron.lock import LockService, Refusal
+from firecron.lock import LockService
+from firecron.refusal import Refusal
 from firecron.settings import load
 from firecron.testing import FakeTiming
 from firecron.testing.conformance_kit import real_clock

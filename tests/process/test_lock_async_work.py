@@ -10,7 +10,7 @@ from tests.process.test_lock_async import BOUND, NAME, PATH, TTL, Bench, ended
 
 from firecron.errors import NotAcquired
 from firecron.lease import Lease, LeaseLost
-from firecron.lock import Refusal
+from firecron.refusal import Refusal
 from rtdb_emulator.pytest_plugin import Rtdb
 
 

@@ -10,7 +10,8 @@ import pytest
 from firecron.errors import NotAcquired
 from firecron.events import Event
 from firecron.lease import Lease, LeaseLost
-from firecron.lock import LockService, Refusal
+from firecron.lock import LockService
+from firecron.refusal import Refusal
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 

@@ -18,7 +18,7 @@ from firecron.events import Event
 from firecron.explorer import Job
 from firecron.instants import to_text
 from firecron.lease import Lease
-from firecron.lock import Refusal
+from firecron.refusal import Refusal
 from firecron.runner import Result
 from firecron.settings import load
 from firecron.timing import Deadline

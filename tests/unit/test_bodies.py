@@ -161,10 +161,15 @@ def test_an_end_is_understood(
         assert loop.is_running(), "a job's SystemExit has ended the application"
 
 
-def called(body: Body) -> tuple[threading.Thread, list[Ending]]:
-    """The body, called on another thread."""
+def called(body: Body, then: Callable[[], object] = lambda: None) -> tuple[threading.Thread, list[Ending]]:
+    """The body, called on another thread, and what comes then."""
     endings: list[Ending] = []
-    thread = threading.Thread(target=lambda: endings.append(body.call()))
+
+    def call() -> None:
+        endings.append(body.call())
+        then()
+
+    thread = threading.Thread(target=call)
     thread.start()
     return thread, endings
 
@@ -188,7 +193,8 @@ def test_a_cancelled_body_ends_when_it_has_ended(loop: asyncio.AbstractEventLoop
 
     run = make_run()
     body = Body(job_of(work), run, loop)
-    thread, endings = called(body)
+    was_cleaned: list[bool] = []
+    thread, endings = called(body, lambda: was_cleaned.append(cleaned.is_set()))
     assert begun.wait(PATIENCE)
     run.stopping.set()
     body.cancel()
@@ -199,7 +205,7 @@ def test_a_cancelled_body_ends_when_it_has_ended(loop: asyncio.AbstractEventLoop
     assert not cleaned.is_set()
     go_on[0]()
     thread.join(PATIENCE)
-    assert cleaned.is_set()
+    assert was_cleaned == [True]
     assert [ending.how for ending in endings] == ["stopped"]
 
 

@@ -124,6 +124,22 @@ def test_the_dismissed_go_home() -> None:
     assert not thread[0].is_alive()
 
 
+def test_a_dismissed_thread_takes_no_new_work_with_it() -> None:
+    """Work that comes right after a dismissal is done, though threads that were idle have not gone home yet."""
+    workers, first, second = Workers(2), threading.Event(), threading.Event()
+    workers.submit(first.set)
+    assert first.wait(PATIENCE)
+    is_idle = False
+    while not is_idle:
+        with workers._changed:
+            is_idle = bool(workers._idle)
+    with workers._changed:
+        workers.dismiss()
+        workers.submit(second.set)
+    assert second.wait(PATIENCE)
+    workers.dismiss()
+
+
 def test_without_threads_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no thread can be started (the process ends) work is refused and forgotten, unless there is one already."""
     busy, gate, done = Workers(2), Gate(), threading.Event()

@@ -9,8 +9,9 @@ import time
 from typing import ClassVar
 
 from firecron.lease import Lease
-from firecron.lock import LockService, Refusal
+from firecron.lock import LockService
 from firecron.record import Reason
+from firecron.refusal import Refusal
 from firecron.settings import Settings, load
 from firecron.testing.timing import FakeTiming
 from firecron.timing import Deadline, Timing

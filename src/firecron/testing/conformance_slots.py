@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from firecron.instants import to_milliseconds, to_text
 from firecron.lease import Lease
-from firecron.lock import LockService, Refusal
+from firecron.lock import LockService
 from firecron.record import Request
+from firecron.refusal import Refusal
 from firecron.testing.conformance_kit import MARGIN, PATIENCE, TTL, Kit, refused, taken
 from firecron.testing.conformance_lease import PLAIN_FIELDS
 from firecron.testing.timing import FakeTiming

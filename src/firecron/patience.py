@@ -1,0 +1,29 @@
+"""Waiting for a lock: how long, and how often to look."""
+
+from __future__ import annotations
+
+from random import random
+
+from firecron.backoff import backoff
+from firecron.lease import Lease
+from firecron.refusal import Refusal
+from firecron.timing import Deadline, Timing
+
+
+class Patience:
+    """How long to wait for a lock, and how often to look."""
+
+    def __init__(self, wait: float, timing: Timing) -> None:
+        self._timing = timing
+        self._deadline = Deadline.after(timing, wait)
+        self._tries = 0
+
+    def delay_after(self, answer: Lease | Refusal) -> float | None:
+        """Seconds until the next try; None: that was the answer."""
+        if isinstance(answer, Lease) or answer.reason not in ("held", "unavailable"):
+            return None
+        self._tries += 1
+        # The first look comes soon; later ones some seconds apart.
+        delay = backoff(self._tries + 2, random())
+        left = self._deadline.remaining()
+        return min(delay, left) if left > 0 else None

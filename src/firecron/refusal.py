@@ -1,0 +1,97 @@
+"""A refusal: why a lock was not acquired, as a value, and in a sentence for the log.
+
+Where the NestJS original has words for it ("held by another instance, skipping"), they are the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from firecron.instants import to_datetime, to_text
+from firecron.record import LockRecord, Reason, Refused, describe_owner
+
+LEVELS: dict[Reason, int] = {
+    "held": logging.INFO,
+    "slot_done": logging.DEBUG,
+    "slot_early": logging.WARNING,
+    "paused": logging.INFO,
+    "malformed": logging.ERROR,
+    "unavailable": logging.ERROR,
+    "denied": logging.ERROR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The lock was not acquired; false, so that `if not lease:` reads well.
+
+    `holder` is the token in the record that stands in the way, `instance_id` and `instance` whose it is (as far as
+    the record tells), `until` when it expires, `slot` the tick that it is about, `unfinished` the tick whose run has
+    not ended. With `unavailable`, `denied` and `malformed` nothing is known of them.
+    """
+
+    name: str
+    reason: Reason
+    message: str
+    holder: str | None = None
+    instance_id: str | None = None
+    instance: str | None = None
+    until: datetime | None = None
+    slot: str | None = None
+    unfinished: str | None = None
+    error: Exception | None = field(default=None, compare=False)
+    is_strange: bool = False
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+
+def not_known(name: str, reason: Literal["unavailable", "denied"], error: Exception) -> Refusal:
+    """It is not known who holds the lock, so nothing runs."""
+    what = "RTDB unreachable" if reason == "unavailable" else "RTDB denies access"
+    return Refusal(
+        name, reason, f'{what} - lock "{name}" could not be acquired. Job will NOT run. {error}', error=error
+    )
+
+
+def refusal_of(name: str, refused: Refused) -> Refusal:
+    """What stands in the way, as far as its record tells."""
+    record = refused.current if isinstance(refused.current, LockRecord) else None
+    is_strange = refused.reason == "paused" and refused.current.paused is not True
+    if record is None:
+        return Refusal(name, refused.reason, _message(name, refused, None), is_strange=is_strange)
+    return Refusal(
+        name,
+        refused.reason,
+        _message(name, refused, record),
+        holder=record.holder,
+        instance_id=record.instanceId,
+        instance=record.instance,
+        until=to_datetime(int(record.expiresAt)),
+        slot=record.slot,
+        unfinished=record.unfinished,
+        is_strange=is_strange,
+    )
+
+
+def _message(name: str, refused: Refused, record: LockRecord | None) -> str:
+    match refused.reason, record:
+        case "held", LockRecord():
+            until = to_text(int(record.expiresAt))
+            return f'Lock "{name}" held by another instance, skipping ({describe_owner(record)}, until {until})'
+        case "slot_done", LockRecord():
+            return f'Lock "{name}": the tick is done already, skipping ({record.slot} by {describe_owner(record)})'
+        case "slot_done", _:
+            return f'Lock "{name}": there is nothing left to claim'
+        case "slot_early", _:
+            return f'Lock "{name}": the tick is still to come by RTDB\'s clock, not running it early'
+        case "paused", _:
+            return f'Lock "{name}" is paused by an operator, skipping; remove `paused` from its node to resume'
+        case _:
+            return (
+                f'Lock "{name}" can\'t be read: {refused.detail}. Job will NOT run. '
+                "Mend the node in the Firebase console, or delete it if nothing runs under it"
+            )
