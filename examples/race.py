@@ -1,7 +1,8 @@
-"""Two firebase-admin clients race for one node by transaction, on an emulator in this process: `make demo`.
+"""Two firebase-admin clients race for one node by transaction, on an emulator in this process.
 
-Each round is a node that nobody has claimed yet. Both clients read it at the same instant, see that it is free, and write their name. The
-database lets one of the two writes through; the other is refused (412), reads the winner's name, and leaves it alone.
+Each round is a node that nobody has claimed yet. Both clients read it at the same instant, see that it is free, and
+write their name. The database lets one of the two writes through; the other is refused (412), reads the winner's
+name, and leaves it alone.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import threading
 
 import firebase_admin
 from firebase_admin import db
+
 from rtdb_emulator import Emulator
 
 CLIENTS = ("api-00042-abc", "api-00042-xyz")

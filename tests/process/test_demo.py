@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from tests.conftest import Run
 
+ROOT = Path(__file__).parents[2]
+
 
 def test_the_demonstration_shows_a_takeover_and_no_duplicate(run: Run) -> None:
-    """One instance is killed in mid-job, another takes its run over, and the database knows of no duplicate and no gap."""
+    """One instance is killed in mid-job, another takes its run over, and the database knows of no duplicate and no
+    gap.
+    """
     finished = run("-m", "firecron.demo", "--ticks", "3")
     assert (finished.returncode, finished.stderr) == (0, "")
     assert re.search(r"✗ api-\d is killed in the middle of it", finished.stdout)
@@ -23,3 +28,11 @@ def test_the_number_of_ticks_is_checked(run: Run) -> None:
     finished = run("-m", "firecron.demo", "--ticks", "1000")
     assert finished.returncode == 2
     assert "--ticks" in finished.stderr
+
+
+def test_two_clients_of_the_sdk_race_in_the_example(run: Run) -> None:
+    """In the example each round has one winner, and one write that the database refused."""
+    finished = run(str(ROOT / "examples" / "race.py"))
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert finished.stdout.count("1 write refused") == 10
+    assert "10 rounds, 10 claims" in finished.stdout

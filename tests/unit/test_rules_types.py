@@ -249,7 +249,7 @@ def test_new_data_is_for_writes(kind: str, refusal: str) -> None:
 def test_a_variable_reaches_downwards_only() -> None:
     """`$k` is known at and below its node, and unknown beside and above it."""
     below = '{"rules": {"$k": {".read": "$k == \'a\'", "b": {"$l": {".read": "$k == $l"}}}}}'
-    assert Rules.parse(below)
+    assert Rules.parse(below).source == below
     for source in (
         below.replace("$l == ", "").replace("$k == $l", "$m == $l"),
         '{"rules": {".read": "$k == 1", "$k": {}}}',

@@ -14,14 +14,14 @@ from firecron.timing import Deadline
 class MemoryStore:
     """A `Store`; `now` is the server's clock in milliseconds. `get` and `set` are an operator at the console.
 
-    As in the database, `{".sv": "timestamp"}` becomes the server's time, and nothing is nowhere: what is None or empty
-    isn't stored. But a path and one below it are two nodes, that don't know of each other.
+    As in the database, it is one tree, `{".sv": "timestamp"}` becomes the server's time, and nothing is nowhere: what
+    is None or empty isn't stored.
     """
 
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
         self._lock = threading.Lock()
-        self._nodes: dict[str, str] = {}
+        self._root: dict[str, object] = {}
 
     def read(self, path: str, deadline: Deadline) -> Snapshot:
         with self._lock:
@@ -42,14 +42,14 @@ class MemoryStore:
 
     def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
         with self._lock:
-            for key, value in values.items():
-                self._put(f"{path}/{key}", self._now() if value == {".sv": "timestamp"} else value)
-        return {key: self._now() if value == {".sv": "timestamp"} else value for key, value in values.items()}
+            stored = {key: self._stored(value) for key, value in values.items()}
+            for key, value in stored.items():
+                self._put(f"{path}/{key}", value)
+        return stored
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:
-        with self._lock:
-            below = [name.removeprefix(f"{path}/") for name in self._nodes if name.startswith(f"{path}/")]
-        return sorted({name.partition("/")[0] for name in below})
+        node = self.get(path)
+        return sorted(node) if isinstance(node, dict) else []
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()
@@ -65,11 +65,21 @@ class MemoryStore:
             self._put(path, node)
 
     def _put(self, path: str, node: object) -> None:
+        *above, name = path.split("/")
+        parents = [self._root]
+        for key in above:
+            below = parents[-1].get(key)
+            if not isinstance(below, dict):
+                below = parents[-1][key] = {}
+            parents.append(below)
         stored = self._stored(node)
         if stored is None:
-            self._nodes.pop(path, None)
+            parents[-1].pop(name, None)
         else:
-            self._nodes[path] = json.dumps(stored, sort_keys=True)
+            parents[-1][name] = stored
+        for parent, child, key in zip(parents[-2::-1], parents[:0:-1], reversed(above), strict=True):
+            if not child:
+                del parent[key]
 
     def _stored(self, node: object) -> object:
         if node == {".sv": "timestamp"}:
@@ -80,7 +90,10 @@ class MemoryStore:
         return None if node == [] else node
 
     def _snapshot(self, path: str) -> Snapshot:
-        text = self._nodes.get(path)
-        if text is None:
+        node: object = self._root
+        for key in path.split("/"):
+            node = node.get(key) if isinstance(node, dict) else None
+        if node is None:
             return Snapshot(NULL_ETAG, None)
+        text = json.dumps(node, sort_keys=True)
         return Snapshot(hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), json.loads(text))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+# A nanosecond: who sleeps for the rest of a float's rounding must get on nevertheless.
+_LEAST_SLEEP = 1e-9
+
 
 def _stopped() -> float:
     return 0.0
@@ -53,7 +56,7 @@ class FakeTiming:
         self._wall += seconds * 1000
 
     def sleep(self, seconds: float) -> None:
-        self.advance(seconds)
+        self.advance(max(seconds, _LEAST_SLEEP))
 
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
         """Wait until the condition is notified, or time is advanced; with a `base`, so many seconds at most."""
