@@ -223,7 +223,7 @@ LEASES = _in(
     ("            if not self._lost:\n", "            if True:\n", LEASE),
     ('        self._state = "released"\n        self._lost.set()\n', "        self._lost.set()\n", LEASE),
     ('        self._state = "released"\n        self._lost.set()\n', '        self._state = "released"\n', LEASE),
-    ("        self._lost.set()  # before anybody is told", "        # before anybody is told", LEASE),
+    ("            self._lost.set()  # before anybody is told", "            # before anybody is told", LEASE),
     (
         "        except Exception as error:\n            # It may be",
         "        except KeyError as error:\n            # It may be",

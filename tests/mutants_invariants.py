@@ -133,7 +133,7 @@ INVARIANTS = (
     *_of(
         13,
         RENEWAL,
-        ("lease.py", "        self._lost.set()  # before anybody is told", "        # before anybody is told"),
+        ("lease.py", "            self._lost.set()  # before anybody is told", "            # before anybody is told"),
         (
             "lease.py",
             "            callbacks, self._on_lost = self._on_lost, []\n",

@@ -137,6 +137,7 @@ class Lease:
             self._emit("lock.released", logging.INFO, f'Lock "{self.name}" released')
             return True
         if isinstance(left, Lost) and not was_lost:
+            self._lost.set()
             self._report_lost(left.why)
         return False
 
@@ -184,6 +185,7 @@ class Lease:
             if self._state != "held":
                 return
             self._state = "lost"
+            self._lost.set()  # before anybody is told: listeners and log handlers may be slow
         self._report_lost(why)
         self._on_end(self, None)
 
@@ -203,7 +205,6 @@ class Lease:
         self._lost.set()
 
     def _report_lost(self, why: str) -> None:
-        self._lost.set()  # before anybody is told: listeners and log handlers may be slow
         self._emit("lock.lost", logging.ERROR, f'Lock "{self.name}" lost: {why}', why=why)
         with self._state_lock:
             callbacks, self._on_lost = self._on_lost, []
