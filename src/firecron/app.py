@@ -123,15 +123,17 @@ class FireCron:
     def start(self) -> Self:
         """Start ticking, if the production guard allows it. Once per process: a second call changes nothing.
 
-        ConfigurationError if a job's timings can't hold what the lock promises.
+        ConfigurationError if a job's timings can't hold what the lock promises, or, where jobs are to tick, if no
+        database is named.
         """
         with self._state_lock:
             if self._started_in == os.getpid():
                 return self
+            verdict = judge(self._enabled, self.settings.runtime_variable, self.settings.runtime_value)
             self._check_jobs()
-            self.locks.connect()
+            if verdict.may_tick:
+                self.locks.connect()
             self._started_in = os.getpid()
-        verdict = judge(self._enabled)
         against = reason_not_to_start() if verdict.may_tick else None
         if against is not None:
             self._say("crons.not_started", logging.INFO, f"Distributed crons don't tick in this process: {against}")
@@ -209,9 +211,7 @@ class FireCron:
         return both
 
     def work(self) -> float:
-        """Do what is due now, on this thread; answers with the seconds until there is more. What the threads do by
-        themselves.
-        """
+        """Do on this thread what the threads do by themselves; answers with the seconds until there is more to do."""
         waits = [self._heartbeat.work_if_due(), self._ticker.work()]
         kept = self.locks.keeper.work()
         return min(waits if kept is None else [*waits, max(0.0, (kept - self._timing.mono()) / 1000)])

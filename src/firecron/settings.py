@@ -47,6 +47,10 @@ class Settings(BaseSettings):
     roles: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="The roles that this instance has, separated by commas; jobs with another role don't run here."
     )
+    runtime_variable: str = Field(
+        "RUNTIME_INSTANCE", min_length=1, description="The environment variable that tells whether jobs tick here."
+    )
+    runtime_value: str = Field("production", description="The value of that variable where jobs tick.")
     history_limit: int = Field(50, ge=1, le=1000, description="How many runs of each job `cron-runs` keeps.")
     heartbeat: float = Field(30.0, ge=1, le=3600, description="How often an instance says that it is alive.")
     recovery_interval: float = Field(

@@ -9,6 +9,7 @@ import atexit
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import firebase_admin
 import pytest
 from tests.unit.world import NAME, NEVER, Clock, Crew, Network, World
 
@@ -144,6 +145,12 @@ class Instance:
 
     def said(self, slug: str) -> list[Event]:
         return [event for event in self.events if event.slug == slug]
+
+
+def forget_apps() -> None:
+    """Delete the Firebase apps that a test has made without asking for it: others begin with none."""
+    for app in list(firebase_admin._apps.values()):
+        firebase_admin.delete_app(app)
 
 
 def refusal_of(results: list[Result]) -> Refusal:

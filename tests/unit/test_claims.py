@@ -175,6 +175,11 @@ def test_a_record_without_a_slot_has_missed_nothing() -> None:
         (record(540, fence=7), OWN, [Entry(slot(540), "abandoned", 1, 7)]),
         (record(480, attempt=3), OWN, [Entry(slot(480), "abandoned", 3), Entry(slot(540), "missed")]),
         (record(480, expires=0), OWN, [Entry(slot(480), "abandoned", 1), Entry(slot(540), "missed")]),
+        (
+            record(420, expires=0, acquiredAt=at(500), missedAfter=slot(420)),
+            OWN,
+            [Entry(slot(420), "abandoned", 1), Entry(slot(480), "missed"), Entry(slot(540), "missed")],
+        ),
         (record(540), Claim(slot(540), "rerun"), []),
         (record(420), Claim(slot(540), "catch_up"), [Entry(slot(420), "abandoned", 1), Entry(slot(480), "missed")]),
         # An older revision's claim, or a later slot than this one.

@@ -145,6 +145,20 @@ def test_a_rounds_look_takes_no_turn_without_cause() -> None:
         assert len(fleet.runs) == runs, (options, seconds)
 
 
+def test_a_look_is_taken_also_after_a_restart() -> None:
+    """What an instance was to look at again when it stopped is looked at when it has been started again."""
+    fleet = Fleet(on_abandoned="rerun")
+    dying, one = fleet.instance(), fleet.instance(recovery_interval=80_000)
+    one.start()
+    dying.die_holding("2026-11-18T09:00:00Z")
+    one.turn("2026-11-18T09:00:00Z")
+    one.crons.stop()
+    one.start()
+    one.turn("2026-11-18T09:00:00Z")
+    fleet.world.until(35)
+    assert [run.attempt for run in fleet.runs] == [2]
+
+
 def test_rounds_survive_a_node_that_nobody_understands() -> None:
     """A malformed node is its next tick's trouble, and keeps the rounds from no other job."""
     fleet = Fleet(on_abandoned="rerun")

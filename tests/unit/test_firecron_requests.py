@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.unit.instances import forget_apps
 from tests.unit.world import NAME
 
 from firecron import FireCron, distributed_cron
@@ -34,6 +35,12 @@ class Instance:
 
     def turn(self, due: str | None) -> list[Result]:
         return self.crons._runner.take_turn(self.crons.registry.get(NAME), due)
+
+
+@pytest.fixture(autouse=True)
+def no_app_stays() -> Iterator[None]:
+    yield
+    forget_apps()
 
 
 class Inline:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.unit.instances import Fleet, Instance
+from tests.unit.instances import Fleet, Instance, forget_apps
 from tests.unit.world import START, slot
 
 from firecron import FireCron, distributed_cron
@@ -18,6 +19,12 @@ from firecron.identity import Identity
 from firecron.settings import load
 from firecron.testing import FakeTiming
 from rtdb_emulator.pytest_plugin import Rtdb
+
+
+@pytest.fixture(autouse=True)
+def no_app_stays() -> Iterator[None]:
+    yield
+    forget_apps()
 
 
 def new_crons(*providers: object) -> FireCron:

@@ -6,6 +6,7 @@ import importlib
 import logging
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import pytest
@@ -285,6 +286,23 @@ def test_i36_start_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert thread is not None
         thread.join(20)
         assert not thread.is_alive()
+
+
+def test_i34_idle_workers_go_with_their_instance() -> None:
+    """The threads that ran jobs end at the stop."""
+    crons = FireCron(store=MemoryStore(lambda: START), settings=load(), enabled=True)
+    thread: list[threading.Thread] = []
+    done = threading.Event()
+
+    def work() -> None:
+        thread.append(threading.current_thread())
+        done.set()
+
+    with crons:
+        crons._crew.submit(work)
+        assert done.wait(20)
+    thread[0].join(20)
+    assert not thread[0].is_alive()
 
 
 def test_an_instance_is_not_kept_alive_by_its_end(caplog: pytest.LogCaptureFixture) -> None:

@@ -218,6 +218,9 @@ def test_a_clean_release_is_not_looked_at() -> None:
     one.network.requests()
     fleet.world.until(200)
     assert one.network.requests("cron-locks") == []
+    said = one.slugs("lock")
+    one.turn(None)
+    assert one.slugs("lock") == said, "a look that finds nothing is nothing to tell"
 
 
 def test_looking_again_ends(fleet: Fleet) -> None:

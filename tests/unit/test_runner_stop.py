@@ -176,6 +176,20 @@ def test_a_claim_that_waits_ends_at_once() -> None:
     assert "run.started" not in bench.slugs()
 
 
+def test_a_tick_that_queues_here_ends_at_once(go_on: threading.Event) -> None:
+    """A stop ends also the tick that waits for the run on its own instance, though that run goes on."""
+    bench = Bench(lambda: go_on.wait(PATIENCE), overlap="queue")
+    bench.turn()
+    bench.wait_for("run.started")
+    queued = bench.turn(slot(60))
+    stop = bench.stop()
+    assert ended(queued)
+    assert bench.timing.mono() == 0
+    go_on.set()
+    assert ended(stop)
+    assert "run.skipped" not in bench.slugs()
+
+
 def test_a_retry_is_not_waited_for() -> None:
     """A run between two tries is interrupted at once, and left for another to rerun."""
 
