@@ -38,6 +38,16 @@ class Start(Protocol):
     def __call__(self, *command: str) -> Process: ...
 
 
+@pytest.fixture(autouse=True)
+def no_firebase_app_outlives_its_test() -> Iterator[None]:
+    """Deletes the Firebase apps that a test has made, so that none decides which database another test is given."""
+    yield
+    firebase_admin = sys.modules.get("firebase_admin")
+    if firebase_admin is not None:
+        for app in list(firebase_admin._apps.values()):
+            firebase_admin.delete_app(app)
+
+
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     """Starts this interpreter with these arguments, in a directory of the test; none outlives the test."""

@@ -227,3 +227,32 @@ def test_a_flask_application_starts_it() -> None:
     crons.stop()
     with pytest.raises(ConfigurationError, match="Flask"):
         crons.init_app(object())
+
+
+def test_where_jobs_do_not_tick_no_database_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine that the guard keeps quiet, starting and stopping asks for no database."""
+    for variable in ("RUNTIME_INSTANCE", "K_SERVICE", "FIRECRON_DATABASE_URL", "FIREBASE_DATABASE_EMULATOR_HOST"):
+        monkeypatch.delenv(variable, raising=False)
+    with FireCron(job) as crons:
+        assert crons.registry.state(NAME) == "idle"
+
+
+def test_where_jobs_are_to_tick_a_database_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where jobs are to tick and nothing says which database has their locks, starting refuses with the remedy."""
+    for variable in ("FIRECRON_DATABASE_URL", "FIREBASE_DATABASE_EMULATOR_HOST", "FIREBASE_CONFIG"):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(ConfigurationError, match="FIRECRON_DATABASE_URL"):
+        FireCron(job, enabled=True).start()
+
+
+def test_the_guard_can_look_at_another_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which variable the guard looks at, and for which value, can be set."""
+    monkeypatch.setenv("STAGE", "live")
+    crons, _ = new_crons(job, enabled=None, runtime_variable="STAGE", runtime_value="live")
+    with crons:
+        assert crons.registry.state(NAME) == "ticking"
+    crons, heard = new_crons(job, enabled=None, runtime_variable="STAGE", runtime_value="prod")
+    with crons:
+        assert crons.registry.state(NAME) == "idle"
+    [message] = heard.messages("crons.disabled")
+    assert "STAGE is 'live', and jobs tick where it is 'prod'" in message
