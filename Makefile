@@ -41,6 +41,10 @@ bench: $(INSTALLED) ## measure the lock, the scheduler and the emulator
 test-lowest: $(LOWEST_INSTALLED) ## the tests with the lowest versions that pyproject.toml allows
 	.venv-lowest/bin/python -m pytest -n 2 $(ARGS)
 
+.PHONY: mutations
+mutations: $(INSTALLED) ## break the lock in every way, and see the tests notice (20 minutes)
+	$(BIN)/python -m tests.mutations --all
+
 .PHONY: check-firebase
 check-firebase: $(INSTALLED) ## firebase.json against the official CLI's schema (needs npm)
 	$(BIN)/python tools/check_firebase_json.py

@@ -34,7 +34,11 @@ INVARIANTS = (
         HOLDER,
         ("record.py", "record.holder == request.holder and (", "("),
         ("conversation.py", "        written.setdefault(decision.term.expires_at, decision.term)\n", ""),
-        ("lock.py", 'not_known(bid.name, "unavailable", error)', 'not_known(bid.name, "denied", error)'),
+        (
+            "lock.py",
+            'not_known(bid.name, "unavailable", error)\n        except',
+            'not_known(bid.name, "denied", error)\n        except',
+        ),
         ("lock.py", "            raise NotAcquired(answer) from answer.error", "            pass"),
     ),
     *_of(
@@ -201,7 +205,7 @@ INVARIANTS = (
     *_of(
         33,
         STORE,
-        ("events.py", "            except Exception as raised:\n", "            except KeyError as raised:\n"),
+        ("events.py", "            except BaseException as raised:\n", "            except KeyError as raised:\n"),
         ("events.py", "    except Exception:\n        # A handler", "    except KeyError:\n        # A handler"),
         (
             "lease.py",

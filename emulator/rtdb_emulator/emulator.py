@@ -92,8 +92,8 @@ class Emulator:
         """Close every connection, streams too; what is stored can still be read. Nothing happens if it doesn't run."""
         listener, self._listener = self._listener, None
         if listener is not None:
-            self.faults.clear()
             listener.stop()
+            self.faults.clear()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -133,7 +133,8 @@ class Emulator:
         return app
 
     def _interrupt(self, app: App, criteria: Criteria) -> None:
-        self._running().call_soon(lambda: app.interrupt(criteria))
+        if self._listener is not None:
+            self._listener.call_soon(lambda: app.interrupt(criteria))
 
     def _running(self) -> Listener:
         if self._listener is None:
@@ -144,6 +145,8 @@ class Emulator:
 def _load_rules(rules: str | Mapping[str, object] | FilePath | None) -> Rules:
     if rules is None:
         return OPEN
+    if isinstance(rules, str) and "{" not in rules:
+        raise ValueError(f"rules={rules!r} is no text of rules; to name a file, give a pathlib.Path")
     return Rules.parse(rules.read_text("utf-8") if isinstance(rules, FilePath) else rules)
 
 

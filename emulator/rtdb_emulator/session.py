@@ -60,10 +60,11 @@ def save(emulator: Emulator, project: str, file: Path) -> list[Path]:
     written = []
     for namespace in {project: None, **dict.fromkeys(emulator.namespaces())}:
         data = emulator.get(namespace, priorities=True)
-        if data is None and namespace != project:
-            continue
         path = _file_of(namespace, project, file)
         try:
+            if data is None and namespace != project:
+                path.unlink(missing_ok=True)  # of an earlier export: an import would bring it back
+                continue
             _write(path, encode(data, pretty=True))
         except OSError as error:
             raise OSError(f"can't write the export {path}: {error.strerror}") from None

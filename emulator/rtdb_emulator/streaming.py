@@ -1,6 +1,6 @@
 """What a stream says: the events that a commit means for somebody who watches one location.
 
-Pure: `View.events` is a function of a commit. Sockets, keep-alives and permission are `http.stream`'s.
+Pure: `View.events` is a function of a commit. Sockets, keep-alives and permission are `http.sse`'s.
 """
 
 from __future__ import annotations

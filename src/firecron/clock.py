@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from firecron.errors import Unavailable
+from firecron.errors import StoreError, Unavailable
 from firecron.record import Moment
 from firecron.timing import Deadline, Timing
 
@@ -63,7 +63,7 @@ class ServerClock:
         if self._estimate is None or not self._is_good(self._estimate, mono):
             try:
                 self.synchronise(deadline)
-            except Unavailable:
+            except StoreError:
                 # An estimate that is merely old goes on until its drift has eaten the margin.
                 if self._estimate is None or self._is_stepped(self._estimate, self._timing.mono()):
                     raise

@@ -198,7 +198,7 @@ def renewing(held: Held, ttl: int, margin: int) -> Conversation[Held | Lost]:
 
 
 def releasing(
-    held: Held, *, hold_at_least: int = 0, outcome: str | None = None, finished: str | None = None
+    held: Held, *, margin: int = 0, hold_at_least: int = 0, outcome: str | None = None, finished: str | None = None
 ) -> Conversation[Snapshot | Lost]:
     """Give the lock back, if it is still this holder's; answers with the node as it is left. Raises StoreError."""
     holder = held.record.holder
@@ -208,7 +208,11 @@ def releasing(
     tries = 0
     while True:
         now = yield from _now()
-        if sent and _is_released(snapshot.node, holder, now.server):
+        if sent and (
+            _is_released(snapshot.node, holder, now.server)
+            # Somebody else's, while nobody but this release could have let them in.
+            or (not _is_held_by(snapshot.node, holder, now.server) and held.term.is_trusted(now.mono, margin))
+        ):
             return snapshot
         after = released(
             snapshot.node, holder, now.server, hold_at_least=hold_at_least, outcome=outcome, finished=finished
@@ -277,6 +281,10 @@ def _read() -> Conversation[Snapshot]:
         except Unavailable as error:
             tries += 1
             yield _pause(tries, error)
+
+
+def _is_held_by(node: object, holder: str, now: int) -> bool:
+    return not isinstance(check_holding(node, holder, now), Lost)
 
 
 def _is_released(node: object, holder: str, now: int) -> bool:

@@ -12,7 +12,7 @@ class FirecronError(Exception):
     """Something went wrong in firecron."""
 
     def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or (type(self).__doc__ or "").strip())
+        super().__init__(message or " ".join((type(self).__doc__ or "").split()))
 
 
 class ConfigurationError(FirecronError, ValueError):

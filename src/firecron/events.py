@@ -69,7 +69,10 @@ class Events:
         for listener in listeners:
             try:
                 listener(event)
-            except Exception as raised:
+            except BaseException as raised:
+                # Only the main thread is interrupted by Ctrl-C, or meant to end by an exit.
+                if not isinstance(raised, Exception) and threading.current_thread() is threading.main_thread():
+                    raise
                 _report(slug, raised)
         _log(event, error)
 
@@ -88,7 +91,7 @@ def _log(event: Event, error: BaseException | None) -> None:
     _write(event.level, event.message, fields, error)
 
 
-def _report(slug: str, error: Exception) -> None:
+def _report(slug: str, error: BaseException) -> None:
     fields: dict[str, Scalar] = {"event": "listener.failed", "listened_to": slug}
     _write(logging.ERROR, f"An event listener raised when it was told of {slug}", fields, error)
 

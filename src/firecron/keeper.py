@@ -2,8 +2,9 @@
 
 It works while the holder blocks its thread or its event loop. A renewal that fails is tried again with a growing
 pause until the lease's own end; then the lease is lost, loudly. One renewal takes no longer than a third of what is
-left of its lease, so a slow one costs the others little. In a forked child the keeper starts empty; with the process
-it ends (its thread is a daemon).
+left of its lease, and the one that ends first is renewed first. Renewals come one after another, so an instance can
+keep as many leases as renewals fit into a third of their ttl. In a forked child the keeper starts empty; with the
+process it ends (its thread is a daemon).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from firecron.backoff import backoff
-from firecron.errors import StoreError
+from firecron.errors import StoreError, Unavailable
 from firecron.events import Events
 from firecron.timing import Timing
 
@@ -37,6 +38,9 @@ class Keepable(Protocol):
     def lose(self, why: str) -> None: ...
 
     def disown(self) -> None: ...
+
+
+_LONGEST_WAIT = 2.0
 
 
 @dataclass(slots=True)
@@ -70,20 +74,26 @@ class Keeper:
         """
         limit = math.inf if limit is None else limit
         with self._changed:
+            if self._has_thread and (self._thread is None or not self._thread.is_alive()):
+                self._start()
             due = min(lease.renewal_due if renews else lease.ends, limit)
             self._kept[lease] = _Kept(lease, renews, limit, due)
-            if self._has_thread and (self._thread is None or not self._thread.is_alive()):
-                self._thread = threading.Thread(target=self._run, name="firecron-keeper", daemon=True)
-                self._thread.start()
             self._changed.notify()
 
     def forget(self, lease: Keepable) -> None:
         with self._changed:
             self._kept.pop(lease, None)
 
+    def stop(self) -> None:
+        """End the thread; what is kept is kept no more. The next `keep` starts another one."""
+        with self._changed:
+            self._thread = None
+            self._kept.clear()
+            self._changed.notify_all()
+
     def work(self) -> float | None:
         """Do what is due; answers with when the next thing will be (None: nothing to keep)."""
-        for kept in self._due():
+        while (kept := self._most_urgent()) is not None:
             self._attend(kept)
         with self._changed:
             return min((kept.due for kept in self._kept.values()), default=None)
@@ -107,12 +117,26 @@ class Keeper:
                 if next_due is None:
                     self._timing.wait(self._changed, None)
                 elif next_due > now:
-                    self._timing.wait(self._changed, (next_due - now) / 1000)
+                    # In short steps: the wait stops while the machine sleeps, and the leases don't.
+                    self._timing.wait(self._changed, min((next_due - now) / 1000, _LONGEST_WAIT))
 
-    def _due(self) -> list[_Kept]:
+    def _start(self) -> None:
+        # Before its start, because the thread looks whether it is still the one.
+        self._thread = threading.Thread(target=self._run, name="firecron-keeper", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._thread = None
+            raise Unavailable(f"no thread could be started to keep the lease: {error}") from error
+
+    def _most_urgent(self) -> _Kept | None:
+        """What is due and ends first. Asked anew after each renewal, which takes time: what is over costs none, and
+        is first.
+        """
         now = self._timing.mono()
         with self._changed:
-            return sorted((kept for kept in self._kept.values() if kept.due <= now), key=lambda kept: kept.lease.ends)
+            due = [kept for kept in self._kept.values() if kept.due <= now]
+        return min(due, key=lambda kept: min(kept.lease.ends, kept.limit), default=None)
 
     def _attend(self, kept: _Kept) -> None:
         lease = kept.lease
@@ -137,7 +161,9 @@ class Keeper:
             kept.due = min(lease.renewal_due, kept.limit)
         except StoreError as error:
             kept.failures += 1
-            kept.due = min(self._timing.mono() + backoff(kept.failures, random.random()) * 1000, lease.ends, kept.limit)
+            asked = min((error.retry_after or 0.0) if isinstance(error, Unavailable) else 0.0, left / 3000)
+            pause = max(backoff(kept.failures, random.random()), asked)
+            kept.due = min(self._timing.mono() + pause * 1000, lease.ends, kept.limit)
             self._events.emit(
                 "lock.renewal_failed",
                 lease.name,
@@ -146,7 +172,7 @@ class Keeper:
                 why=str(error),
                 failures=kept.failures,
             )
-        except Exception as error:
+        except BaseException as error:
             # Whatever it is, it must end neither this thread nor the other leases: they would be lost in silence.
             self.forget(lease)
             lease.lose(f"its renewal broke: {error!r}")

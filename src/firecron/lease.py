@@ -202,6 +202,8 @@ class Lease:
         self._state_lock = threading.Lock()
         self._talking = threading.Lock()
         self._state = "released"
+        # Another one, because the parent's may have been locked by a thread that the child doesn't have.
+        self._lost = Flag()
         self._lost.set()
 
     def _report_lost(self, why: str) -> None:
@@ -225,7 +227,13 @@ class Lease:
             self._emit_unreleased("a renewal under way did not end in time")
             return None
         try:
-            conversation = releasing(self._held, hold_at_least=self._hold_at_least, outcome=outcome, finished=finished)
+            conversation = releasing(
+                self._held,
+                margin=self._talker.margin,
+                hold_at_least=self._hold_at_least,
+                outcome=outcome,
+                finished=finished,
+            )
             return self._talker.talk(conversation, self._path, deadline)
         except Exception as error:
             # Not only StoreError: whatever breaks here, the work under the lock has a result that must come through.

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from inspect import isawaitable, iscoroutine, iscoroutinefunction
 from math import inf
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 
 from firecron.clock import ServerClock
 from firecron.conversation import Choose, Held, Snapshot, acquiring
@@ -104,7 +104,7 @@ class LockService:
         self.keeper = Keeper(self._timing, self.events, self.settings.request_timeout, has_thread=has_threads)
         self._known: dict[str, Snapshot] = {}
         self._spent: set[str] = set()
-        self._pool: ThreadPoolExecutor | None = None
+        self._pools: dict[str, ThreadPoolExecutor] = {}
         tell_after_fork(self)
 
     def acquire(
@@ -226,10 +226,15 @@ class LockService:
         )
         return Bid(name, request, at_least, renews, choose, max_runtime)
 
-    def try_once(self, bid: Bid) -> Lease | Refusal:
+    def try_once(self, bid: Bid, within: float = inf) -> Lease | Refusal:
         """One try, without a word to the log. Never raises for what the database does: that is a Refusal."""
-        answer = self.attempt(bid)
-        return answer if isinstance(answer, Refusal) else self.lease(bid, answer)
+        answer = self.attempt(bid, within)
+        if isinstance(answer, Refusal):
+            return answer
+        try:
+            return self.lease(bid, answer)
+        except Unavailable as error:
+            return not_known(bid.name, "unavailable", error)
 
     def attempt(self, bid: Bid, within: float = inf) -> Held | Refusal:
         """`try_once`, `within` so many seconds, but what is held is not yet a lease that anybody keeps."""
@@ -269,10 +274,15 @@ class LockService:
         return Deadline.after(self._timing, seconds)
 
     def close(self) -> None:
-        """Let go of connections and threads. Leases stay until they expire; release them first."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=False)
-            self._pool = None
+        """Let go of connections and threads; another acquire would make new ones. Leases are renewed no more, and stay
+        until they expire: release them first.
+        """
+        self.keeper.stop()
+        for pool in self._pools.values():
+            pool.shutdown(wait=False)
+        self._pools = {}
+        if isinstance(self.store, RtdbStore):
+            self.store.close()
 
     def after_fork(self) -> None:
         """In a forked child: no socket, thread or lease of the parent's is used."""
@@ -281,7 +291,7 @@ class LockService:
         self.clock.after_fork()
         self.events.after_fork()
         self.identity.after_fork()
-        self._pool = None
+        self._pools = {}
 
     def _path(self, name: str) -> str:
         return f"{self._root}cron-locks/{name}"
@@ -289,21 +299,23 @@ class LockService:
     def _acquire(self, bid: Bid, wait: float) -> Lease | Refusal:
         patience = Patience(wait, self._timing)
         while True:
-            answer = self.try_once(bid)
+            answer = self.try_once(bid, patience.within(self.settings.request_timeout))
             delay = patience.delay_after(answer)
             if delay is None:
-                self.tell(answer)
-                return answer
+                return self._told(answer)
             self._timing.sleep(delay)
 
     async def _acquire_async(self, bid: Bid, wait: float) -> Lease | Refusal:
         patience = Patience(wait, self._timing)
         while True:
-            answer = await self._off_loop(partial(self.try_once, bid), _release_unwanted)
+            # The time in the queue for a thread counts.
+            within = min(patience.within(self.settings.request_timeout), self.settings.acquire_timeout)
+            deadline = self.deadline(within)
+            attempt = lambda: self.try_once(bid, deadline.remaining())  # noqa: B023, E731  # run before the next round
+            answer = await self._off_loop(self._pool("acquire"), attempt, _release_unwanted)
             delay = patience.delay_after(answer)
             if delay is None:
-                self.tell(answer)
-                return answer
+                return self._told(answer)
             await asyncio.sleep(delay)
 
     async def _with_lock_async(self, bid: Bid, fn: Callable[[], Awaitable[object]]) -> object:
@@ -317,7 +329,9 @@ class LockService:
             try:
                 return await work
             except asyncio.CancelledError:
-                if lease.lost and work.cancelled():
+                task = asyncio.current_task()
+                was_asked_to = task is not None and task.cancelling() > 0
+                if lease.lost and work.cancelled() and not was_asked_to:
                     raise LeaseLost from None
                 work.cancel()
                 raise
@@ -326,22 +340,40 @@ class LockService:
 
     async def _release_async(self, lease: Lease) -> None:
         # Shielded: if the task is cancelled meanwhile, the release goes on in its thread.
-        await asyncio.shield(self._off_loop(lease.release))
+        await asyncio.shield(self._off_loop(self._pool("release"), lease.release))
 
-    async def _off_loop(self, work: Callable[[], T], unwanted: Callable[[Future[T]], None] | None = None) -> T:
-        """Do this on a thread. If the task is cancelled meanwhile, `unwanted` gets the result once it is there."""
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix="firecron-lock")
-        future = self._pool.submit(work)
+    async def _off_loop(
+        self, pool: ThreadPoolExecutor, work: Callable[[], T], unwanted: Callable[[Future[T]], None] | None = None
+    ) -> T:
+        """Do this on a thread. If the task is cancelled meanwhile, `unwanted` gets the result, on a thread as well."""
+        future = pool.submit(work)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
             if unwanted is not None:
-                future.add_done_callback(unwanted)
+                future.add_done_callback(lambda done: pool.submit(unwanted, done))
             raise
 
+    def _pool(self, purpose: Literal["acquire", "release"]) -> ThreadPoolExecutor:
+        """Threads for asyncio callers; releases have their own, so that they don't wait behind slow acquires."""
+        if purpose not in self._pools:
+            self._pools[purpose] = ThreadPoolExecutor(max_workers=16, thread_name_prefix=f"firecron-{purpose}")
+        return self._pools[purpose]
+
+    def _told(self, answer: Lease | Refusal) -> Lease | Refusal:
+        """The answer, once it is told. What interrupts the telling must not leave a lease behind that nobody knows
+        of.
+        """
+        try:
+            self.tell(answer)
+        except BaseException:
+            if isinstance(answer, Lease):
+                answer.release()
+            raise
+        return answer
+
     def lease(self, bid: Bid, held: Held) -> Lease:
-        """The lease of what is held, kept from now on."""
+        """The lease of what is held, kept from now on. Raises Unavailable, the lock released, if it can't be kept."""
         lease = Lease(
             bid.name,
             self._path(bid.name),
@@ -355,7 +387,11 @@ class LockService:
             on_end=self._ended,
         )
         limit = None if bid.max_runtime is None else held.term.reading.mono + bid.max_runtime
-        self.keeper.keep(lease, renews=bid.renews, limit=limit)
+        try:
+            self.keeper.keep(lease, renews=bid.renews, limit=limit)
+        except Unavailable:
+            lease.release()
+            raise
         return lease
 
     def _ended(self, lease: Lease, left: Snapshot | None) -> None:
@@ -409,8 +445,10 @@ class Hold:
         self._bid = bid
         self._wait = wait
         self._lease: Lease | None = None
+        self._unused = threading.Lock()
 
     def __enter__(self) -> Lease:
+        self._use()
         return self._enter(self._service._acquire(self._bid, self._wait))
 
     def __exit__(
@@ -419,12 +457,18 @@ class Hold:
         self._leave().release()
 
     async def __aenter__(self) -> Lease:
+        self._use()
         return self._enter(await self._service._acquire_async(self._bid, self._wait))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self._service._release_async(self._leave())
+
+    def _use(self) -> None:
+        # Its bid has one token: two blocks under it would pass for each other.
+        if not self._unused.acquire(blocking=False):
+            raise RuntimeError(f"this hold of {self._bid.name} was used before: call hold() anew for each block")
 
     def _enter(self, answer: Lease | Refusal) -> Lease:
         if isinstance(answer, Refusal):

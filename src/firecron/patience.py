@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from random import random
 
 from firecron.backoff import backoff
@@ -17,6 +18,13 @@ class Patience:
         self._timing = timing
         self._deadline = Deadline.after(timing, wait)
         self._tries = 0
+        self._has_none = wait <= 0
+
+    def within(self, least: float) -> float:
+        """How long the next try may take: what is left of the wait, but `least` so many seconds; without a wait, any
+        time.
+        """
+        return inf if self._has_none else max(self._deadline.remaining(), least)
 
     def delay_after(self, answer: Lease | Refusal) -> float | None:
         """Seconds until the next try; None: that was the answer."""

@@ -93,5 +93,5 @@ def _message(name: str, refused: Refused, record: LockRecord | None) -> str:
         case _:
             return (
                 f'Lock "{name}" can\'t be read: {refused.detail}. Job will NOT run. '
-                "Mend the node in the Firebase console, or delete it if nothing runs under it"
+                "Mend the node in the Firebase console; deleting it frees the lock, and forgets its last slot and fence"
             )

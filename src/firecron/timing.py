@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 # A clock that goes on while the machine sleeps, where there is one: a lease must age in suspend.
-_BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+# Linux has one by that name, and the monotonic clock of macOS (not the one that `time.monotonic` reads there) is one.
+_BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
 class Timing(Protocol):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import threading
 
 import pytest
 import requests
@@ -178,3 +180,37 @@ def test_a_full_log_does_not_count_wrong(rtdb: Rtdb, monkeypatch: pytest.MonkeyP
         small.clear()
         statuses(own, 1)
         assert own.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("criteria", "error", "text"),
+    [
+        ({"methd": "PUT"}, TypeError, "no criterion methd"),
+        ({"path": "a"}, ValueError, "must begin with a slash"),
+        ({"method": "put"}, ValueError, "must be in capitals"),
+    ],
+)
+def test_a_misspelt_criterion_is_refused(
+    rtdb: Rtdb, criteria: dict[str, str], error: type[Exception], text: str
+) -> None:
+    """What would match everything or nothing by mistake is refused, by faults and by counts."""
+    with pytest.raises(error, match=text):
+        rtdb.faults.drop_request(**criteria)  # type: ignore[arg-type]  # that is what is tried
+    with pytest.raises(error, match=text):
+        rtdb.emulator.requests.count(**criteria)  # type: ignore[arg-type]  # as above
+
+
+def test_what_a_fault_keeps_back_is_not_done_at_the_end() -> None:
+    """A write that is held when the emulator stops is never applied."""
+    with Emulator() as emulator:
+        hold = emulator.faults.hold(method="PUT")
+        writer = threading.Thread(target=_put, args=(f"{emulator.url}/a.json?ns=x",))
+        writer.start()
+        hold.wait()
+    writer.join(10)
+    assert emulator.get("x") is None
+
+
+def _put(url: str) -> None:
+    with contextlib.suppress(requests.ConnectionError):
+        requests.put(url, json=1, timeout=10)

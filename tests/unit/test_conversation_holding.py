@@ -152,8 +152,11 @@ def test_a_release_that_did_not_land_is_sent_again() -> None:
 
 
 def test_a_release_that_may_have_landed_leaves_a_successor_alone() -> None:
-    """Whoever has it now keeps it."""
-    lost, steps = release(clock(), (Swap, DOWN), (Pause, None), (Read, THEIRS), clock())
+    """Whoever has it now keeps it; while the lease would still be good, only the release can have let them in."""
+    left, steps = release(clock(), (Swap, DOWN), (Pause, None), (Read, THEIRS), clock())
+    assert left == THEIRS
+    assert len(swaps(steps)) == 1
+    lost, steps = release(clock(), (Swap, DOWN), (Pause, None), (Read, THEIRS), clock(TTL))
     assert isinstance(lost, Lost)
     assert len(swaps(steps)) == 1
 

@@ -33,6 +33,10 @@ logger = logging.getLogger("rtdb_emulator")
 TRANSPORT = "rtdb_emulator.transport"
 
 
+class Ended(Exception):
+    """The emulator stops while a fault keeps a request back."""
+
+
 class App:
     """One emulator's HTTP; `stopping` ends what waits and what streams."""
 
@@ -76,7 +80,10 @@ class App:
         logged = LoggedRequest(exchange.facts, _request_size(scope, request))
         self._log.add(logged)
         fault = self._faults.take(exchange.facts)
-        answer = await fault.effect(exchange) if fault else exchange.serve()
+        try:
+            answer = await fault.effect(exchange) if fault else exchange.serve()
+        except Ended:
+            answer = None
         if answer is None:
             await exchange.drop()
             return
@@ -142,12 +149,19 @@ class HttpExchange:
     async def pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._app.stopping.wait(), seconds)
+        self._check_running()
 
     async def until(self, event: asyncio.Event) -> None:
         waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(self._app.stopping.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
+        self._check_running()
+
+    def _check_running(self) -> None:
+        """What a fault kept back until the end is not done at the end."""
+        if self._app.stopping.is_set():
+            raise Ended
 
     async def drop(self) -> None:
         """Close the connection at once, and return when it is closed: the server takes that for the client's leave."""

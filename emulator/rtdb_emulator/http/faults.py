@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias, TypeVar, Unpack
 
-from rtdb_emulator.http.matching import Criteria, RequestFacts, fits
+from rtdb_emulator.http.matching import Criteria, RequestFacts, check, fits
 from rtdb_emulator.http.messages import Answer, Reply, Stream
 
 Moment: TypeAlias = Literal["before", "after"]
@@ -28,6 +28,9 @@ class Which(Criteria, total=False):
 
     nth: int
     times: int | None
+
+
+_KNOWN = frozenset({*Criteria.__annotations__, *Which.__annotations__})
 
 
 class Exchange(Protocol):
@@ -51,6 +54,7 @@ class Fault:
     """A fault that waits for its requests."""
 
     def __init__(self, faults: Faults, effect: Effect, which: Which) -> None:
+        check(which, _KNOWN)
         self._faults = faults
         self._criteria: Criteria = which
         self.effect = effect

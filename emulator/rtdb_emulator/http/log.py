@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Unpack
 
-from rtdb_emulator.http.matching import Criteria, RequestFacts, fits
+from rtdb_emulator.http.matching import Criteria, RequestFacts, check, fits
 
 
 @dataclass(slots=True)
@@ -61,6 +61,7 @@ class RequestLog:
 
     def matching(self, **criteria: Unpack[Criteria]) -> list[LoggedRequest]:
         """The requests that fit: `log.matching(method="PUT", path="/cron-locks/*")`. Raises Forgotten."""
+        check(criteria)
         with self._lock:
             if self._forgotten:
                 raise Forgotten(

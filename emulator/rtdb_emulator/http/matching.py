@@ -29,6 +29,19 @@ class Criteria(TypedDict, total=False):
     port: int
 
 
+def check(criteria: Criteria, known: frozenset[str] = frozenset(Criteria.__annotations__)) -> None:
+    """Refuse what would silently match everything, or nothing: a word that means nothing, a method or path in another
+    form.
+    """
+    unknown = set(criteria) - known
+    if unknown:
+        raise TypeError(f"there is no criterion {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}")
+    if not criteria.get("path", "/").startswith("/"):
+        raise ValueError(f"path={criteria['path']!r} must begin with a slash")
+    if criteria.get("method", "") != criteria.get("method", "").upper():
+        raise ValueError(f"method={criteria['method']!r} must be in capitals")
+
+
 def fits(criteria: Criteria, request: RequestFacts) -> bool:
     """Whether a request agrees in everything that is asked."""
     if "header" in criteria:

@@ -133,6 +133,13 @@ class RtdbStore:
                 raise Unavailable(f"{path} was changed by others {tries} times while it was to be written: too busy")
             self._timing.sleep(delay)
 
+    def close(self) -> None:
+        """Close all connections; another request opens new ones."""
+        with self._connecting:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.session.close()
+
     def after_fork(self) -> None:
         self._connecting = threading.Lock()
         self._connection = None
@@ -169,7 +176,9 @@ def _check(reply: requests.Response, tokens: Tokens) -> None:
     if status == requests.codes.unauthorized:
         tokens.rejected()
     if status in (requests.codes.request_timeout, requests.codes.too_many_requests) or not 400 <= status < 500:
-        raise Unavailable(f"RTDB answered {status}: {text}", retry_after=_retry_after(reply))
+        # After a 5xx it may have been applied, and has to be looked for, however long the server wants to rest.
+        asked = _retry_after(reply) if status == requests.codes.too_many_requests else None
+        raise Unavailable(f"RTDB answered {status}: {text}", retry_after=asked)
     raise Denied(f"RTDB answered {status}: {text}. {_REMEDIES.get(status, _REMEDY)}")
 
 
