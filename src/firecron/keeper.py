@@ -111,7 +111,10 @@ class Keeper:
         while self._thread is me:
             next_due = self.work()
             with self._changed:
-                # Something may have come while this thread was at work, so the wait is reckoned anew under the lock.
+                # The end or something new may have come while this thread was at work, so both are looked at under
+                # the lock.
+                if self._thread is not me:
+                    return
                 next_due = min((kept.due for kept in self._kept.values()), default=None)
                 now = self._timing.mono()
                 if next_due is None:

@@ -8,6 +8,7 @@ and is over after `remove()`, at the end of its `with` block, or with `Faults.cl
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -114,7 +115,8 @@ class Hold(Fault):
             self._released = True
             held, self._held = self._held, []
         for loop, event in held:
-            loop.call_soon_threadsafe(event.set)
+            with contextlib.suppress(RuntimeError):  # the loop has ended with the emulator, and what was held with it
+                loop.call_soon_threadsafe(event.set)
 
     def remove(self) -> None:
         self.release()
