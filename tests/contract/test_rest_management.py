@@ -129,3 +129,10 @@ def test_an_empty_database_looks_empty_to_the_cli(rtdb: Rtdb) -> None:
     """The question by which the CLI finds out whether there is anything to export is answered by null."""
     assert call(rtdb, "GET", "/.json?shallow=true&limitToFirst=1", None, OWNER).json() is None
     assert call(rtdb, "GET", "/.json?format=export", None, OWNER).json() is None
+
+
+@pytest.mark.parametrize("rules", [r'{"rules":{".read":"\ud800"}}', r'{"rules":{"\ud800":{".read":true}}}'])
+def test_rules_with_half_a_character_are_refused(rtdb: Rtdb, rules: str) -> None:
+    """Half of a surrogate pair in rules is a 400, also where the error would quote it, and the old rules stay."""
+    assert call(rtdb, "PUT", RULES, rules, OWNER).status_code == 400
+    assert call(rtdb, "GET", f"{RULES}?format=strict", None, OWNER).status_code == 200

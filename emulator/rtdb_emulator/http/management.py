@@ -30,7 +30,12 @@ def _rules(method: str, request: RestRequest, access: Access, store: Store, name
     except UnicodeDecodeError:
         raise BadRequest("1:1: The rules are not UTF-8.\n") from None
     except RulesError as error:
-        raise BadRequest(f"{error}\n") from None
+        # What it quotes may be half of a surrogate pair, which is no character.
+        raise BadRequest(f"{error}\n".encode(errors="replace").decode()) from None
+    try:
+        encode(rules.as_json())
+    except UnicodeEncodeError:
+        raise BadRequest("1:1: A string has half of a surrogate pair, which is no character.\n") from None
     if request.parameters.get("dryRun") != "true":
         database.set_rules(rules)
     return Reply(200, _OK)
