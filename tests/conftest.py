@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -36,6 +37,12 @@ class RunPytest(Protocol):
 
 class Start(Protocol):
     def __call__(self, *command: str) -> Process: ...
+
+
+def pytest_configure() -> None:
+    """Undo what a shell does to a job in the background: it ignores Ctrl-C, and every child would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
