@@ -23,20 +23,21 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from firecron.bookkeeper import Bookkeeper
 from firecron.checks import Checks
-from firecron.claims import missed, needs_rerun
-from firecron.errors import ConfigurationError, Malformed, StoreError
+from firecron.claiming import Wish
+from firecron.errors import ConfigurationError
 from firecron.explorer import Job, explore
 from firecron.forks import tell_after_fork
-from firecron.frameworks import reason_not_to_start
+from firecron.frameworks import is_a_servers_process, reason_not_to_start
 from firecron.guard import judge
 from firecron.heartbeat import Heartbeat
 from firecron.history import History
 from firecron.instants import to_datetime, to_text
 from firecron.lock import LockService
-from firecron.record import LockRecord, parse
+from firecron.places import Turn
 from firecron.registry import Registry
-from firecron.run import Trigger
-from firecron.runner import Runner
+from firecron.rounds import Rounds
+from firecron.run import Stopping, Trigger
+from firecron.runner import Result, Runner
 from firecron.settings import Settings, load
 from firecron.ticker import Ticker
 from firecron.timing import SystemTiming, Timing
@@ -44,9 +45,14 @@ from firecron.workers import Crew, Workers
 
 if TYPE_CHECKING:
     import firebase_admin
+    import flask
 
     from firecron.rtdb.store import Store
     from firecron.testing.rehearsal import Rehearsal
+    from firecron.triggers.access import OneOrMore
+    from firecron.triggers.asgi import TriggerApp
+    from firecron.triggers.desk import Desk
+    from firecron.triggers.verifier import Verifier
 
 
 AppT = TypeVar("AppT")
@@ -56,8 +62,9 @@ StateT = TypeVar("StateT")
 class FireCron:
     """Finds the jobs in `providers`, and runs each of their ticks on one of all instances.
 
-    `enabled` overrides the production guard; `locks` is the LockService of the same database, for everything that is
-    not a job. With a `crew` the runs are its work, instead of threads'; without threads nothing happens but in `work`.
+    `enabled` overrides the production guard, and nothing else: where the process is none that should tick (see
+    `frameworks`), it does not. `locks` is the LockService of the same database, for everything that is not a job. With
+    a `crew` the runs are its work, instead of threads'; without threads nothing happens but in `work`.
     """
 
     def __init__(
@@ -82,16 +89,28 @@ class FireCron:
         self.history = History(
             self.locks.store, f"{root}cron-runs", self.settings.history_limit, self.events, deadline, self._timing
         )
-        bookkeeper = Bookkeeper(self.history, crew or Workers(1), identity, self._timing, self.events)
-        self._runner = Runner(self.locks, self._timing, self.history, identity, self._look_again, bookkeeper)
+        scribe = crew or Workers(1, lingers=False)
+        bookkeeper = Bookkeeper(self.history, scribe, identity, self._timing, self.events)
+        self._rounds = Rounds(
+            self.locks.store,
+            f"{root}cron-locks",
+            self.locks.clock,
+            self.settings,
+            jobs=self._wanted_jobs,
+            is_wanted=self._is_wanted,
+            take_turn=self._take_left_over,
+            at=self._call_at,
+        )
+        self._runner = Runner(
+            self.locks, self._timing, self.history, identity, self._rounds.look_again, self._submit, bookkeeper
+        )
         self._crew = crew or Workers(self.settings.workers)
         self._has_threads = has_threads
         self._state_lock = threading.Lock()
         self._is_ticking = False
         self._started_in: int | None = None
-        self._looks: set[str] = set()
         self._checks = Checks(self.settings, self.events)
-        self._ticker = Ticker(self.locks.clock, self._timing, self.events, self._dispatch)
+        self._ticker = self._make_ticker()
         self._heartbeat = Heartbeat(
             self.locks.store,
             f"{root}cron-instances",
@@ -101,7 +120,7 @@ class FireCron:
             self.settings,
             identity,
             self._describe,
-            self._make_rounds,
+            self._rounds.make,
         )
         self.registry = Registry(
             self.settings.roles,
@@ -111,7 +130,7 @@ class FireCron:
             running=self._runner.running,
             is_ticking=lambda: self._is_ticking,
             pause_everywhere=self.locks.pause,
-            trigger=self._runner.run_manually,
+            run_now=self._run_now,
             now=self._server_now,
         )
         for job in explore(*providers):
@@ -130,13 +149,17 @@ class FireCron:
             if self._started_in == os.getpid():
                 return self
             verdict = judge(self._enabled, self.settings.runtime_variable, self.settings.runtime_value)
-            self._check_jobs()
+            self.check_jobs()
             if verdict.may_tick:
                 self.locks.connect()
             self._started_in = os.getpid()
+        # Runs by hand are possible in any case, and end with the process.
+        self._runner.stopping.clear()
+        atexit.register(self.stop)
         against = reason_not_to_start() if verdict.may_tick else None
         if against is not None:
-            self._say("crons.not_started", logging.INFO, f"Distributed crons don't tick in this process: {against}")
+            why = f"{against} (enabled=True opens the production guard, not this)" if self._enabled else against
+            self._say("crons.not_started", logging.INFO, f"Distributed crons don't tick in this process: {why}")
             return self
         if not verdict.may_tick:
             level = logging.WARNING if verdict.is_suspicious else logging.INFO
@@ -148,24 +171,27 @@ class FireCron:
         return self
 
     def stop(self) -> None:
-        """Stop ticking, let runs end within `shutdown_grace`, release what has ended, and go. It may block for so
-        long, and a second or two more.
+        """Stop ticking, let runs end within `shutdown_grace`, release what has ended, and go: all of it in that time.
+
+        Runs by hand end as well, also where nothing was started; there are no more of them until a `start`.
         """
         ends = self._timing.mono() + self.settings.shutdown_grace * 1000
         with self._state_lock:
-            if not self._is_ticking or self._started_in != os.getpid():
-                self._started_in = None if self._started_in == os.getpid() else self._started_in
-                return
-            self._is_ticking = False
-            self._started_in = None
+            was_ticking, self._is_ticking = self._is_ticking, False
+            if self._started_in == os.getpid():
+                self._started_in = None
         atexit.unregister(self.stop)
+        # It removes its node while runs come to their end.
+        self._heartbeat.leave()
         self._ticker.stop()
-        self._looks.clear()
+        self._rounds.forget()
         self._runner.stop(max(0.0, ends - self._timing.mono()) / 1000)
-        self._heartbeat.stop()
+        self._heartbeat.wait(ends)
         if isinstance(self._crew, Workers):
             self._crew.dismiss()
-        self._say("crons.stopped", logging.INFO, "Distributed crons stopped")
+        self._rest_keeper()
+        if was_ticking:
+            self._say("crons.stopped", logging.INFO, "Distributed crons stopped")
 
     def __enter__(self) -> Self:
         return self.start()
@@ -224,7 +250,14 @@ class FireCron:
         """
         from firecron.testing.rehearsal import Rehearsal
 
-        return Rehearsal(self.registry.jobs(), at)
+        return Rehearsal(self.registry.jobs(), at, settings=self.settings)
+
+    def check_jobs(self) -> None:
+        """What `start` does first: ConfigurationError for a job whose timings can't hold what the lock promises, a
+        WARNING for what is odd.
+        """
+        for job in self.registry.jobs():
+            self._checks.check(job)
 
     def init_app(self, app: object) -> None:
         """For Flask: start with the application, and be found as `app.extensions["firecron"]`.
@@ -238,33 +271,77 @@ class FireCron:
         extensions["firecron"] = self
         self.start()
 
+    def trigger_app(
+        self,
+        *,
+        audience: OneOrMore | None = None,
+        email: OneOrMore | None = None,
+        trust_cloud_run_iam: bool = False,
+        verifier: Verifier | None = None,
+    ) -> TriggerApp:
+        """An ASGI application that runs jobs when it is told to, such as by Cloud Scheduler: `POST /<name>`.
+
+        The caller shows an OIDC token for this `audience`, of one of these service accounts (`email`); or Cloud Run
+        has asked IAM, which `trust_cloud_run_iam=True` relies on. Mount it, or serve it alone: then jobs start and stop
+        with the server.
+        """
+        from firecron.triggers.access import choose_verifier
+        from firecron.triggers.asgi import TriggerApp
+
+        desk = self._desk(choose_verifier(self.events, audience, email, trust_cloud_run_iam, verifier))
+        return TriggerApp(desk, self, self.settings.workers)
+
+    def trigger_blueprint(
+        self,
+        *,
+        audience: OneOrMore | None = None,
+        email: OneOrMore | None = None,
+        trust_cloud_run_iam: bool = False,
+        verifier: Verifier | None = None,
+        name: str = "firecron",
+    ) -> flask.Blueprint:
+        """The same for Flask: `app.register_blueprint(crons.trigger_blueprint(...), url_prefix="/cron")`."""
+        from firecron.triggers.access import choose_verifier
+        from firecron.triggers.blueprint import make_blueprint
+
+        desk = self._desk(choose_verifier(self.events, audience, email, trust_cloud_run_iam, verifier))
+        return make_blueprint(desk, name)
+
+    def _desk(self, verifier: Verifier) -> Desk:
+        from firecron.triggers.desk import Desk
+        from firecron.triggers.overview import Overview
+
+        root = f"{self.settings.prefix}/cron-runs" if self.settings.prefix else "cron-runs"
+        overview = Overview(self.registry, self.locks, root)
+        return Desk(self.registry, self.locks, self.history, overview, verifier)
+
     def after_fork(self) -> None:
         """In a forked child: the jobs are known, and nothing ticks until `start`."""
         was_ticking = self._is_ticking
         self._state_lock = threading.Lock()
         self._is_ticking = False
-        self._looks.clear()
+        self._rounds.forget()
         self.registry.after_fork()
         self._runner.after_fork()
         self._crew.after_fork()
         self._heartbeat.after_fork()
-        self._ticker = Ticker(self.locks.clock, self._timing, self.events, self._dispatch)
+        self._ticker = self._make_ticker()
         for job in self.registry.jobs():
             self._added(job)
+        atexit.unregister(self.stop)
         if was_ticking:
-            atexit.unregister(self.stop)
+            # A server's child was meant to tick; of others, such as a pool's, nobody expects it.
+            level = logging.WARNING if is_a_servers_process() else logging.INFO
             message = (
                 "Distributed crons were started before a fork, and don't tick in the child: call start() there "
                 "(gunicorn --preload: in post_fork), if it is to run jobs"
             )
-            self._say("crons.forked", logging.INFO, message)
+            self._say("crons.forked", level, message)
 
     # --- the parts, put together
 
     def _begin(self) -> None:
-        self._runner.stopping.clear()
         self._is_ticking = True
-        atexit.register(self.stop)
         for job in self.registry.jobs():
             if not job.options.disabled:
                 where = "" if self.registry.runs_here(job) else f" (not here: it needs the role {job.options.role!r})"
@@ -284,53 +361,49 @@ class FireCron:
     def _dispatch(self, job: Job, slot: datetime) -> None:
         due = to_text(round(slot.timestamp() * 1000))
         if self.registry.is_wanted(job):
-            self._take_turn(job, due, "schedule")
+            self._submit(self._runner.turn(job, Wish(due, "schedule")))
         else:
             message = f'"{job.name}" is paused on this instance, skipping its tick {due}'
             self.events.emit("run.skipped", job.name, logging.INFO, message, slot=due)
 
-    def _take_turn(self, job: Job, due: str | None, trigger: Trigger) -> None:
-        self._crew.submit(lambda: self._runner.take_turn(job, due, trigger))
+    def _look_back(self, job: Job, slot: datetime) -> None:
+        if self.registry.is_wanted(job) and job.options.once_per_tick:
+            due = to_text(round(slot.timestamp() * 1000))
+            self._submit(self._runner.turn(job, Wish(due, "schedule", looks_back=True)))
 
-    def _look_again(self, job: Job, instant: int) -> None:
-        """A lock was seen that somebody holds: if it expires, its run died. Look once, at that time."""
-        if job.name in self._looks:
-            return
-        self._looks.add(job.name)
+    def _submit(self, turn: Turn) -> None:
+        """Have a worker go on with it."""
+        self._crew.submit(lambda: self._go_on(turn))
 
-        def look() -> None:
-            self._looks.discard(job.name)
-            if self.registry.is_wanted(job):
-                self._take_turn(job, None, "rerun")
+    def _go_on(self, turn: Turn) -> None:
+        delay = self._runner.go_on(turn)
+        if delay is not None:
+            self._ticker.after(delay, lambda: self._submit(turn))
 
-        self._ticker.at(instant, look)
-
-    def _make_rounds(self) -> None:
-        """Look after all jobs that may have been left unfinished or unrun, and run what there is."""
-        for job in self.registry.jobs():
-            options = job.options
-            looks = options.on_abandoned == "rerun" or options.catch_up != "skip"
-            if looks and self.registry.is_wanted(job) and self._has_left_overs(job):
-                self._take_turn(job, None, "catch_up")
-
-    def _has_left_overs(self, job: Job) -> bool:
-        moment = self.locks.clock.peek()
-        if moment is None:
-            return False
+    def _run_now(self, job: Job, slot: datetime | None, trigger: Trigger) -> Result:
         try:
-            record = parse(self.locks.read(job.name), moment.server)
-        except (StoreError, Malformed):
-            return False  # its next tick will say so
-        if not isinstance(record, LockRecord):
-            return False
-        margin = round(self.settings.margin * 1000)
-        if record.is_live(moment.server, margin):
-            if job.options.on_abandoned == "rerun":
-                self._look_again(job, int(record.expiresAt) + margin)
-            return False
-        if needs_rerun(record, job.options, moment.server, margin):
-            return True
-        return job.options.catch_up != "skip" and bool(missed(record, job.options, moment.server, None))
+            if slot is None:
+                return self._runner.run_manually(job, trigger)
+            return self._runner.run_tick(job, to_text(round(slot.timestamp() * 1000)), trigger)
+        except Stopping:
+            # What a run is told when it should end says nothing to somebody who wants one.
+            message = f'"{job.name}" is not run: this instance is stopping, or was stopped and not started again'
+            raise Stopping(message) from None
+
+    def _make_ticker(self) -> Ticker:
+        return Ticker(self.locks.clock, self._timing, self.events, self._dispatch, self._look_back)
+
+    def _wanted_jobs(self) -> list[Job]:
+        return [job for job in self.registry.jobs() if self.registry.is_wanted(job)]
+
+    def _is_wanted(self, job: Job) -> bool:
+        return not self._runner.stopping and self.registry.is_wanted(job)
+
+    def _take_left_over(self, job: Job, trigger: Trigger) -> None:
+        self._submit(self._runner.turn(job, Wish(None, trigger)))
+
+    def _call_at(self, instant: int, call: Callable[[], None]) -> None:
+        self._ticker.at(instant, call)
 
     def _describe(self) -> dict[str, int]:
         return {"jobs": len(self.registry.jobs()), "running": sum(self._runner.running().values())}
@@ -339,9 +412,12 @@ class FireCron:
         moment = self.locks.clock.peek()
         return None if moment is None else to_datetime(moment.server)
 
-    def _check_jobs(self) -> None:
-        for job in self.registry.jobs():
-            self._checks.check(job)
+    def _rest_keeper(self) -> None:
+        """End the keeper's thread, unless somebody still holds a lock by hand: that is kept until it is released."""
+        keeper = self.locks.keeper
+        with keeper._changed:
+            if not keeper._kept:
+                keeper.stop()
 
     def _check_added(self, job: Job) -> None:
         """A job that comes while others tick; at the start all are checked."""

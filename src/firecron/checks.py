@@ -29,12 +29,19 @@ class Checks:
         self._settings.check_ttl(options.lock_ttl, f"lock_ttl of {job.name!r}")
         for warning in options.schedule.warnings:
             self._warn(job, f"{job.where}: {warning}")
-        if not options.once_per_tick or options.overlap == "allow":
-            return
-        if options.lock_ttl <= _MINUTE and not options.schedule.has_seconds:
+        is_held = options.once_per_tick and options.overlap != "allow"
+        longest = max(options.jitter, options.lock_ttl if is_held else 0)
+        if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds):
             return  # ticks of five fields are a minute apart at the least
         interval = self._interval(options.schedule)
-        if options.lock_ttl > interval * 1000:
+        if options.jitter > interval * 1000:
+            self._warn(
+                job,
+                f'"{job.name}": jitter ({options.jitter / 1000:g} s) is longer than the interval of its ticks '
+                f"({interval:g} s), so a tick may start before the one ahead of it, which is then dropped; make jitter "
+                f"{interval:g} s at most",
+            )
+        if is_held and options.lock_ttl > interval * 1000:
             self._warn(
                 job,
                 f'"{job.name}": lock_ttl ({options.lock_ttl / 1000:g} s) is longer than the interval of its ticks '

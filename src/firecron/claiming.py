@@ -11,7 +11,7 @@ import logging
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from firecron.backoff import backoff
@@ -37,63 +37,101 @@ class Claimed:
     claim: Claim | None
 
 
-class Claimer:
-    """Claims. `pause` waits so many seconds, and says whether to go on; `look_again` gets a job and the moment (RTDB's
-    time) when a lock expires.
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a claim is wanted for: the tick `due`, and before it what the record says; without a tick, only for the
+    latter.
+
+    A patient wish is tried until the tick's grace is over, another once, whatever the grace. One that `looks_back`
+    is for a tick of before this instance was there: it counts only where the job has run before.
     """
+
+    due: str | None
+    trigger: Trigger
+    is_patient: bool = True
+    looks_back: bool = False
+
+
+@dataclass(eq=False)
+class Pursuit:
+    """A wish through all its tries, which share a token."""
+
+    job: Job
+    wish: Wish
+    bid: Bid = field(init=False)
+    ends: float | None = None
+    tries: int = 0
+    refusal: Refusal | None = None
+
+    def move_on(self, wish: Wish) -> None:
+        """Go after another tick, with the same token: a write whose reply was lost may still become a win."""
+        self.wish = wish
+        self.ends = None
+        self.tries = 0
+        self.refusal = None
+
+
+class Claimer:
+    """Claims. `look_again` gets a job and the moment (RTDB's time) when a lock expires."""
 
     def __init__(
         self,
         locks: LockService,
         timing: Timing,
-        pause: Callable[[float], bool],
         look_again: Callable[[Job, int], None],
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._locks = locks
         self._events = locks.events
         self._timing = timing
-        self._pause = pause
         self._look_again = look_again
         self._chance = chance
         self._margin = round(locks.settings.margin * 1000)
         self._strange: set[str] = set()
 
-    def claim(self, job: Job, due: str | None, trigger: Trigger) -> Claimed | Refusal | None:
-        """Claim the tick `due`, or what the record says comes before it. None: its time is over, or the instance
-        stops.
+    def pursue(self, job: Job, wish: Wish) -> Pursuit:
+        """Set out for a claim."""
+        pursuit = Pursuit(job, wish)
+        pursuit.bid = self._bid_for(pursuit)
+        return pursuit
+
+    def move_on(self, pursuit: Pursuit, wish: Wish) -> None:
+        """Leave its tick for another."""
+        if pursuit.wish.due is not None:
+            self._give_up(pursuit)
+        pursuit.move_on(wish)
+
+    def claim(self, pursuit: Pursuit) -> Claimed | Refusal | float | None:
+        """Try once: a claim, the refusal that is the answer, or the seconds until the next try. None: its time is
+        over.
         """
-        bid = self._bid_for(job.options, due)
-        ends: float | None = None
-        tries = 0
-        refusal: Refusal | None = None
+        job, wish, due = pursuit.job, pursuit.wish, pursuit.wish.due
         while True:
-            ends = self.ends(job.options, due) if ends is None else ends
-            left = math.inf if ends is None else (ends - self._timing.mono()) / 1000
+            if pursuit.ends is None and wish.is_patient:
+                pursuit.ends = self._ends(job.options, due)
+            left = self._left(pursuit)
             if left <= 0:
-                self._give_up(job, due, refusal)
+                self._give_up(pursuit)
                 return None
-            answer = self._locks.attempt(bid, within=left)
+            answer = self._locks.attempt(pursuit.bid, within=left)
             if isinstance(answer, Held):
                 replaced = _record(answer.replaced, answer.term.reading.server)
                 self._compare(job, None if replaced is None else replaced.slot)
-                return Claimed(bid, answer, _claimed(answer.record, job.options, due, trigger))
-            refusal = answer
+                return Claimed(pursuit.bid, answer, _claimed(answer.record, job.options, due, wish.trigger))
+            pursuit.refusal = answer
             self._note(job, answer)
-            tries += 1
-            delay = self._delay(job.options, answer, due, tries)
-            if ends is None and self._is_late(job.options, due):
-                continue  # it was not known before how late it is
-            if delay is None:
-                if due is not None or answer.reason != "slot_done":
-                    self._locks.tell(answer)
-                return answer
-            if tries == 1:
-                self._say_that_it_waits(job, due, answer)
-            left = math.inf if ends is None else max(0.0, ends - self._timing.mono()) / 1000
-            # Not past the end, and at least a little.
-            if not self._pause(max(min(delay, left), 0.001)):
-                return None
+            pursuit.tries += 1
+            delay = self._delay(pursuit, answer)
+            if not (wish.is_patient and pursuit.ends is None and self._is_late(job.options, due)):
+                break  # else it was not known before how late it is
+        if delay is None:
+            if due is not None or answer.reason != "slot_done":
+                self._locks.tell(answer)
+            return answer
+        if pursuit.tries == 1:
+            self._say_that_it_waits(job, due, answer)
+        # Not past the end, and at least a little.
+        return max(min(delay, max(0.0, self._left(pursuit))), 0.001)
 
     def claim_manually(self, job: Job) -> Claimed | Refusal:
         """The lock for a run that claims no tick."""
@@ -110,7 +148,10 @@ class Claimer:
             return answer
         return Claimed(bid, answer, None)
 
-    def ends(self, options: JobOptions, due: str | None) -> float | None:
+    def _left(self, pursuit: Pursuit) -> float:
+        return math.inf if pursuit.ends is None else (pursuit.ends - self._timing.mono()) / 1000
+
+    def _ends(self, options: JobOptions, due: str | None) -> float | None:
         """Until when a tick may start, on the monotonic clock; None without a tick, or where RTDB's time isn't
         known.
         """
@@ -121,20 +162,26 @@ class Claimer:
         return moment.mono + start_ends(options, due) - moment.server + 1
 
     def _is_late(self, options: JobOptions, due: str | None) -> bool:
-        ends = self.ends(options, due)
+        ends = self._ends(options, due)
         return ends is not None and self._timing.mono() >= ends
 
-    def _bid_for(self, options: JobOptions, due: str | None) -> Bid:
+    def _bid_for(self, pursuit: Pursuit) -> Bid:
+        """What to ask for; each time for the tick that is pursued by then."""
+        options = pursuit.job.options
+
         def ask(request: Request, node: object, now: int) -> Request | Refused:
             try:
                 current = parse(node, now)
             except Malformed:
                 return request  # which `decide` will refuse, saying why
-            if due is not None and now > start_ends(options, due):
+            wish, due = pursuit.wish, pursuit.wish.due
+            if due is not None and wish.is_patient and now > start_ends(options, due):
                 return Refused("slot_done", current)  # the time was not known when it was asked for
             if not options.once_per_tick:
                 return request
             record = current if isinstance(current, LockRecord) else None
+            if wish.looks_back and (record is None or record.slot is None):
+                return Refused("slot_done", current)
             claim = choose(record, options, due, now, self._margin)
             if claim is None:
                 return Refused("slot_done", current)
@@ -154,24 +201,25 @@ class Claimer:
             **wishes,  # type: ignore[arg-type]  # the keywords of `bid`, from the callers above
         )
 
-    def _delay(self, options: JobOptions, refusal: Refusal, due: str | None, tries: int) -> float | None:
+    def _delay(self, pursuit: Pursuit, refusal: Refusal) -> float | None:
         """Seconds until the next try for the same tick; None: this refusal is the answer."""
-        if due is None:
+        if pursuit.wish.due is None or not pursuit.wish.is_patient:
             return None
         if refusal.reason in ("unavailable", "slot_early"):
-            return backoff(tries + 2, self._chance())
-        if refusal.reason == "held" and options.overlap == "queue":
+            return backoff(pursuit.tries + 2, self._chance())
+        if refusal.reason == "held" and pursuit.job.options.overlap == "queue":
             return 0.5 + 4.5 * self._chance()
         return None
 
-    def _give_up(self, job: Job, due: str | None, refusal: Refusal | None) -> None:
+    def _give_up(self, pursuit: Pursuit) -> None:
+        job, due, refusal = pursuit.job, pursuit.wish.due, pursuit.refusal
         if refusal is not None:
             self._locks.tell(refusal)
         if refusal is not None and refusal.reason == "held":
             message = f'"{job.name}" skips its tick {due}: the run before it did not end in time'
             self._events.emit("run.skipped", job.name, logging.INFO, message, slot=due)
         else:
-            message = f'"{job.name}" missed its tick {due}: it could not start within its grace'
+            message = f'"{job.name}" missed its tick {due}: it could not start in time'
             self._events.emit("run.missed", job.name, logging.WARNING, message, slot=due)
 
     def _say_that_it_waits(self, job: Job, due: str | None, refusal: Refusal) -> None:

@@ -4,8 +4,8 @@
 right for the very record that the claim replaces. `between` says, after a claim, what its claimer owes to the
 history: whoever's claim replaces a record owns what lies between the two slots, and alone writes it.
 
-A claim overwrites when the lock was free before it. Where ticks are still to be caught up, it leaves that behind in
-the record: those later than `missedAfter` and earlier than `acquiredAt` found nobody either.
+A claim overwrites when the lock was free before it. Where ticks lie there that nobody has accounted for, it leaves
+that behind in the record: those later than `missedAfter` and earlier than `acquiredAt` found nobody either.
 
     slot    missedAfter      acquiredAt     expiresAt or releasedAt      now
       |  held   |     missed      |   held            |     missed        |
@@ -99,11 +99,9 @@ def missed(record: LockRecord, options: JobOptions, now: int, due: str | None) -
 
 
 def missed_after(record: LockRecord, options: JobOptions, now: int) -> str | None:
-    """What a claim that isn't for a later tick has to leave behind, so that what was missed before it isn't
-    forgotten.
+    """What a claim that isn't for a later tick has to leave behind, so that what was missed before it isn't forgotten,
+    nor taken for skipped.
     """
-    if options.catch_up == "skip" or record.slot is None:
-        return None
     free = [start for start, _, was_held in _spans(record, now) if not was_held]
     return _if_ticks(options, free[0], now) if free else None
 

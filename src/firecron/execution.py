@@ -51,6 +51,7 @@ class Execution:
         self._events = events
         self._changed = threading.Condition()
         self._body: Body | None = None
+        self._is_cancelled = False
 
     def perform(self) -> Ending:
         """Call the job's function, and again after a failure, as often as it has retries."""
@@ -66,6 +67,8 @@ class Execution:
                 "run.retried", self.run.name, logging.WARNING, message, key=self.run.idempotency_key, tries=tries
             )
             self._pause(delay)
+            if self.run.stopping and not self.run.lost:
+                return Ending("stopped", Stopping())
 
     def stop(self) -> None:
         """Tell the run that this instance is stopping; there are no more retries."""
@@ -73,8 +76,9 @@ class Execution:
         self._look_up()
 
     def cancel(self) -> None:
-        """Cancel the body if it is async."""
+        """Cancel the body if it is async, and begin none from now on."""
         with self._changed:
+            self._is_cancelled = True
             body = self._body
         if body is not None:
             body.cancel()
@@ -88,19 +92,17 @@ class Execution:
         body = Body(self._job, self.run, self._loop)
         with self._changed:
             self._body = body
-        # Also because what came before the body was there has cancelled nothing.
-        return self._over() or body.call()
-
-    def _over(self) -> Ending | None:
-        """Why there is nothing more to call, if that is so."""
+            is_cancelled = self._is_cancelled
         if self.run.lost:
             return Ending("lost", LeaseLost())
-        return Ending("stopped", Stopping()) if self.run.stopping else None
+        # What was claimed is begun also while the instance stops, because nobody else can claim that tick; only the
+        # last seconds of a stop are too late.
+        return Ending("stopped", Stopping()) if is_cancelled else body.call()
 
     def _pause(self, seconds: float) -> None:
         until = self._timing.mono() + seconds * 1000
         with self._changed:
-            while self._over() is None and (left := until - self._timing.mono()) > 0:
+            while not (self.run.lost or self.run.stopping) and (left := until - self._timing.mono()) > 0:
                 self._timing.wait(self._changed, left / 1000)
 
     def _look_up(self) -> None:

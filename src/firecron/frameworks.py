@@ -1,8 +1,10 @@
 """Where `start` must not start: processes that only look like the application.
 
 Flask's and Django's reloaders run the program twice, and their other commands load it as well; a job that ticks in
-`manage.py migrate` is nobody's wish. Servers need no mention here: each of their workers is a process, and ticks for
-itself. Nor can it be told of `app.run(debug=True)` that a reloader will follow: use `flask run`.
+`manage.py migrate` is nobody's wish. Nor is it meant by `FireCron(enabled=True)`, which opens the production guard: it
+says where jobs tick, not in which of the processes there. A program of your own that is to tick is a script, not a
+command of Flask or Django. Servers need no mention here: each of their workers is a process, and ticks for itself. Nor
+can it be told of `app.run(debug=True)` that a reloader will follow: use `flask run`.
 """
 
 from __future__ import annotations
@@ -24,10 +26,7 @@ def reason_not_to_start(
     environment: Mapping[str, str] = os.environ, arguments: Sequence[str] | None = None
 ) -> str | None:
     """Why jobs should not tick in this process; None if nothing speaks against it."""
-    path, *rest = sys.argv if arguments is None else arguments or [""]
-    program = Path(path).stem
-    if program == "__main__":  # python -m
-        program = Path(path).parent.name
+    program, rest = _program(arguments)
     if program in _SERVERS:
         return None
     if program == "flask" or environment.get("FLASK_RUN_FROM_CLI") == "true":
@@ -35,6 +34,18 @@ def reason_not_to_start(
     if program in _DJANGO and environment.get("DJANGO_SETTINGS_MODULE"):
         return _against_django(environment, rest)
     return None
+
+
+def is_a_servers_process(arguments: Sequence[str] | None = None) -> bool:
+    """Whether this process belongs to a server, so that a child of it may be one of its workers."""
+    return _program(arguments)[0] in _SERVERS
+
+
+def _program(arguments: Sequence[str] | None) -> tuple[str, Sequence[str]]:
+    """What was called, and with which arguments; by default this process itself."""
+    path, *rest = sys.argv if arguments is None else arguments or [""]
+    program = Path(path).stem
+    return (Path(path).parent.name if program == "__main__" else program), rest  # python -m
 
 
 def _against_flask(environment: Mapping[str, str], arguments: Sequence[str]) -> str | None:

@@ -1,8 +1,10 @@
 """Signs of life: `cron-instances/<id>`, one node a process, and the rounds that go with them.
 
 Each beat also tells RTDB's time, so an instance that beats never has to ask for it. Every so often an instance looks
-for what others left behind: runs that died, ticks that nobody ran, nodes of instances that are gone. At the end its
-own node is removed.
+for what others left behind: runs that died, ticks that nobody ran, nodes of instances that are gone. A beat comes
+first: rounds have the time until the next one, and go on after it with what they did not get to.
+
+At the end the node is removed, by the thread itself, so that whoever ends the instance needs no time for it.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import threading
 from collections.abc import Callable
 
 from firecron.clock import ServerClock
-from firecron.errors import StoreError
+from firecron.errors import StoreError, Unavailable
 from firecron.events import Events
 from firecron.identity import Identity
 from firecron.rtdb.store import Store
@@ -21,11 +23,13 @@ from firecron.settings import Settings
 from firecron.timing import Deadline, Timing
 
 _DEAD_AFTER = 10
-_STOP_TIMEOUT = 1.0
+_REMOVE_TIMEOUT = 1.0
 
 
 class Heartbeat:
-    """Beats from `start` to `stop`; `make_rounds` is called at the start and every `recovery_interval`."""
+    """Beats from `start` to `leave`. `make_rounds` is called at the start and every `recovery_interval`, and again at
+    the next beat if it answers that there is more to do, or raises a StoreError.
+    """
 
     def __init__(
         self,
@@ -37,7 +41,7 @@ class Heartbeat:
         settings: Settings,
         identity: Identity,
         describe: Callable[[], dict[str, int]],
-        make_rounds: Callable[[], None],
+        make_rounds: Callable[[Deadline], bool],
     ) -> None:
         self._store = store
         self._root = root
@@ -50,6 +54,7 @@ class Heartbeat:
         self._make_rounds = make_rounds
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
+        self._at_work: set[threading.Thread] = set()
         self._random = secrets.token_hex(3)
         self._started_at: int | None = None
         self._rounds_due = 0.0
@@ -65,23 +70,22 @@ class Heartbeat:
             self._rounds_due = self._timing.mono()
             self._thread = threading.Thread(target=self._run, name="firecron-heartbeat", daemon=True)
             self._thread.start()
+            self._at_work.add(self._thread)
 
-    def stop(self) -> None:
-        """Beat no more, and remove the node; in a second or two, because the process is to end."""
+    def leave(self) -> None:
+        """Beat no more; the thread removes the node, and ends."""
         with self._changed:
-            thread, self._thread = self._thread, None
+            self._thread = None
             self._changed.notify_all()
-        if thread is None:
-            return
-        if thread is not threading.current_thread():
-            thread.join(timeout=_STOP_TIMEOUT)
-        try:
-            self._store.merge(self._root, {self.id: None}, Deadline.after(self._timing, _STOP_TIMEOUT))
-        except StoreError as error:
-            self._complain(f"its node could not be removed: {error}")
 
-    def beat(self) -> None:
-        """Say that this instance is alive, and learn the time from it."""
+    def wait(self, until: float) -> None:
+        """Wait for the thread's end, but not longer than that (on the monotonic clock)."""
+        with self._changed:
+            while self._at_work and (left := until - self._timing.mono()) > 0:
+                self._timing.wait(self._changed, left / 1000)
+
+    def beat(self) -> bool:
+        """Say that this instance is alive, and learn the time from it; whether the database answered at all."""
         sent = self._timing.mono()
         fields: dict[str, object] = {
             "seenAt": {".sv": "timestamp"},
@@ -93,35 +97,42 @@ class Heartbeat:
             stored = self._store.merge(f"{self._root}/{self.id}", fields, self._deadline())
         except StoreError as error:
             self._complain(str(error))
-            return
+            return not isinstance(error, Unavailable)
         seen_at = stored.get("seenAt") if isinstance(stored, dict) else None
         if isinstance(seen_at, int):
             self._clock.note(seen_at, sent, self._timing.mono())
             self._started_at = self._started_at or seen_at
+        return True
 
-    def prune(self) -> None:
+    def prune(self, deadline: Deadline) -> None:
         """Remove the nodes of instances that have not been seen for ten beats. Raises StoreError."""
         now = self._clock.peek()
-        nodes = self._store.read(self._root, self._deadline()).node
+        nodes = self._store.read(self._root, deadline).node
         if now is None or not isinstance(nodes, dict):
             return
         limit = now.server - _DEAD_AFTER * self._settings.heartbeat * 1000
         dead = [key for key, node in nodes.items() if key != self.id and _seen_at(node) < limit]
         if dead:
-            self._store.merge(self._root, dict.fromkeys(dead), self._deadline())
+            self._store.merge(self._root, dict.fromkeys(dead), deadline)
 
     def work(self) -> None:
         """One beat, and the rounds if they are due."""
         self._beat_due = self._timing.mono() + self._settings.heartbeat * 1000
-        self.beat()
-        # Without RTDB's time there is nothing to be found out; the next beat may bring it.
-        if self._timing.mono() >= self._rounds_due and self._clock.peek() is not None:
-            self._rounds_due = self._timing.mono() + self._settings.recovery_interval * 1000
-            self._make_rounds()
-            try:
-                self.prune()
-            except StoreError as error:
-                self._complain(f"dead instances could not be removed: {error}")
+        # Without the database or its time there is nothing to be found out; the next beat may bring it.
+        if not self.beat() or self._timing.mono() < self._rounds_due or self._clock.peek() is None:
+            return
+        began = self._timing.mono()
+        try:
+            if not self._make_rounds(Deadline(self._timing.mono, self._beat_due)):
+                return
+        except StoreError as error:
+            self._complain(f"the look for what others left behind goes on at the next beat: {error}")
+            return
+        self._rounds_due = began + self._settings.recovery_interval * 1000
+        try:
+            self.prune(self._deadline().within(max(0.0, self._beat_due - self._timing.mono()) / 1000))
+        except StoreError as error:
+            self._complain(f"dead instances could not be removed: {error}")
 
     def work_if_due(self) -> float:
         """`work` where there is no thread for it; answers with the seconds until it is due again."""
@@ -133,20 +144,39 @@ class Heartbeat:
         """In a forked child: another process, so another node."""
         self._changed = threading.Condition()
         self._thread = None
+        self._at_work = set()
         self._random = secrets.token_hex(3)
         self._started_at = None
 
     def _run(self) -> None:
         me = threading.current_thread()
-        while self._thread is me:
-            try:
-                self.work()
-            except Exception as error:
-                # Whatever it is, it must not end the heartbeat, or the rounds, in silence.
-                self._complain(repr(error))
+        try:
+            while self._thread is me:
+                self._work_guarded()
+                with self._changed:
+                    # To the next beat, which a round that took its time does not put off.
+                    while self._thread is me and (left := self._beat_due - self._timing.mono()) > 0:
+                        self._timing.wait(self._changed, left / 1000)
+            self._remove()
+        finally:
             with self._changed:
-                if self._thread is me:
-                    self._timing.wait(self._changed, self._settings.heartbeat)
+                self._at_work.discard(me)
+                self._changed.notify_all()
+
+    def _work_guarded(self) -> None:
+        try:
+            self.work()
+        except Exception as error:
+            # Whatever it is, it must not end the heartbeat, or the rounds, in silence.
+            self._complain(repr(error))
+
+    def _remove(self) -> None:
+        if self._thread is not None:
+            return  # started again meanwhile: the node is another thread's to beat
+        try:
+            self._store.merge(self._root, {self.id: None}, Deadline.after(self._timing, _REMOVE_TIMEOUT))
+        except Exception as error:
+            self._complain(f"its node could not be removed: {error}")
 
     def _deadline(self) -> Deadline:
         return Deadline.after(self._timing, self._settings.request_timeout)

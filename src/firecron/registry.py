@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from firecron.decorator import declared
 from firecron.errors import ConfigurationError, FirecronError
 from firecron.explorer import Job, make_job
+from firecron.run import Trigger
 from firecron.runner import Result
 
 State: TypeAlias = Literal["ticking", "running", "paused", "disabled", "elsewhere", "idle"]
@@ -37,7 +38,7 @@ class Registry:
         running: Callable[[], dict[str, int]],
         is_ticking: Callable[[], bool],
         pause_everywhere: Callable[[str, bool], None],
-        trigger: Callable[[Job], Result],
+        run_now: Callable[[Job, datetime | None, Trigger], Result],
         now: Callable[[], datetime | None],
     ) -> None:
         self._roles = roles
@@ -47,7 +48,7 @@ class Registry:
         self._running = running
         self._is_ticking = is_ticking
         self._pause_everywhere = pause_everywhere
-        self._trigger = trigger
+        self._run_now = run_now
         self._now = now
         self._lock = threading.Lock()
         self._jobs: dict[str, Job] = {}
@@ -130,9 +131,15 @@ class Registry:
             self._pause_everywhere(name, False)
         self._paused.discard(name)
 
-    def trigger(self, name: str) -> Result:
-        """Run it once by hand, here and now, under its lock; answers when it has ended, with what came of it."""
-        return self._trigger(self.get(name))
+    def trigger(self, name: str, *, slot: datetime | None = None, source: Trigger = "manual") -> Result:
+        """Run it once, here and now, under its lock; answers when it has ended, with what came of it.
+
+        A run by hand claims no tick. With a `slot` it is the run of that tick, however late, unless it or a later one
+        was claimed before: once, here or anywhere. `source` is what the history calls it.
+        """
+        if slot is not None and slot.tzinfo is None:
+            raise ValueError(f"slot={slot!r} must be an aware datetime, such as datetime(2026, 11, 18, 9, tzinfo=UTC)")
+        return self._run_now(self.get(name), slot, source)
 
     def after_fork(self) -> None:
         """In a forked child: a thread that the child doesn't have may have held the lock."""

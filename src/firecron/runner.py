@@ -1,11 +1,11 @@
 """The runner: what one instance does with one tick of one job.
 
     claim      the tick, or what the record says comes first: an abandoned run, a missed tick
-    run        the job's function, with its lease renewed; again after a failure, if it has retries
-    release    and so learn whether the lease lasted to the end
+    perform    the job's function, with its lease renewed, and release (see `performer`)
     record     the run, and, as the bookkeeper, what lies between the tick and the last one
 
-A turn blocks its worker thread from the claim to the record, and never raises.
+A turn has its worker thread while it claims, runs and records, but not while it waits for its next try; it never
+raises.
 """
 
 from __future__ import annotations
@@ -17,28 +17,24 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 
-from firecron.bodies import Ending, Loop
+from firecron.bodies import Loop
 from firecron.bookkeeper import Bookkeeper
-from firecron.claiming import Claimed, Claimer
+from firecron.claiming import Claimed, Claimer, Wish
 from firecron.claims import MOST_CLAIMS, MOST_MISSED
-from firecron.execution import Execution, Unlocked, described
 from firecron.explorer import Job
 from firecron.flag import Flag
-from firecron.history import Finished, History, manual_key
+from firecron.history import History
 from firecron.identity import Identity
-from firecron.instants import to_datetime, to_milliseconds, to_text
-from firecron.lease import Lease
+from firecron.instants import to_datetime, to_milliseconds
 from firecron.lock import LockService
-from firecron.places import Place, Places
+from firecron.performer import Performer, Ran
+from firecron.places import Places, Turn
 from firecron.refusal import Refusal
 from firecron.run import Outcome, Run, Stopping, Trigger
 from firecron.timing import Timing
 
 _CANCEL_AHEAD = 2.0
-
-_LEVELS = {"succeeded": logging.INFO, "interrupted": logging.WARNING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +47,10 @@ class Result:
     error: BaseException | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Active:
-    execution: Execution
-    lease: Lease | Unlocked
-
-
 class Runner:
-    """Takes turns. `look_again` is called with a job and the moment (RTDB's time) when a lock that it saw expires."""
+    """Takes turns. `look_again` is called with a job and the moment (RTDB's time) when a lock that it saw expires;
+    `resume` is given the turns that are to go on, on a worker's thread.
+    """
 
     def __init__(
         self,
@@ -67,54 +59,79 @@ class Runner:
         history: History,
         identity: Identity,
         look_again: Callable[[Job, int], None],
+        resume: Callable[[Turn], None],
         bookkeeper: Bookkeeper,
     ) -> None:
         self._locks = locks
         self._events = locks.events
         self._timing = timing
         self._history = history
-        self._identity = identity
         self._bookkeeper = bookkeeper
-        self._claimer = Claimer(locks, timing, self._pause, look_again)
-        self._places = Places(
-            locks.settings.max_concurrent, self._claimer.ends, lambda: bool(self.stopping), timing, locks.events
-        )
+        self._claimer = Claimer(locks, timing, look_again)
+        self._performer = Performer(locks, timing, identity, lambda: bool(self.stopping))
+        self._places = Places(locks.settings.max_concurrent, locks.events, resume)
         self.loop: Loop | None = None
         self.stopping = Flag()
         self._changed = threading.Condition()
-        self._turns: set[object] = set()
-        self._active: list[_Active] = []
+        self._busy: set[object] = set()
 
-    def take_turn(self, job: Job, due: str | None, trigger: Trigger = "schedule") -> list[Result]:
-        """Claim and run what is due: the tick `due`, and before it whatever the record says. Without one, only the
-        latter.
+    def turn(self, job: Job, wish: Wish) -> Turn:
+        """A turn at a job, to `go_on` with."""
+        return Turn(job, wish, self._places.lane(job))
+
+    def go_on(self, turn: Turn) -> float | None:
+        """Claim and run as far as it goes. Seconds until it is to go on again; None: it is over, or `resume` will get
+        it.
         """
-        results: list[Result] = []
-        with self._turn(), self._places.take(job, due) as place:
+        job, due = turn.job, turn.wish.due
+        with self._at_work():
             # Each round claims another slot, so this many are more than there can be.
-            for _ in range(0 if place is None else MOST_MISSED + MOST_CLAIMS + 1):
-                claimed = None if self.stopping else self._claimer.claim(job, due, trigger)
-                if claimed is None:
-                    break
-                if isinstance(claimed, Refusal):
-                    results.append(Result(None, None, claimed))
-                    break
-                assert claimed.claim is not None
-                self._bookkeeper.note(job, claimed.held, claimed.claim)
-                is_last = claimed.claim.slot == due
-                results.append(self._run(job, _run_of(job, claimed), claimed, place if is_last else None))
+            for _ in range(MOST_MISSED + MOST_CLAIMS + 1):
+                if self.stopping or not self._places.enter(turn):
+                    return None
+                answer = self._claim(turn)
+                if isinstance(answer, float):
+                    return answer if self._places.wait(turn) else None
+                if not isinstance(answer, Claimed):
+                    self._places.give_up(turn)
+                    turn.results += [] if answer is None else [Result(None, None, answer)]
+                    return None
+                self._places.begin(turn)
+                is_last = _slot_of(answer) == due
+                ran: Ran | None = None
+                try:
+                    ran = self._run_slot(job, answer)
+                finally:
+                    self._places.end(turn, goes_on=ran is not None and not is_last)
+                turn.results.append(self._record(ran))
                 if is_last:
-                    break
-        return results
+                    return None
+        return None
 
-    def run_manually(self, job: Job) -> Result:
-        """One run that claims no tick. Raises Stopping once the instance stops."""
-        if self.stopping:
-            raise Stopping
+    def run_tick(self, job: Job, slot: str, trigger: Trigger) -> Result:
+        """Run this tick now, if nobody has claimed it or a later one, whatever its grace; before it, what the record
+        says.
+        """
+        wish = Wish(slot, trigger, is_patient=False)
+        with self._place_at_once(job) as has_place:
+            if not has_place:
+                return _still_runs(job)
+            for _ in range(MOST_MISSED + MOST_CLAIMS + 1):
+                answer = self._claimer.claim(self._claimer.pursue(job, wish))
+                if isinstance(answer, Refusal):
+                    return Result(None, None, answer)
+                assert isinstance(answer, Claimed), "who has no patience gets an answer at once"
+                result = self._record(self._run_slot(job, answer))
+                if _slot_of(answer) == slot:
+                    return _raised(result)
+        raise AssertionError(f"{job.name}: more claims before {slot} than there can be")
+
+    def run_manually(self, job: Job, trigger: Trigger = "manual") -> Result:
+        """One run that claims no tick."""
         run_id = secrets.token_hex(3)
-        with self._turn(), self._places.take(job, None) as place:
-            if not place:
-                return Result(None, None, Refusal(job.name, "held", f'"{job.name}" still runs on this instance'))
+        with self._place_at_once(job) as has_place:
+            if not has_place:
+                return _still_runs(job)
             claimed = self._claimer.claim_manually(job)
             if isinstance(claimed, Refusal):
                 return Result(None, None, claimed)
@@ -124,17 +141,13 @@ class Runner:
                 attempt=1,
                 fence=_fence(claimed),
                 idempotency_key=f"{job.name}:manual:{run_id}",
-                trigger="manual",
+                trigger=trigger,
             )
-            result = self._run(job, run, claimed, place, run_id)
-        if isinstance(result.error, KeyboardInterrupt):
-            raise result.error  # whoever called this by hand wants to end more than the job
-        return result
+            return _raised(self._record(self._performer.perform(job, run, claimed, self.loop, run_id)))
 
     def running(self) -> dict[str, int]:
         """How many runs of each job are under way on this instance."""
-        with self._changed:
-            return dict(Counter(active.execution.run.name for active in self._active))
+        return dict(Counter(active.run.name for active in self._performer.active()))
 
     def stop(self, grace: float) -> None:
         """Tell all runs to stop, and wait for them; async ones are cancelled shortly before the end. The rest keep
@@ -142,17 +155,17 @@ class Runner:
         """
         deadline = self._timing.mono() + grace * 1000
         self.stopping.set()
-        self._places.look_up()
-        for active in self._actives():
+        self._places.send_away()
+        for active in self._performer.active():
             active.execution.stop()
         self._wait_until_idle(deadline - _CANCEL_AHEAD * 1000)
-        for active in self._actives():
+        for active in self._performer.active():
             active.execution.cancel()
         self._wait_until_idle(deadline)
         self._bookkeeper.wait(deadline)
-        for active in self._actives():
+        for active in self._performer.active():
             self._locks.keeper.forget(active.lease)
-            run = active.execution.run
+            run = active.run
             message = f'"{run.name}" still runs as the instance stops; its lock frees itself when it expires'
             self._events.emit("run.left_behind", run.name, logging.WARNING, message, key=run.idempotency_key)
 
@@ -160,134 +173,90 @@ class Runner:
         """In a forked child: nothing runs here."""
         self._changed = threading.Condition()
         self.stopping = Flag()
-        self._turns = set()
+        self._busy = set()
         self._places.after_fork()
-        self._active = []
+        self._performer.after_fork()
         self._bookkeeper.after_fork()
         self.loop = None
 
     # --- room for it
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _at_work(self) -> Iterator[None]:
         """Something that a stop waits for."""
-        turn = object()
+        mark = object()
         with self._changed:
-            self._turns.add(turn)
+            self._busy.add(mark)
         try:
             yield
         finally:
             with self._changed:
-                self._turns.discard(turn)
+                self._busy.discard(mark)
                 self._changed.notify_all()
+
+    @contextmanager
+    def _place_at_once(self, job: Job) -> Iterator[bool]:
+        """A place for a run that somebody waits for, if there is one. Raises Stopping once the instance stops."""
+        if self.stopping:
+            raise Stopping
+        lane = self._places.lane(job)
+        with self._at_work():
+            has_place = self._places.begin_at_once(lane)
+            try:
+                yield has_place
+            finally:
+                if has_place:
+                    self._places.end_at_once(lane)
 
     # --- the run
 
-    def _run(self, job: Job, run: Run, claimed: Claimed, place: Place | None, run_id: str | None = None) -> Result:
-        """Run, release, and record; the `place` is left before that, where nothing follows this run."""
-        execution = Execution(job, run, self.loop, self._timing, self._events)
-        lease = self._lease(job, claimed, execution)
-        active = _Active(execution, lease)
-        under_way = self._active
-        with self._changed:
-            # A stop either finds this run here, or is found by it.
-            under_way.append(active)
-            if self.stopping:
-                run.stopping.set()
-        started = claimed.held.term.reading
-        self._emit(run, "run.started", logging.INFO, f'"{run.name}" runs ({run.idempotency_key}, {run.trigger})')
+    def _claim(self, turn: Turn) -> Claimed | Refusal | float | None:
         try:
-            ending = execution.perform()
-            outcome = self._release(run, lease, ending)
-        finally:
-            with self._changed:
-                under_way.remove(active)
-                self._changed.notify_all()
-        if self._active is not under_way:
-            return Result(run, "lost")  # the body has forked, and this is the child: the run is the parent's to record
-        if place is not None:
-            place.leave()
-        took = round(self._timing.mono() - started.mono)
-        error = ending.error if outcome in ("failed", "lost") else None
-        said = f'"{run.name}" {outcome} after {took / 1000:g} s' + (f": {described(error)}" if error else "")
-        self._emit(run, f"run.{outcome}", _LEVELS.get(outcome, logging.ERROR), said, error, took=took)
-        finished = Finished(
-            key=manual_key(started.server, run_id) if run_id is not None else str(_text(run.slot)),
-            outcome=outcome,
-            trigger=run.trigger,
-            slot=_text(run.slot),
-            started_at=started.server,
-            ended_at=started.server + took,
-            attempt=run.attempt,
-            fence=run.fence,
-            instance=self._identity.instance,
-            instance_id=self._identity.instance_id,
-            error=None if error is None else described(error),
-        )
-        self._history.record(job.name, finished)
-        return Result(run, outcome, error=error)
+            if turn.pursuit is None:
+                turn.pursuit = self._claimer.pursue(turn.job, turn.wish)
+            elif turn.pursuit.wish != turn.wish:
+                self._claimer.move_on(turn.pursuit, turn.wish)
+            answer = self._claimer.claim(turn.pursuit)
+        except BaseException:
+            self._places.give_up(turn)
+            raise
+        if isinstance(answer, Claimed):
+            turn.pursuit = None  # the next claim needs a token of its own
+        return answer
 
-    def _lease(self, job: Job, claimed: Claimed, execution: Execution) -> Lease | Unlocked:
-        lease: Lease | Unlocked
-        if claimed.bid.request.momentary:
-            lease = Unlocked(job.name, execution.on_lost)
-            limit = claimed.held.term.reading.mono + job.options.max_runtime
-            self._locks.keeper.keep(lease, renews=False, limit=limit)
-        else:
-            lease = self._locks.lease(claimed.bid, claimed.held)
-            lease.when_lost(execution.on_lost)
-        execution.run.look_at(lambda: lease.lost)
-        return lease
+    def _run_slot(self, job: Job, claimed: Claimed) -> Ran:
+        assert claimed.claim is not None
+        self._bookkeeper.note(job, claimed.held, claimed.claim)
+        return self._performer.perform(job, _run_of(job, claimed), claimed, self.loop)
 
-    def _release(self, run: Run, lease: Lease | Unlocked, ending: Ending) -> Outcome:
-        """Give the lock back; only then is it known whether the run had it to the end."""
-        outcome: Outcome = "interrupted" if ending.how == "stopped" else ending.how
-        if run.lost:
-            outcome = "lost"
-        if isinstance(lease, Unlocked):
-            self._locks.keeper.forget(lease)
-            return outcome
-        # What was cut short stays unfinished, so that it is found.
-        finished = _text(run.slot) if ending.how in ("succeeded", "failed") else None
-        lease.release(outcome=outcome, finished=finished)
-        return "lost" if lease.lost else outcome
-
-    def _emit(
-        self, run: Run, slug: str, level: int, message: str, error: BaseException | None = None, **fields: int
-    ) -> None:
-        self._events.emit(
-            slug,
-            run.name,
-            level,
-            message,
-            error,
-            key=run.idempotency_key,
-            slot=_text(run.slot),
-            attempt=run.attempt,
-            fence=run.fence,
-            trigger=run.trigger,
-            **fields,
-        )
+    def _record(self, ran: Ran) -> Result:
+        """Write it down. Its lock is released by now, and the place of a turn is free: the next run need not wait."""
+        if ran.finished is not None:
+            self._history.record(ran.run.name, ran.finished)
+        return Result(ran.run, ran.outcome, error=ran.error)
 
     # --- waiting
 
-    def _pause(self, seconds: float) -> bool:
-        """Wait before the next try of a claim; whether to go on."""
-        until = self._timing.mono() + seconds * 1000
-        with self._changed:
-            while not self.stopping and (left := until - self._timing.mono()) > 0:
-                self._timing.wait(self._changed, left / 1000)
-            return not self.stopping
-
-    def _actives(self) -> list[_Active]:
-        with self._changed:
-            self._changed.notify_all()  # those that wait to claim look up
-            return list(self._active)
-
     def _wait_until_idle(self, until: float) -> None:
         with self._changed:
-            while self._turns and (left := until - self._timing.mono()) > 0:
+            while self._busy and (left := until - self._timing.mono()) > 0:
                 self._timing.wait(self._changed, left / 1000)
+
+
+def _slot_of(claimed: Claimed) -> str:
+    assert claimed.claim is not None
+    return claimed.claim.slot
+
+
+def _still_runs(job: Job) -> Result:
+    return Result(None, None, Refusal(job.name, "held", f'"{job.name}" still runs on this instance'))
+
+
+def _raised(result: Result) -> Result:
+    """Whoever called this by hand, and interrupts it, wants to end more than the job."""
+    if isinstance(result.error, KeyboardInterrupt):
+        raise result.error
+    return result
 
 
 def _run_of(job: Job, claimed: Claimed) -> Run:
@@ -306,7 +275,3 @@ def _run_of(job: Job, claimed: Claimed) -> Run:
 def _fence(claimed: Claimed) -> int | None:
     fence = claimed.held.record.fence
     return int(fence) if claimed.bid.request.fenced and fence is not None else None
-
-
-def _text(instant: datetime | None) -> str | None:
-    return None if instant is None else to_text(round(instant.timestamp() * 1000))

@@ -54,7 +54,9 @@ class _Tick:
 
 
 class Ticker:
-    """Hands over the ticks of its jobs: `dispatch(job, slot)` must not block, nor may what `at` is given."""
+    """Hands over the ticks of its jobs: `dispatch(job, slot)` must not block, nor may what `at` is given. Of a job that
+    is new here, `look_back(job, slot)` gets the tick before, if its grace is not over: it may be that nobody was there.
+    """
 
     def __init__(
         self,
@@ -62,12 +64,14 @@ class Ticker:
         timing: Timing,
         events: Events,
         dispatch: Callable[[Job, datetime], None],
+        look_back: Callable[[Job, datetime], None],
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._clock = clock
         self._timing = timing
         self._events = events
         self._dispatch = dispatch
+        self._look_back = look_back
         self._chance = chance
         self._changed = threading.Condition()
         self._numbers = count()
@@ -100,6 +104,11 @@ class Ticker:
         with self._changed:
             heapq.heappush(self._calls, (instant, next(self._numbers), call))
             self._wake()
+
+    def after(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call this in so many seconds; where RTDB's time isn't known, once it is."""
+        moment = self._clock.peek()
+        self.at(0 if moment is None else moment.server + round(seconds * 1000), call)
 
     def start(self) -> None:
         """Tick on a thread of its own; without effect if it does."""
@@ -188,10 +197,25 @@ class Ticker:
         with self._changed:
             jobs, self._unplanned = self._unplanned, []
         for job in jobs:
-            self._guarded(job.name, self._schedule, job, to_datetime(now.server))
+            self._guarded(job.name, self._plan_first, job, now)
+
+    def _plan_first(self, job: Job, now: Moment) -> None:
+        options = job.options
+        # The first tick whose grace isn't over: mostly that is one to come, and then the one to plan.
+        oldest = now.server - options.grace - 1
+        slot = options.schedule.after(to_datetime(oldest))
+        if slot > to_datetime(now.server):
+            self._plan_tick(job, slot)
+            return
+        (text,) = newest(options.schedule, oldest, now.server, 1)
+        before = to_datetime(to_milliseconds(text))
+        self._schedule(job, before)
+        self._look_back(job, before)
 
     def _schedule(self, job: Job, after: datetime) -> None:
-        slot = job.options.schedule.after(after)
+        self._plan_tick(job, job.options.schedule.after(after))
+
+    def _plan_tick(self, job: Job, slot: datetime) -> None:
         start = round(slot.timestamp() * 1000 + job.options.jitter * self._chance())
         with self._changed:
             if self._jobs.get(job.name) is job:

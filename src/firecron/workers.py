@@ -24,10 +24,13 @@ class Crew(Protocol):
 
 
 class Workers:
-    """At most `number` threads, which take what was submitted in order."""
+    """At most `number` threads, which take what was submitted in order. Where they don't linger, one ends as soon as
+    there is nothing to do.
+    """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, *, lingers: bool = True) -> None:
         self._number = number
+        self._lingers = lingers
         self._changed = threading.Condition()
         self._work: deque[Callable[[], object]] = deque()
         self._threads: set[threading.Thread] = set()
@@ -78,11 +81,14 @@ class Workers:
                 logger.exception("A worker's task failed", extra={"json_fields": {"event": "worker.failed"}})
 
     def _next(self) -> Callable[[], object] | None:
-        """The next thing to do, however long it takes to come; None for a thread that was dismissed."""
+        """The next thing to do, however long it takes to come; None for a thread that is to end."""
         me = threading.current_thread()
         with self._changed:
-            while not self._work and me in self._threads:
+            while self._lingers and not self._work and me in self._threads:
                 self._idle.add(me)
                 self._changed.wait()
             self._idle.discard(me)
-            return self._work.popleft() if me in self._threads else None
+            if self._work and me in self._threads:
+                return self._work.popleft()
+            self._threads.discard(me)
+            return None

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.world import NAME, NEVER, Clock, Crew, Network, World
 
 from firecron import FireCron, Run, distributed_cron
-from firecron.claiming import Claimed
+from firecron.claiming import Claimed, Wish
 from firecron.events import Event
 from firecron.explorer import Job
 from firecron.instants import to_text
@@ -122,13 +122,19 @@ class Instance:
 
     def turn(self, due: str | None, name: str = NAME) -> list[Result]:
         """One turn, now."""
-        results = self.runner.take_turn(self.job(name), due)
+        turn = self.runner.turn(self.job(name), Wish(due, "schedule"))
+        while (delay := self.runner.go_on(turn)) is not None:
+            self.timing.sleep(delay)
         self.world.check()
-        return results
+        return turn.results
+
+    def claim(self, due: str | None, name: str = NAME) -> object:
+        """Try once to claim, and no more."""
+        return self.runner._claimer.claim(self.runner._claimer.pursue(self.job(name), Wish(due, "schedule")))
 
     def hold(self, due: str | None, name: str = NAME) -> Lease:
         """Claim as a run does that then goes on and on: its lease, renewed as long as the instance lives."""
-        claimed = self.runner._claimer.claim(self.job(name), due, "schedule")
+        claimed = self.claim(due, name)
         assert isinstance(claimed, Claimed), claimed
         assert claimed.claim is not None
         self.runner._bookkeeper.note(self.job(name), claimed.held, claimed.claim)

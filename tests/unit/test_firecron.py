@@ -103,10 +103,18 @@ def test_the_start_says_what_there_is() -> None:
         ("* * * * *", 61, {"overlap": "allow"}, False),
         ("* * * * *", 61, {"once_per_tick": False}, False),
         ("*/90 * * * *", 60, {}, True),
+        ("* * * * *", 60, {"jitter": 60}, False),
+        ("* * * * *", 60, {"jitter": 61, "grace": 90}, True),
+        ("* * * * *", 60, {"jitter": 61, "grace": 90, "overlap": "allow"}, True),
+        ("* * * * *", 60, {"jitter": 61, "grace": 90, "once_per_tick": False}, True),
+        ("*/20 * * * * *", 20, {"jitter": 21}, True),
+        ("0 9 * * *", 60, {"jitter": 3_600, "grace": 7_200}, False),
     ],
 )
 def test_odd_jobs_are_warned_of_at_the_start(line: str, ttl: float, options: dict[str, object], warned: bool) -> None:
-    """A ttl longer than the interval, or a step that does nothing, is a WARNING at the start, and not before."""
+    """A ttl or a jitter longer than the interval, or a step that does nothing, is a WARNING at the start, and not
+    before.
+    """
     odd = distributed_cron("odd", line, lock_ttl=ttl, **options)(lambda: None)  # type: ignore[arg-type]
     crons, heard = new_crons(odd)
     assert heard == []
@@ -114,6 +122,46 @@ def test_odd_jobs_are_warned_of_at_the_start(line: str, ttl: float, options: dic
         pass
     found = [event for event in heard if event.slug == "job.suspicious"]
     assert [event.level for event in found] == [logging.WARNING] * warned
+
+
+def test_a_jitter_too_long_is_named_with_the_interval() -> None:
+    """The warning of a jitter says how long it is, how long the interval is, and what would do."""
+    crons, heard = new_crons(distributed_cron("odd", "*/5 * * * *", lock_ttl=60, jitter=400, grace=500)(lambda: None))
+    with crons:
+        (message,) = heard.messages("job.suspicious")
+    assert "jitter (400 s) is longer than the interval of its ticks (300 s)" in message
+    assert "make jitter 300 s at most" in message
+
+
+@pytest.mark.parametrize("enabled", [True, None])
+def test_a_command_does_not_tick_though_the_guard_is_open(
+    monkeypatch: pytest.MonkeyPatch, enabled: bool | None
+) -> None:
+    """In a command of Flask jobs don't tick, whoever opened the guard; a program that did is told what that means."""
+    monkeypatch.setattr("sys.argv", ["flask", "shell"])
+    monkeypatch.setenv("RUNTIME_INSTANCE", "production")
+    crons, heard = new_crons(job, enabled=enabled)
+    with crons:
+        assert crons.registry.state(NAME) == "idle"
+    (message,) = heard.messages("crons.not_started")
+    assert "the Flask command 'shell'" in message
+    assert ("enabled=True opens the production guard, not this" in message) is bool(enabled)
+
+
+@pytest.mark.parametrize(
+    ("program", "level"), [("/venv/bin/gunicorn", logging.WARNING), ("app.py", logging.INFO), ("-c", logging.INFO)]
+)
+def test_a_forked_child_is_told_that_it_does_not_tick(
+    monkeypatch: pytest.MonkeyPatch, program: str, level: int
+) -> None:
+    """It is a WARNING where the child may be a server's worker, else an INFO; and only if its parent ticked."""
+    monkeypatch.setattr("sys.argv", [program])
+    crons, heard = new_crons(job)
+    crons.after_fork()
+    assert heard == []
+    crons.start()
+    crons.after_fork()
+    assert [(event.slug, event.level) for event in heard[-1:]] == [("crons.forked", level)]
 
 
 def test_a_job_that_can_not_work_refuses_the_start() -> None:
@@ -134,10 +182,10 @@ def test_a_rounds_look_takes_no_turn_without_cause() -> None:
     for options, seconds, runs in (
         ({"on_abandoned": "rerun"}, 31, 1),
         ({"on_abandoned": "rerun"}, 10, 0),
-        ({"catch_up": "once"}, 200, 1),
-        ({"catch_up": "once"}, 62, 0),
+        ({"catch_up": "once", "grace": 5}, 200, 1),
+        ({"catch_up": "once"}, 45, 0),
     ):
-        fleet = Fleet(**options)
+        fleet = Fleet("*/2 * * * *", **options)
         fleet.instance().die_holding("2026-11-18T09:00:00Z")
         fleet.world.until(seconds)
         one = fleet.instance()

@@ -10,6 +10,7 @@ from tests.unit.instances import forget_apps
 from tests.unit.world import NAME
 
 from firecron import FireCron, distributed_cron
+from firecron.claiming import Wish
 from firecron.instants import to_text
 from firecron.runner import Result
 from firecron.settings import load
@@ -34,7 +35,9 @@ class Instance:
         self.crons.locks.clock.now(self.crons.locks.deadline(30))
 
     def turn(self, due: str | None) -> list[Result]:
-        return self.crons._runner.take_turn(self.crons.registry.get(NAME), due)
+        turn = self.crons._runner.turn(self.crons.registry.get(NAME), Wish(due, "schedule"))
+        assert self.crons._runner.go_on(turn) is None
+        return turn.results
 
 
 @pytest.fixture(autouse=True)

@@ -173,6 +173,34 @@ def test_i25_a_missed_tick_is_said_by_each_and_recorded_once(number: int) -> Non
     assert sum(len(one.network.requests(f"cron-runs/job/{slot(120)}")) for one in instances) >= 1
 
 
+@pytest.mark.parametrize("between", ["manual", "rerun"])
+def test_i25_what_was_missed_stays_so_behind_another_run(between: str) -> None:
+    """A run by hand, or a rerun, between two ticks' claims makes of no missed tick a skipped one, nor the reverse."""
+    fleet = Fleet(on_abandoned="rerun" if between == "rerun" else "skip")
+    first, one = fleet.instance(), fleet.instance()
+    if between == "rerun":
+        first.die_holding(slot())
+    else:
+        first.turn(slot())
+    fleet.world.until(250)
+    fleet.body = lambda run: fleet.world.until(310) if fleet.world.mono() < 310_000 else None
+    if between == "rerun":
+        assert one.turn(None)[0].outcome == "succeeded"
+    else:
+        assert one.crons.registry.trigger(NAME).outcome == "succeeded"
+    assert fleet.world.node()["slot"] == slot()
+    fleet.world.until(420)
+    one.turn(slot(420))
+    fleet.world.advance(0)
+    assert "missedAfter" not in fleet.world.node()
+    ticks = {key: outcome for key, outcome in fleet.world.outcomes().items() if "manual" not in key}
+    assert ticks == {
+        **{slot(seconds): "missed" for seconds in (60, 120, 180, 240, 360)},
+        slot(300): "skipped",
+        **{slot(seconds): "succeeded" for seconds in (0, 420)},
+    }
+
+
 def test_i25_a_long_gap_is_one_entry() -> None:
     """More than fifty missed ticks are one entry, with their number."""
     fleet = Fleet("* * * * * *")
@@ -223,7 +251,7 @@ def test_i25_every_slot_has_one_outcome(data: st.DataObject) -> None:
 def _die(dying: Instance) -> None:
     """Claim the newest tick, if it is still to be had, and be killed in the run."""
     now = dying.world.now()
-    claimed = dying.runner._claimer.claim(dying.job(), to_text(now // 10_000 * 10_000), "schedule")
+    claimed = dying.claim(to_text(now // 10_000 * 10_000))
     if isinstance(claimed, Claimed) and claimed.claim is not None:
         dying.runner._bookkeeper.note(dying.job(), claimed.held, claimed.claim)
     dying.world.at((now - START + 1) / 1000, dying.crash)

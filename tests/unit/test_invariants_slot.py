@@ -12,6 +12,7 @@ from tests.unit.instances import Fleet, Instance, refusal_of
 from tests.unit.world import NAME, START, slot
 
 from firecron import Run
+from firecron.claiming import Wish
 from firecron.instants import to_text
 from firecron.record import DAY
 
@@ -79,16 +80,11 @@ def test_i20_a_slot_in_the_future_is_refused(seconds: float, runs: int) -> None:
     fleet = Fleet()
     one = fleet.instance()
     fleet.world.until(seconds)
-    reasons: list[str] = []
-
-    def give_up(left: float) -> bool:
-        return False
-
-    one.runner._claimer._pause = give_up
-    reasons += [result.refusal.reason for result in one.turn(slot(60)) if result.refusal is not None]
+    turn = one.runner.turn(one.job(), Wish(slot(60), "schedule"))
+    assert (one.runner.go_on(turn) is None) is bool(runs)
     assert len(fleet.runs) == runs
     assert ("slot" in fleet.world.node()) is bool(runs)
-    assert reasons == []
+    assert [result.refusal for result in turn.results] == [None] * runs
     assert len(one.said("run.delayed")) == 1 - runs
 
 

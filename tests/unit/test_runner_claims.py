@@ -9,6 +9,7 @@ from tests.unit.instances import Fleet, Instance, refusal_of
 from tests.unit.world import NAME, START, slot
 
 from firecron import Lease, Run
+from firecron.claiming import Wish
 
 
 @pytest.fixture
@@ -163,20 +164,47 @@ def test_a_queued_tick_ends_when_another_took_it() -> None:
     assert fleet.slots() == [slot()]
 
 
-def test_a_queued_tick_waits_for_the_run_on_its_own_instance() -> None:
-    """A tick queues for the run before it here as well, without a request, and gives up when the next has come."""
+@pytest.mark.parametrize(("ends", "ran"), [(70, [slot(60)]), (125, [])])
+def test_a_queued_tick_waits_for_the_run_on_its_own_instance(ends: float, ran: list[str]) -> None:
+    """A tick queues for the run before it here as well, without a request or a thread, and runs after it, if it is
+    not over by then.
+    """
     fleet = Fleet(overlap="queue")
     one = fleet.instance()
 
     def body(run: Run) -> None:
+        fleet.body = lambda run: None
         one.network.requests()
         assert one.turn(slot(60)) == []
-        assert one.network.requests("cron-locks/") == ["swap"] * 12  # the renewals of this run, and nothing else
-        assert fleet.world.mono() == pytest.approx(120_000, abs=2)
+        assert one.network.requests("cron-locks/") == []
+        fleet.world.until(ends)
 
     fleet.body = body
     one.turn(slot())
-    assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot(60)]
+    fleet.world.advance(1)
+    assert fleet.slots() == [slot(), *ran]
+    assert [event.fields["slot"] for event in one.said("run.missed")] == [slot(60)] * (not ran)
+
+
+@pytest.mark.parametrize(("options", "ran"), [({}, [120]), ({"grace": 600}, [60, 120])])
+def test_of_the_ticks_that_queue_the_newest_stands_in_line(options: dict[str, object], ran: list[float]) -> None:
+    """Behind a long run the newest tick waits, and the one before it is skipped; all wait, in their order, where they
+    have a grace of their own.
+    """
+    fleet = Fleet(overlap="queue", **options)
+    one = fleet.instance()
+
+    def body(run: Run) -> None:
+        fleet.body = lambda run: None
+        for seconds in (60, 120):
+            fleet.world.until(seconds)
+            assert one.turn(slot(seconds)) == []
+
+    fleet.body = body
+    one.turn(slot())
+    fleet.world.advance(1)
+    assert fleet.slots() == [slot(), *map(slot, ran)]
+    assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot(60)] * (60 not in ran)
 
 
 @pytest.mark.parametrize("on_abandoned", ["skip", "rerun"])
@@ -270,13 +298,89 @@ def test_a_winner_reports_no_schedule_but_another(fleet: Fleet) -> None:
     assert one.slugs("job.schedule") == other.slugs("job.schedule") == []
 
 
-def test_a_refusal_here_is_no_request() -> None:
-    """A tick whose place is taken by a claim that still waits is skipped without a request."""
+@pytest.mark.parametrize("is_trying", [False, True])
+def test_a_newer_tick_takes_over_what_waits(is_trying: bool) -> None:
+    """Of the ticks that can't be claimed while the database is down the newest is tried on, the one before is missed;
+    the same if it comes in the middle of a try.
+    """
+    fleet = Fleet("*/20 * * * * *")
+    one = fleet.instance()
+    older, newer = (one.runner.turn(one.job(), Wish(slot(seconds), "schedule")) for seconds in (0, 20))
+    one.network.is_down = True
+
+    def come(method: str, path: str) -> None:
+        one.network.before = lambda method, path: None
+        fleet.world.until(20)
+        assert one.runner.go_on(newer) is None
+
+    if is_trying:
+        one.network.before = come
+    delay = one.runner.go_on(older)
+    assert (delay is None) is is_trying
+    mend(one)
+    fleet.world.until(20)
+    if not is_trying:
+        assert one.runner.go_on(newer) is None
+    assert one.runner.go_on(older) is None
+    fleet.world.advance(1)
+    assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]
+    assert fleet.slots() == [slot(20)]
+    assert one.said("run.skipped") == []
+
+
+def test_what_takes_over_has_the_same_token() -> None:
+    """A claim whose reply was lost is won by the tick that took over, which runs the slot claimed first, then its
+    own.
+    """
+    fleet = Fleet("*/5 * * * * *")
+    one = fleet.instance()
+    older, newer = (one.runner.turn(one.job(), Wish(slot(seconds), "schedule")) for seconds in (0, 5))
+    one.network.lost_replies = 1
+    one.network.before = lambda method, path: setattr(one.network, "is_down", method == "read")
+    assert one.runner.go_on(older) is not None
+    mend(one)
+    fleet.world.until(max(5, fleet.world.mono() / 1000))
+    assert one.runner.go_on(newer) is None
+    assert fleet.slots() == [slot(), slot(5)]
+
+
+def test_a_run_by_hand_between_two_tries_ends_the_claim() -> None:
+    """A tick that waits for its next try is skipped if the job's body runs here by then."""
     fleet = Fleet()
     one = fleet.instance()
     one.network.is_down = True
-    fleet.world.at(5, lambda: one.turn(slot(5), NAME))
-    fleet.world.at(10, lambda: up(one))
-    one.turn(slot())
-    assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot(5)]
-    assert fleet.slots() == [slot()]
+    turn = one.runner.turn(one.job(), Wish(slot(), "schedule"))
+    assert one.runner.go_on(turn) is not None
+    up(one)
+    goes_on: list[float | None] = []
+    fleet.body = lambda run: goes_on.append(one.runner.go_on(turn))
+    one.crons.registry.trigger(NAME)
+    assert (fleet.slots(), goes_on) == ([None], [None])
+    assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot()]
+
+
+@pytest.mark.parametrize(
+    ("record", "starts", "ran"),
+    [
+        ({"slot": slot(-60), "outcome": "succeeded"}, 30, [slot()]),
+        ({"slot": slot(-60), "outcome": "succeeded"}, 60.5, [slot(60)]),
+        ({"slot": slot(), "outcome": "succeeded"}, 30, []),
+        (None, 30, []),
+        ({}, 30, []),
+    ],
+)
+def test_an_instance_that_starts_within_grace_runs_the_tick(
+    record: dict[str, object] | None, starts: float, ran: list[str]
+) -> None:
+    """A tick that came while no instance was there is run by one that starts within its grace, if the job has run
+    before.
+    """
+    fleet = Fleet()
+    if record is not None:
+        times = {"acquiredAt": START - 60_000, "expiresAt": START - 50_000, "releasedAt": START - 50_000}
+        fleet.world.put({**times, "holder": "another", "instanceId": "v1", **record})
+    one = fleet.instance()
+    fleet.world.until(starts)
+    one.start()
+    fleet.world.until(starts + 5)
+    assert fleet.slots() == ran

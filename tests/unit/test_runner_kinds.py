@@ -141,11 +141,24 @@ def test_a_stopped_runner_takes_no_turn(fleet: Fleet) -> None:
     assert fleet.world.node() == {}
 
 
-def test_a_claim_that_lands_as_the_instance_stops_is_given_back() -> None:
-    """A lock that is won while the instance stops runs nothing, and its slot stays unfinished for another to rerun."""
+def test_a_claim_that_lands_as_the_instance_stops_is_run() -> None:
+    """A tick that is won while the instance stops is run, because nobody else can claim it; its run knows that it is
+    to be quick.
+    """
+    fleet = Fleet()
+    one = fleet.instance()
+    one.network.before = lambda method, path: one.runner.stopping.set()
+    (result,) = one.turn(slot())
+    assert (result.outcome, fleet.slots()) == ("succeeded", [slot()])
+    assert fleet.runs[0].stopping
+    assert fleet.world.outcomes() == {slot(): "succeeded"}
+
+
+def test_what_is_claimed_too_late_in_a_stop_is_given_back() -> None:
+    """In the last seconds of a stop no body is begun: the slot stays unfinished, for another to rerun."""
     fleet = Fleet(on_abandoned="rerun")
     one, other = fleet.instance(), fleet.instance()
-    one.network.before = lambda method, path: one.runner.stopping.set()
+    one.crons.events.subscribe(lambda event: event.slug == "run.started" and one.runner.stop(0))
     (result,) = one.turn(slot())
     assert (result.outcome, fleet.runs) == ("interrupted", [])
     node = fleet.world.node()

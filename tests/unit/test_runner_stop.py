@@ -11,6 +11,7 @@ from tests.unit.test_bodies import running_loop
 from tests.unit.world import NAME, START, slot
 
 from firecron import FireCron, Run, distributed_cron
+from firecron.claiming import Wish
 from firecron.events import Event
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
@@ -46,7 +47,7 @@ class Bench:
 
     def turn(self, due: str = slot()) -> threading.Thread:
         job = self.crons.registry.get(NAME)
-        return self.begin(lambda: self.runner.take_turn(job, due))
+        return self.begin(lambda: self.runner.go_on(self.runner.turn(job, Wish(due, "schedule"))))
 
     def stop(self, grace: float = 8) -> threading.Thread:
         thread = self.begin(lambda: self.runner.stop(grace))

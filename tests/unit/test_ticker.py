@@ -43,12 +43,13 @@ class Bench:
         self.is_down = False
         self.error = 0
         self.handed: list[tuple[str, str, object]] = []
+        self.looked_back: list[tuple[str, str]] = []
         self.dispatching: Callable[[Job, datetime], object] = lambda job, tick: None
         self.chance = 0.5
         self.clock = ServerClock(
             self.sample, self.timing, margin=1_000, samples=1, drift=0.0, interval=300, request_timeout=3
         )
-        self.ticker = Ticker(self.clock, self.timing, self.events, self.dispatch, lambda: self.chance)
+        self.ticker = Ticker(self.clock, self.timing, self.events, self.dispatch, self.look_back, lambda: self.chance)
 
     def sample(self, deadline: Deadline) -> int:
         if self.is_down:
@@ -58,6 +59,9 @@ class Bench:
     def dispatch(self, job: Job, tick: datetime) -> None:
         self.handed.append((job.name, to_text(round(tick.timestamp() * 1000)), self.timing.mono() / 1000))
         self.dispatching(job, tick)
+
+    def look_back(self, job: Job, tick: datetime) -> None:
+        self.looked_back.append((job.name, to_text(round(tick.timestamp() * 1000))))
 
     def until(self, seconds: float) -> None:
         """Let the ticker work whenever it wants to, until then."""
@@ -241,14 +245,11 @@ def test_one_jobs_trouble_is_no_others(bench: Bench) -> None:
 
 
 class Spent(Schedule):
-    """A schedule that has no more ticks than it was given."""
-
-    left = 3
+    """A schedule that has no tick later than half a minute after nine."""
 
     def after(self, instant: datetime) -> datetime:
-        if not self.left:
+        if instant.timestamp() * 1000 >= START + 30_000:
             raise OverflowError
-        self.left -= 1
         return super().after(instant)
 
 
@@ -275,3 +276,25 @@ def test_after_a_stop_it_plans_anew(bench: Bench) -> None:
     assert (bench.handed, bench.heard, calls) == ([], [], [])
     bench.until(7_201)
     assert bench.slots() == [slot(7_200)]
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds", "looked_back"),
+    [
+        ("* * * * *", 30, [slot()]),
+        ("* * * * *", 0, [slot()]),
+        ("*/10 * * * * *", 35, [slot(30)]),
+        ("0 9 * * *", 60, [slot()]),
+        ("0 9 * * *", 60.001, []),
+        ("0 8 * * *", 0, []),
+    ],
+)
+def test_it_looks_back_on_the_tick_before(line: str, seconds: float, looked_back: list[str]) -> None:
+    """Of a job that is new here the newest tick within its grace is looked back on, once, and the next is planned."""
+    bench = Bench()
+    bench.timing.advance(seconds)
+    bench.ticker.add(make_job(line))
+    bench.until(seconds)
+    bench.until(seconds + 120)
+    assert bench.looked_back == [("job", tick) for tick in looked_back]
+    assert all(tick > slot(seconds) for _, tick, _ in bench.handed)

@@ -1,0 +1,156 @@
+"""Performing a claimed run: its body, with its lease renewed, to the release that tells whether the lease lasted."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from firecron.bodies import Ending, Loop
+from firecron.claiming import Claimed
+from firecron.execution import Execution, Unlocked, described
+from firecron.explorer import Job
+from firecron.history import Finished, manual_key
+from firecron.identity import Identity
+from firecron.instants import to_text
+from firecron.lease import Lease
+from firecron.lock import LockService
+from firecron.run import Outcome, Run
+from firecron.timing import Timing
+
+_LEVELS = {"succeeded": logging.INFO, "interrupted": logging.WARNING}
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run that has ended, and what the history is to say of it: nothing, if it is another process's."""
+
+    run: Run
+    outcome: Outcome
+    error: BaseException | None = None
+    finished: Finished | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """A run under way."""
+
+    execution: Execution
+    lease: Lease | Unlocked
+
+    @property
+    def run(self) -> Run:
+        return self.execution.run
+
+
+class Performer:
+    """Performs runs, several at a time, each on the thread that asks for it."""
+
+    def __init__(self, locks: LockService, timing: Timing, identity: Identity, is_stopping: Callable[[], bool]) -> None:
+        self._locks = locks
+        self._events = locks.events
+        self._timing = timing
+        self._identity = identity
+        self._is_stopping = is_stopping
+        self._lock = threading.Lock()
+        self._active: list[Active] = []
+
+    def active(self) -> list[Active]:
+        """The runs under way."""
+        with self._lock:
+            return list(self._active)
+
+    def after_fork(self) -> None:
+        """In a forked child: nothing runs here."""
+        self._lock = threading.Lock()
+        self._active = []
+
+    def perform(self, job: Job, run: Run, claimed: Claimed, loop: Loop | None, run_id: str | None = None) -> Ran:
+        """Run and release. Async jobs run on the `loop`, if there is one; a run by hand has a `run_id`."""
+        execution = Execution(job, run, loop, self._timing, self._events)
+        lease = self._lease(job, claimed, execution)
+        active = Active(execution, lease)
+        under_way = self._active
+        with self._lock:
+            # A stop either finds this run here, or is found by it.
+            under_way.append(active)
+            if self._is_stopping():
+                run.stopping.set()
+        started = claimed.held.term.reading
+        lag = None if run.slot is None else started.server - round(run.slot.timestamp() * 1000)
+        said = f'"{run.name}" runs ({run.idempotency_key}, {run.trigger})'
+        self._emit(run, "run.started", logging.INFO, said, lag=lag)
+        try:
+            ending = execution.perform()
+            outcome = self._release(run, lease, ending)
+        finally:
+            with self._lock:
+                under_way.remove(active)
+        if self._active is not under_way:
+            return Ran(run, "lost")  # the body has forked, and this is the child: the parent records the run
+        took = round(self._timing.mono() - started.mono)
+        error = ending.error if outcome in ("failed", "lost") else None
+        said = f'"{run.name}" {outcome} after {took / 1000:g} s' + (f": {described(error)}" if error else "")
+        self._emit(run, f"run.{outcome}", _LEVELS.get(outcome, logging.ERROR), said, error, took=took)
+        finished = Finished(
+            key=manual_key(started.server, run_id) if run_id is not None else str(_text(run.slot)),
+            outcome=outcome,
+            trigger=run.trigger,
+            slot=_text(run.slot),
+            started_at=started.server,
+            ended_at=started.server + took,
+            attempt=run.attempt,
+            fence=run.fence,
+            instance=self._identity.instance,
+            instance_id=self._identity.instance_id,
+            error=None if error is None else described(error),
+        )
+        return Ran(run, outcome, error, finished)
+
+    def _lease(self, job: Job, claimed: Claimed, execution: Execution) -> Lease | Unlocked:
+        lease: Lease | Unlocked
+        if claimed.bid.request.momentary:
+            lease = Unlocked(job.name, execution.on_lost)
+            limit = claimed.held.term.reading.mono + job.options.max_runtime
+            self._locks.keeper.keep(lease, renews=False, limit=limit)
+        else:
+            lease = self._locks.lease(claimed.bid, claimed.held)
+            lease.when_lost(execution.on_lost)
+        execution.run.look_at(lambda: lease.lost)
+        return lease
+
+    def _release(self, run: Run, lease: Lease | Unlocked, ending: Ending) -> Outcome:
+        """Give the lock back; only then is it known whether the run had it to the end."""
+        outcome: Outcome = "interrupted" if ending.how == "stopped" else ending.how
+        if run.lost:
+            outcome = "lost"
+        if isinstance(lease, Unlocked):
+            self._locks.keeper.forget(lease)
+            return outcome
+        # What was cut short stays unfinished, so that it is found.
+        finished = _text(run.slot) if ending.how in ("succeeded", "failed") else None
+        lease.release(outcome=outcome, finished=finished)
+        return "lost" if lease.lost else outcome
+
+    def _emit(
+        self, run: Run, slug: str, level: int, message: str, error: BaseException | None = None, **fields: int | None
+    ) -> None:
+        self._events.emit(
+            slug,
+            run.name,
+            level,
+            message,
+            error,
+            key=run.idempotency_key,
+            slot=_text(run.slot),
+            attempt=run.attempt,
+            fence=run.fence,
+            trigger=run.trigger,
+            **fields,
+        )
+
+
+def _text(instant: datetime | None) -> str | None:
+    return None if instant is None else to_text(round(instant.timestamp() * 1000))

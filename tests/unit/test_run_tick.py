@@ -1,0 +1,120 @@
+"""The run of a tick that somebody outside asks for: now, once, whatever its grace."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from tests.unit.instances import Fleet
+from tests.unit.world import NAME, slot
+
+from firecron import Run
+from firecron.run import Stopping
+
+NINE = datetime(2026, 11, 18, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("late", [0, 59, 7_200])
+def test_a_tick_is_run_for_who_asks_however_late(late: float) -> None:
+    """It is claimed as its slot whatever the grace, and its history says who asked."""
+    fleet = Fleet()
+    one = fleet.instance()
+    fleet.world.until(late)
+    result = one.crons.registry.trigger(NAME, slot=NINE, source="http")
+    assert result.outcome == "succeeded"
+    assert fleet.slots() == [slot()]
+    assert fleet.world.node()["slot"] == slot()
+    assert fleet.world.history()[slot()]["trigger"] == "http"
+
+
+def test_a_tick_that_was_claimed_is_not_run_again() -> None:
+    """Asked for twice, also by different instances, it runs once; the other is refused `slot_done`."""
+    fleet = Fleet()
+    one, other = fleet.instance(), fleet.instance()
+    one.crons.registry.trigger(NAME, slot=NINE)
+    for instance in (one, other):
+        result = instance.crons.registry.trigger(NAME, slot=NINE)
+        assert result.refusal is not None
+        assert result.refusal.reason == "slot_done"
+    assert fleet.slots() == [slot()]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "reason"),
+    [
+        (lambda one, other: other.hold(slot(-60)), "held"),
+        (lambda one, other: other.locks.pause(NAME), "paused"),
+        (lambda one, other: setattr(one.network, "is_down", True), "unavailable"),
+        (lambda one, other: setattr(one.network, "is_denied", True), "denied"),
+        (lambda one, other: one.world.put({"expiresAt": "soon"}), "malformed"),
+        (lambda one, other: one.world.put({"expiresAt": 1, "slot": slot(60)}), "slot_done"),
+    ],
+)
+@pytest.mark.parametrize("overlap", ["skip", "queue"])
+def test_there_is_one_try(prepare: object, reason: str, overlap: str) -> None:
+    """What stands in the way is the answer, at once: nobody queues or tries again while somebody waits for it."""
+    fleet = Fleet(overlap=overlap)
+    one, other = fleet.instance(), fleet.instance()
+    prepare(one, other)  # type: ignore[operator]  # one of the functions above
+    before = fleet.world.mono()
+    result = one.crons.registry.trigger(NAME, slot=NINE)
+    assert result.refusal is not None
+    assert result.refusal.reason == reason
+    assert fleet.world.mono() - before < 10_000
+    assert fleet.runs == []
+
+
+def test_a_tick_to_come_is_refused() -> None:
+    """A slot in the future is `slot_early`, and stays unclaimed."""
+    fleet = Fleet()
+    one = fleet.instance()
+    result = one.crons.registry.trigger(NAME, slot=datetime(2026, 11, 18, 9, 1, tzinfo=UTC))
+    assert result.refusal is not None
+    assert result.refusal.reason == "slot_early"
+    assert "slot" not in fleet.world.node()
+
+
+def test_what_was_abandoned_comes_first() -> None:
+    """A run that died is rerun before the tick that was asked for, as in any claim."""
+    fleet = Fleet(on_abandoned="rerun")
+    one, other = fleet.instance(), fleet.instance()
+    other.die_holding(slot())
+    fleet.world.until(60)
+    result = one.crons.registry.trigger(NAME, slot=datetime(2026, 11, 18, 9, 1, tzinfo=UTC), source="http")
+    assert result.outcome == "succeeded"
+    assert [(run.trigger, run.attempt) for run in fleet.runs] == [("rerun", 2), ("http", 1)]
+    assert fleet.slots() == [slot(), slot(60)]
+
+
+def test_an_instance_does_not_run_it_beside_itself() -> None:
+    """While the job's body runs here, a tick that is asked for is `held`, without a request."""
+    fleet = Fleet()
+    one = fleet.instance()
+    reasons: list[object] = []
+
+    def body(run: Run) -> None:
+        one.network.requests()
+        refusal = one.crons.registry.trigger(NAME, slot=datetime(2026, 11, 18, 8, tzinfo=UTC)).refusal
+        reasons.append(None if refusal is None else refusal.reason)
+        reasons.append(one.network.requests())
+
+    fleet.body = body
+    one.crons.registry.trigger(NAME, slot=NINE)
+    assert reasons == ["held", []]
+
+
+def test_after_a_stop_there_are_no_more() -> None:
+    """Once the instance stops, who asks gets Stopping, and nothing is claimed."""
+    fleet = Fleet()
+    one = fleet.instance()
+    one.crons.stop()
+    for slot_wanted in (NINE, None):
+        with pytest.raises(Stopping):
+            one.crons.registry.trigger(NAME, slot=slot_wanted)
+    assert fleet.world.node() == {}
+
+
+def test_a_naive_slot_is_an_error() -> None:
+    """A slot without a time zone says so, and how to write it."""
+    with pytest.raises(ValueError, match="aware"):
+        Fleet().instance().crons.registry.trigger(NAME, slot=datetime(2026, 11, 18, 9))  # noqa: DTZ001  # the very mistake
