@@ -14,8 +14,13 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import rtdb_emulator
+
+# A property is judged by what it says, not by how fast this machine is just now.
+settings.register_profile("without-a-clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("without-a-clock")
 
 # Nothing here takes a tenth of it; a child that hangs is killed then, so that the test fails and not the whole run.
 BOUND = 40.0

@@ -189,7 +189,8 @@ class FireCron:
         self._heartbeat.wait(ends)
         if isinstance(self._crew, Workers):
             self._crew.dismiss()
-        self._rest_keeper()
+        # Locks that somebody holds by hand are kept on.
+        self.locks.keeper.rest()
         if was_ticking:
             self._say("crons.stopped", logging.INFO, "Distributed crons stopped")
 
@@ -411,13 +412,6 @@ class FireCron:
     def _server_now(self) -> datetime | None:
         moment = self.locks.clock.peek()
         return None if moment is None else to_datetime(moment.server)
-
-    def _rest_keeper(self) -> None:
-        """End the keeper's thread, unless somebody still holds a lock by hand: that is kept until it is released."""
-        keeper = self.locks.keeper
-        with keeper._changed:
-            if not keeper._kept:
-                keeper.stop()
 
     def _check_added(self, job: Job) -> None:
         """A job that comes while others tick; at the start all are checked."""

@@ -91,6 +91,13 @@ class Keeper:
             self._kept.clear()
             self._changed.notify_all()
 
+    def rest(self) -> None:
+        """End the thread if it has nothing to keep; the next `keep` starts another one."""
+        with self._changed:
+            if not self._kept:
+                self._thread = None
+                self._changed.notify_all()
+
     def work(self) -> float | None:
         """Do what is due; answers with when the next thing will be (None: nothing to keep)."""
         while (kept := self._most_urgent()) is not None:

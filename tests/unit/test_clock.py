@@ -192,7 +192,7 @@ MILLISECONDS = st.floats(0, 1_500)
 GRAIN = 0.01
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     trips=st.lists(st.tuples(MILLISECONDS, MILLISECONDS), min_size=1, max_size=4),
     waits=st.lists(st.floats(0, 400_000), max_size=4),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.instances import Fleet, Instance, refusal_of
 from tests.unit.world import NAME, START, slot
@@ -35,7 +35,6 @@ def test_i17_a_slot_is_claimed_with_the_lock_and_outlives_it() -> None:
     assert fleet.slots() == [slot()]
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_i18_slots_only_rise(data: st.DataObject) -> None:
     """Whoever asks for whatever tick, in whatever order: the slots that run rise, and an older one is refused."""

@@ -217,7 +217,7 @@ def compare(lock: Lock, model: Model) -> None:
         assert isinstance(check_holding(lock.node, token, lock.now), Lost) != model.holds(who)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(OPERATIONS, max_size=30))
 def test_any_sequence_of_operations(operations: list[object]) -> None:
     """Every answer and every remembered field is what the model says, after each of any operations."""
@@ -246,7 +246,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.tuples(ERRORS, ERRORS, ERRORS), STEPS)
 def test_two_never_trust_their_leases_at_once(errors: tuple[int, int, int], steps: list[tuple[str, int, int]]) -> None:
     """Instances whose clocks are off by up to the margin, either way, never both trust a lease, and fences rise."""

@@ -81,7 +81,7 @@ def test_both_passes_of_an_hour_are_told_apart_in_the_question() -> None:
     assert schedule.after(second_pass.replace(fold=0)).isoformat() == "2026-10-25T00:30:00+00:00"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     start=instants,
     line=st.sampled_from(["* * * * *", "0,30 2 * * *", "*/7 1-3 * * *", "0 0 * * 0", "*/25 0 2 * * *"]),
