@@ -10,7 +10,10 @@ What goes for all of them:
    again.
 2. A write that may have been applied (no reply, a 5xx) is not sent again: what the node says next decides, by its
    holder.
-3. A 401 to a write is settled by one read: the rules may have refused a loser before the ETag was compared.
+3. A 401 to a write is settled by one read: the rules may have refused a loser before the ETag was compared. What was
+   refused was not applied. Whoever is refused a second time, where the node is free, has lost again if the node was
+   changed meanwhile. A plain lock that came and went leaves no trace of that: there a deletion of what is not there
+   tells whether the rules let this user write at all.
 4. Between tries there is a pause with jitter; nothing goes on past the deadline.
 """
 
@@ -152,10 +155,15 @@ def acquiring(
             yield _pause(tries, error)
             snapshot, is_fresh = (yield from _read()), True
             continue
-        except Denied:
-            if was_denied:
-                raise
+        except Denied as error:
+            refused = snapshot if was_denied else None
+            if refused == ABSENT:
+                yield Swap(NULL_ETAG, None)
+                tries += 1
+                yield _pause(tries, error)
             snapshot, is_fresh, was_denied = (yield from _read()), True, True
+            if snapshot != ABSENT and snapshot == refused:
+                raise
             continue
         if isinstance(answer, Swapped):
             if not request.momentary and not decision.term.is_trusted(answer.mono, request.margin):
@@ -223,7 +231,8 @@ def releasing(
         try:
             answer = yield Swap(snapshot.etag, node)
         except StoreError as error:
-            sent = True
+            if isinstance(error, Unavailable):
+                sent = True
             tries += 1
             yield _pause(tries, error)
             snapshot = yield from _read()

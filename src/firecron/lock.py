@@ -88,7 +88,9 @@ class LockService:
         self.settings = settings or load()
         self.events = Events()
         self._timing = timing or SystemTiming()
-        self.store = store or RtdbStore(lambda: find_target(app, self.settings.database_url), self._timing)
+        self.store = store or RtdbStore(
+            lambda: find_target(app, self.settings.database_url, uid=self.settings.uid), self._timing
+        )
         self.identity = Identity()
         self._root = f"{self.settings.prefix}/" if self.settings.prefix else ""
         self.clock = ServerClock(

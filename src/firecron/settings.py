@@ -24,6 +24,9 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="FIRECRON_", frozen=True, extra="ignore")
 
     database_url: str | None = Field(None, description="The database, if it is not the Firebase app's own databaseURL.")
+    uid: str | None = Field(
+        None, min_length=1, description="The user that security rules see; without one it is an administrator."
+    )
     prefix: str = Field("", description="A path that all nodes of firecron are put under, such as `ops/cron`.")
     margin: float = Field(
         1.0,

@@ -54,7 +54,7 @@ def sent(rtdb: Rtdb) -> str:
     ("read", "write", "requests"),
     [
         pytest.param(False, False, "PUT GET", id="read-and-write"),
-        pytest.param(MINE, False, "PUT GET PUT", id="write-only"),
+        pytest.param(MINE, False, "PUT GET PUT DELETE", id="write-only"),
         pytest.param(False, "false && data.exists()", "PUT GET", id="by-data"),
     ],
 )

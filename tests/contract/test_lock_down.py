@@ -149,10 +149,13 @@ def test_a_stopped_server_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("status", [401, 403, 404, 423])
 def test_a_refusal_by_the_database_is_denied(patient: Bench, status: int) -> None:
-    """A 4xx that says no, twice to the write around a read that shows it free, is denied and says what to do."""
-    answering(status)(patient.rtdb.faults, path=PATH, method="PUT", times=None)
+    """A 4xx that says no, twice to the write around a read that shows it free and once to a deletion of nothing, is
+    denied and says what to do.
+    """
+    for method in ("PUT", "DELETE"):
+        answering(status)(patient.rtdb.faults, path=PATH, method=method, times=None)
     refusal = patient.refused("denied")
     assert isinstance(refusal.error, Denied)
     assert str(status) in refusal.message
-    assert patient.sent() == "PUT GET PUT"
+    assert patient.sent() == "PUT GET PUT DELETE"
     assert patient.node is None

@@ -61,7 +61,9 @@ class Monitor:
         """A write has landed."""
         self._last_write = self._world.time
         if flight.kind == "acquire":
-            assert after is not None, "an acquire writes a record"
+            if after is None:
+                require(before is None, "an acquire deleted a node")
+                return
             self._on_take(flight, before or {}, after)
             return
         require(before is not None, f"a {flight.kind} recreated a node that was deleted")

@@ -127,15 +127,37 @@ def test_after_a_failure_a_live_record_of_another_refuses() -> None:
 
 
 def test_a_denied_write_is_settled_by_one_read() -> None:
-    """A readable record decides as usual; a second denied write, or a denied read, is the answer."""
+    """A readable record decides as usual; a denied read is the answer."""
     refused, _ = acquire(clock(), (Swap, NO), (Read, THEIRS), clock())
     assert isinstance(refused, Refused)
     assert refused.reason == "held"
     with pytest.raises(Denied):
-        acquire(clock(), (Swap, NO), (Read, ABSENT), clock(), (Swap, NO))
-    with pytest.raises(Denied):
         acquire(clock(), (Swap, NO), (Read, NO))
     held, _ = acquire(clock(), (Swap, NO), (Read, ABSENT), clock(), (Swap, DONE))
+    assert isinstance(held, Held)
+
+
+def test_a_free_lock_that_may_not_be_written_is_denied() -> None:
+    """Refused where nothing is, and refused to delete it; or refused while a released record stays as it is."""
+    twice = clock(), (Swap, NO), (Read, ABSENT), clock(), (Swap, NO)
+    with pytest.raises(Denied):
+        acquire(*twice, (Swap, NO))
+    free = Snapshot("free", released_node())
+    with pytest.raises(Denied):
+        acquire(clock(), (Swap, NO), (Read, free), clock(), (Swap, NO), (Read, free))
+
+
+def test_who_is_too_late_twice_is_not_denied() -> None:
+    """Others who took a free lock and gave it back are seen by its ETag, or by what may be written where nothing is."""
+    twice = clock(), (Swap, NO), (Read, ABSENT), clock(), (Swap, NO)
+    refused, steps = acquire(*twice, (Swap, DONE), (Pause, None), (Read, THEIRS), clock())
+    assert isinstance(refused, Refused)
+    assert refused.reason == "held"
+    assert swaps(steps)[2] == Swap(NULL_ETAG, None)
+    held, _ = acquire(*twice, (Swap, THEIRS), (Pause, None), (Read, ABSENT), clock(), (Swap, DONE))
+    assert isinstance(held, Held)
+    one, other = Snapshot("one", released_node(fence=1)), Snapshot("other", released_node(fence=2))
+    held, _ = acquire(clock(), (Swap, NO), (Read, one), clock(), (Swap, NO), (Read, other), clock(), (Swap, DONE))
     assert isinstance(held, Held)
 
 

@@ -9,6 +9,7 @@ from firecron.settings import Settings, load
 
 VALUES = {
     "database_url": ("https://x.firebaseio.com", "https://x.firebaseio.com"),
+    "uid": ("firecron", "firecron"),
     "prefix": ("/ops/cron/", "ops/cron"),
     "margin": ("2.5", 2.5),
     "request_timeout": ("4", 4.0),
@@ -76,6 +77,7 @@ ALONE = [
     ("clock_drift", 0.01),
     ("clock_interval", 0),
     ("clock_interval", 86_401),
+    ("uid", ""),
     ("prefix", "a.b"),
     ("prefix", "a//b"),
     ("prefix", "a/$b"),

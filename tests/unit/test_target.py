@@ -181,3 +181,57 @@ def test_an_override_of_another_kind_is_refused(override: object) -> None:
     """What firebase-admin would refuse at the first reference is refused here."""
     with pytest.raises(ConfigurationError, match=r"databaseAuthVariableOverride=.* must be a dict or None"):
         find_target(app(databaseAuthVariableOverride=override), None, {})
+
+
+AGREEING: dict[str, tuple[dict[str, object], object]] = {
+    "none given": ({}, {"uid": "firecron"}),
+    "empty": ({"databaseAuthVariableOverride": {}}, {"uid": "firecron"}),
+    "the same": ({"databaseAuthVariableOverride": {"uid": "firecron"}}, {"uid": "firecron"}),
+    "the same and more": ({"databaseAuthVariableOverride": {"uid": "firecron", "a": 1}}, {"uid": "firecron", "a": 1}),
+}
+
+
+@pytest.mark.parametrize(("options", "seen"), AGREEING.values(), ids=AGREEING.keys())
+def test_a_uid_that_is_set_is_what_rules_see(options: dict[str, object], seen: object) -> None:
+    """Without an override of the app's own the setting's uid is sent; one with that uid is sent as it is."""
+    target = find_target(app(**options), None, {}, uid="firecron")
+    assert json.loads(parameters(target)["auth_variable_override"]) == seen
+
+
+@pytest.mark.parametrize("override", [None, {"uid": "somebody"}, {"admin": True}], ids=str)
+def test_a_uid_that_contradicts_the_app_is_refused(override: object) -> None:
+    """Where the app's override is somebody else, both are named and neither is chosen."""
+    with pytest.raises(ConfigurationError) as raised:
+        find_target(app(databaseAuthVariableOverride=override), None, {}, uid="firecron")
+    assert f"databaseAuthVariableOverride={override!r}" in str(raised.value)
+    assert "FIRECRON_UID='firecron'" in str(raised.value)
+
+
+USERS: dict[str, tuple[dict[str, object], str]] = {
+    "none given": ({}, "an administrator"),
+    "empty": ({"databaseAuthVariableOverride": {}}, "an administrator"),
+    "somebody": ({"databaseAuthVariableOverride": {"uid": "firecron"}}, "the user 'firecron'"),
+    "no uid": ({"databaseAuthVariableOverride": {"admin": True}}, "a user without a uid"),
+    "nobody": ({"databaseAuthVariableOverride": None}, "nobody"),
+}
+
+
+@pytest.mark.parametrize(("options", "user"), USERS.values(), ids=USERS.keys())
+def test_a_target_says_whom_the_rules_see(options: dict[str, object], user: str) -> None:
+    """A person who asks as whom firecron works is told it in words."""
+    assert find_target(app(**options), None, {}).user == user
+
+
+def test_an_override_in_firebase_config_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that is named beside `FIREBASE_CONFIG` takes nothing else of it away."""
+    config = {"databaseURL": "https://other.firebaseio.com", "databaseAuthVariableOverride": {"uid": "firecron"}}
+    monkeypatch.setenv("FIREBASE_CONFIG", json.dumps(config))
+    target = find_target(None, URL, {})
+    assert (target.base_url, target.user) == (URL, "the user 'firecron'")
+
+
+def test_a_firebase_config_that_is_no_json_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may hold the override, so it isn't passed over, also where the database is named elsewhere."""
+    monkeypatch.setenv("FIREBASE_CONFIG", "{oops")
+    with pytest.raises(ConfigurationError, match=r"FIREBASE_CONFIG can't be used: .*not valid json"):
+        find_target(None, URL, {})

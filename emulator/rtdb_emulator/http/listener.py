@@ -33,7 +33,7 @@ class Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         # ASGI says that an extension is a dictionary; this one never leaves the process.
-        self.scope["extensions"] = {TRANSPORT: self.transport}  # type: ignore[dict-item]
+        self.scope["extensions"] = {TRANSPORT: self.transport}  # type: ignore[dict-item]  # it lacks the extensions that are no dicts
 
 
 def open_socket(host: str, port: int) -> socket.socket:

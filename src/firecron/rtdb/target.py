@@ -2,6 +2,10 @@
 
 The user's app is used, or the default app; where there is none, an app named "firecron" is made, so that the default
 app stays the user's to make. With `FIREBASE_DATABASE_EMULATOR_HOST` set, or an http databaseURL, it is an emulator.
+
+As whom: as the app's `databaseAuthVariableOverride` says, or, for firecron's own requests, as `FIRECRON_UID` does.
+Where neither says anything it is an administrator, whom security rules don't concern. Two that contradict each other
+are an error: to go on as either could be more than the other one allows.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ EMULATOR_HOST = "FIREBASE_DATABASE_EMULATOR_HOST"
 DEMO_URL = "https://demo-firecron.firebaseio.com"
 APP_NAME = "firecron"
 
+_OVERRIDE = "auth_variable_override"
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -39,6 +45,17 @@ class Target:
         return self.load_credential is None
 
     @property
+    def user(self) -> str:
+        """Whom the rules see, as a person would say it."""
+        if _OVERRIDE not in self.parameters:
+            return "an administrator"
+        override: object = json.loads(self.parameters[_OVERRIDE])
+        uid = override.get("uid") if isinstance(override, dict) else None
+        if uid is not None:
+            return f"the user {uid!r}"
+        return "nobody" if override is None else "a user without a uid"
+
+    @property
     def suffix(self) -> str:
         """What follows a node's path in its URL."""
         query = "&".join(f"{name}={quote(value, safe='')}" for name, value in self.parameters.items())
@@ -46,13 +63,17 @@ class Target:
 
 
 def find_target(
-    app: firebase_admin.App | None, database_url: str | None, environment: Mapping[str, str] = os.environ
+    app: firebase_admin.App | None,
+    database_url: str | None,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    uid: str | None = None,
 ) -> Target:
-    """The target of an app; `database_url` wins over the app's own."""
+    """The target of an app; `database_url` wins over the app's own, `uid` must agree with the app's override."""
     emulator_host = environment.get(EMULATOR_HOST)
     if emulator_host and "//" in emulator_host:
         raise ConfigurationError(f"{EMULATOR_HOST}={emulator_host!r} must look like host:port, without a scheme")
-    app = app or _app(database_url)
+    app = app or _app()
     url = database_url or app.options.get("databaseURL") or (DEMO_URL if emulator_host else None)
     if not url:
         raise ConfigurationError(
@@ -62,7 +83,7 @@ def find_target(
     parts = urlsplit(url)
     if parts.scheme not in ("https", "http") or not parts.netloc:
         raise ConfigurationError(f"the database URL {url!r} must look like https://<name>.firebaseio.com")
-    override = _auth_override(app)
+    override = _auth_override(app, uid)
     if parts.scheme == "http":
         namespace = parse_qs(parts.query).get("ns", [""])[0]
         if not namespace:
@@ -76,7 +97,7 @@ def find_target(
     return Target(f"https://{parts.netloc}", override, lambda: _credential(found))
 
 
-def _app(database_url: str | None) -> firebase_admin.App:
+def _app() -> firebase_admin.App:
     import firebase_admin
 
     for name in ((), (APP_NAME,)):
@@ -84,19 +105,29 @@ def _app(database_url: str | None) -> firebase_admin.App:
             return firebase_admin.get_app(*name)
         except ValueError:
             continue
-    options = {"databaseURL": database_url} if database_url else None
-    return firebase_admin.initialize_app(options=options, name=APP_NAME)
+    try:
+        # Without options it reads FIREBASE_CONFIG, where an override may be that must not get lost.
+        return firebase_admin.initialize_app(name=APP_NAME)
+    except ValueError as error:
+        raise ConfigurationError(f"FIREBASE_CONFIG can't be used: {error}") from error
 
 
-def _auth_override(app: firebase_admin.App) -> dict[str, str]:
+def _auth_override(app: firebase_admin.App, uid: str | None) -> dict[str, str]:
     """What rules shall see as `auth`. As in firebase-admin, None is nobody, and an empty dict is no override at all."""
     missing = object()
     override = app.options.get("databaseAuthVariableOverride", missing)
     if override is missing or override == {}:
-        return {}
+        if uid is None:
+            return {}
+        override = {"uid": uid}
     if override is not None and not isinstance(override, dict):
         raise ConfigurationError(f"the app's databaseAuthVariableOverride={override!r} must be a dict or None")
-    return {"auth_variable_override": json.dumps(override, separators=(",", ":"))}
+    if uid is not None and (override is None or override.get("uid") != uid):
+        raise ConfigurationError(
+            f"the app's databaseAuthVariableOverride={override!r} is somebody else than FIRECRON_UID={uid!r}: "
+            "take one of them away, or let both name the same uid"
+        )
+    return {_OVERRIDE: json.dumps(override, separators=(",", ":"))}
 
 
 def _credential(app: firebase_admin.App) -> Credential:

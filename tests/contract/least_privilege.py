@@ -1,0 +1,89 @@
+"""What the shipped rules are asked in the tests: requests on one node each, of the user whom the rules are for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+RULES = Path(__file__).parents[2] / "emulator" / "database.rules.json"
+OVERRIDE: Mapping[str, object] = {"uid": "firecron"}
+
+# Nine o'clock, and the server's time in all of them.
+NOW = 1_794_992_400_000
+
+Node = Mapping[str, object]
+
+HELD: Node = {
+    "acquired": "2026-11-18T08:59:50Z",
+    "acquiredAt": NOW - 10_000,
+    "expires": "2026-11-18T09:00:50Z",
+    "expiresAt": NOW + 50_000,
+    "holder": "theirs",
+    "instance": "00bf4b9c3f2a",
+    "instanceId": "api-00042-abc",
+}
+RUNNING: Node = {
+    **HELD,
+    "attempt": 1,
+    "fence": NOW - 10_000,
+    "slot": "2026-11-18T08:59:50Z",
+    "unfinished": "2026-11-18T08:59:50Z",
+}
+ENDED = {key: value for key, value in RUNNING.items() if key != "unfinished"}
+RELEASED: Node = {**ENDED, "releasedAt": NOW - 5_000, "expiresAt": NOW - 5_000, "outcome": "succeeded"}
+TAKEN: Node = {**HELD, "acquiredAt": NOW, "expiresAt": NOW + 60_000, "holder": "mine"}
+CLAIMED: Node = {**RUNNING, **TAKEN, "fence": NOW, "slot": "2026-11-18T09:00:00Z", "unfinished": "2026-11-18T09:00:00Z"}
+ORIGINAL: Node = {"acquiredAt": NOW - 10_000, "expiresAt": NOW + 50_000, "instanceId": "nest"}
+
+RAN: Node = {
+    "attempt": 1,
+    "durationMs": 10,
+    "endedAt": NOW,
+    "error": "ValueError",
+    "fence": NOW - 10,
+    "instance": "00bf4b9c3f2a",
+    "instanceId": "api-00042-abc",
+    "outcome": "failed",
+    "slot": "2026-11-18T09:00:00Z",
+    "startedAt": NOW - 10,
+    "trigger": "schedule",
+}
+UNRUN: Node = {"atLeast": True, "count": 500, "outcome": "missed", "recordedBy": "bookkeeper", "slot": RAN["slot"]}
+STAMP: Node = {".sv": "timestamp"}
+BEAT: Node = {"instanceId": "api-00042-abc", "jobs": 2, "running": 0, "seenAt": STAMP, "startedAt": NOW - 10}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A request; `before` is what the node at `path` holds."""
+
+    title: str
+    method: str
+    body: object = None
+    before: object = None
+    path: str = "cron-locks/job"
+    auth: Mapping[str, object] | None = None
+
+    def __str__(self) -> str:
+        return self.title
+
+
+def put(title: str, body: object, before: object = None, path: str = "cron-locks/job") -> Row:
+    return Row(title, "PUT", body, before, path, OVERRIDE)
+
+
+def patch(title: str, body: object, before: object = None, path: str = "cron-locks/job") -> Row:
+    return Row(title, "PATCH", body, before, path, OVERRIDE)
+
+
+def delete(title: str, before: object, path: str = "cron-locks/job") -> Row:
+    return Row(title, "DELETE", None, before, path, OVERRIDE)
+
+
+def get(title: str, path: str) -> Row:
+    return Row(title, "GET", None, None, path, OVERRIDE)
+
+
+def without(node: Node, *fields: str) -> Node:
+    return {key: value for key, value in node.items() if key not in fields}
