@@ -25,9 +25,9 @@ from firecron.timing import Deadline
 
 # So many jobs are read one by one.
 FEW = 10
-# A record takes half the bytes in an answer with all the others, and is a tenth of the work.
+# In an answer with others a record costs less than half the bytes, and no round trip.
 MOST_FOR_EACH = 2
-# About a megabyte.
+# Less than a megabyte.
 MOST_AT_ONCE = 2_000
 
 

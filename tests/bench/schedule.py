@@ -6,15 +6,20 @@ import logging
 import statistics
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 from firecron import FireCron, distributed_cron
 from firecron.explorer import Job, explore
-from firecron.instants import to_text
+from firecron.rtdb.store import RtdbStore, Store
+from firecron.rtdb.target import find_target
 from firecron.settings import load
 from firecron.testing import MemoryStore
+from firecron.timing import SystemTiming
 from rtdb_emulator import Emulator
 
 MANY = 10_000
@@ -24,6 +29,9 @@ IDLE_SECONDS = 10.0
 SLOTS = 12
 DAY_TICKS = 24 * 60
 HEARTBEATS = 24 * 60 * 2
+ROUNDS_A_DAY = 24 * 12
+PATIENCE = 60
+REQUESTS = {"read", "swap", "timestamp", "merge", "keys"}
 
 
 def main() -> None:
@@ -31,13 +39,15 @@ def main() -> None:
     dispatch_at_once()
     idle()
     requests_per_slot()
+    recovery()
+    heartbeats()
 
 
-def jobs(number: int, line: Callable[[int], str]) -> list[Job]:
+def jobs(number: int, line: Callable[[int], str], on_abandoned: str = "skip") -> list[Job]:
     """So many jobs that do nothing."""
 
     def make(index: int) -> Job:
-        @distributed_cron(f"job-{index}", line(index), lock_ttl=30)
+        @distributed_cron(f"job-{index}", line(index), lock_ttl=30, on_abandoned=on_abandoned)  # type: ignore[arg-type]  # one of its words
         def nothing() -> None:
             pass
 
@@ -73,10 +83,14 @@ def start_many() -> None:
     for job in found:
         crons.registry.add(job)
     started = time.perf_counter()
-    crons._check_jobs()
-    crons.work()
+    crons.start()
+    returned = time.perf_counter() - started
+    while len(crons._ticker._planned) < MANY and time.perf_counter() - started < PATIENCE:
+        time.sleep(0.005)
     took = time.perf_counter() - started
-    print(f"{MANY:,} jobs start within     {took:8.2f} s (wanted: 2)")
+    assert len(crons._ticker._planned) == MANY
+    crons.stop()
+    print(f"{MANY:,} jobs start within     {took:8.2f} s (wanted: 2); start() returns after {returned:.2f} s")
 
 
 def dispatch_at_once() -> None:
@@ -112,59 +126,131 @@ def idle() -> None:
     print(f"idle, 100 jobs: {share:.3%} CPU (wanted: under 0.2 %)")
 
 
+class Counted:
+    """A store that counts what one instance asks of it, by the name of the method."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._store, name)
+        if name not in REQUESTS:
+            return call
+
+        def counted(*arguments: object) -> object:
+            self.calls[name] += 1
+            return call(*arguments)
+
+        return counted
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One of a fleet in this process, with what it asks."""
+
+    crons: FireCron
+    asked: Counted
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """What one tick cost: the requests of its winner and of each loser, and the bytes of all."""
+
+    winner: int
+    losers: list[int]
+    size: int
+
+
 def requests_per_slot() -> None:
     """Requests and bytes of one slot, and what they sum up to at one tick a minute, as the emulator counts them."""
-    print("\none tick, all instances at the same instant, as the emulator counts it:")
-    print("  instances   requests   each loser      bytes     a job, an instance and a day at one tick a minute")
+    print("\none tick, all instances at the same instant; requests counted by each instance, and all by the emulator:")
+    print("  instances   winner   losers: mean, most      bytes     a job, an instance and a day at one tick a minute")
     for number in (1, 5, 50, 200):
-        requests, size = one_slot(number)
-        losers = (requests - winner_requests(requests, number)) / (number - 1) if number > 1 else 0.0
+        ticks = some_ticks(number)
+        winner = statistics.mean(tick.winner for tick in ticks)
+        losers = [count for tick in ticks for count in tick.losers] or [0]
+        size = statistics.mean(tick.size for tick in ticks)
         a_day = size / number * DAY_TICKS
-        print(f"  {number:9}{requests:11.1f}{losers:13.2f}{size:11,.0f}     {a_day / 1e6:6.2f} MB")
-    with Emulator() as emulator:
-        crons = FireCron(settings=load(database_url=emulator.database_url("bench")), enabled=True)
-        crons._heartbeat.beat()
-        emulator.requests.clear()
-        crons._heartbeat.beat()
-        size = sum(request.request_bytes + request.response_bytes for request in emulator.requests)
-    print(f"  and a heartbeat each 30 s: {size:,} bytes, {size * HEARTBEATS / 1e6:.2f} MB an instance and a day")
+        most = f"{statistics.mean(losers):14.2f}{max(losers):6}"
+        print(f"  {number:9}{winner:9.1f}{most}{size:11,.0f}     {a_day / 1e6:6.2f} MB")
 
 
-def winner_requests(requests: float, number: int) -> float:
-    """The winner's share: acquire (one or two), release, record; the rest are the losers'."""
-    return min(requests, 4.0) if number == 1 else 3.5
-
-
-def one_slot(number: int) -> tuple[float, float]:
-    """The mean requests and bytes of a slot."""
+def some_ticks(number: int) -> list[Tick]:
+    """What each of some slots costs so many instances."""
 
     @distributed_cron("bench", "* * * * * *", lock_ttl=30)
     def job() -> None:
         time.sleep(0.05)
 
     with Emulator() as emulator, ThreadPoolExecutor(number) as pool:
-        settings = load(database_url=emulator.database_url("bench"))
-        fleet = [FireCron(job, settings=settings, enabled=True) for _ in range(number)]
-        for crons in fleet:
-            crons.locks.clock.now(crons.locks.deadline(30))
-        base = datetime.now(UTC).replace(microsecond=0).timestamp() - SLOTS - 5
+        fleet = [instance(emulator, job) for _ in range(number)]
+        base = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=SLOTS + 5)
 
-        def turn(crons: FireCron, slot: str, barrier: threading.Barrier) -> None:
-            found = crons.registry.get("bench")
-            barrier.wait(30)
-            crons._runner.take_turn(found, slot)
+        def turn(one: Instance, slot: datetime, barrier: threading.Barrier) -> bool:
+            barrier.wait(PATIENCE)
+            return one.crons.registry.trigger("bench", slot=slot).outcome == "succeeded"
 
-        totals = []
+        ticks = []
         for index in range(SLOTS):
-            slot = to_text(round((base + index) * 1000))
+            slot = base + timedelta(seconds=index)
             barrier = threading.Barrier(number)
             emulator.requests.clear()
-            for done in [pool.submit(turn, crons, slot, barrier) for crons in fleet]:
-                done.result()
-            sizes = [request.request_bytes + request.response_bytes for request in emulator.requests]
-            totals.append((len(sizes), sum(sizes)))
-    kept = totals[2:]  # the first slots have no record to begin with
-    return statistics.mean(requests for requests, _ in kept), statistics.mean(size for _, size in kept)
+            for one in fleet:
+                one.asked.calls.clear()
+            ran = [done.result() for done in [pool.submit(turn, one, slot, barrier) for one in fleet]]
+            assert ran.count(True) == 1
+            counts = [one.asked.calls.total() for one in fleet]
+            assert sum(counts) == len(emulator.requests), "an instance asked for something that it did not count"
+            ticks.append(Tick(counts.pop(ran.index(True)), counts, sizes(emulator)))
+    return ticks[2:]  # the first slots have no record to begin with
+
+
+def recovery() -> None:
+    """Requests and bytes of the rounds, of jobs that rerun, at the default of one round in five minutes."""
+    print("\nthe rounds for what others left behind:")
+    print("       jobs   requests a round      bytes     a job, an instance and a day")
+    for number in (1, 10, 100, 1_000):
+
+        @distributed_cron("none", "0 0 * * *", lock_ttl=30)
+        def none() -> None: ...
+
+        with Emulator() as emulator:
+            one = instance(emulator, none)
+            for job in jobs(number, lambda index: "* * * * *", on_abandoned="rerun"):
+                one.crons.registry.add(job)
+                assert one.crons.locks.acquire(job.name, 60, fenced=True)
+            emulator.requests.clear()
+            assert one.crons._rounds.make(one.crons.locks.deadline(PATIENCE))
+            one.crons.locks.close()
+            requests, size = len(emulator.requests), sizes(emulator)
+        print(f"  {number:9,}{requests:19}{size:11,}     {size * ROUNDS_A_DAY / number / 1e6:6.2f} MB")
+
+
+def heartbeats() -> None:
+    """Bytes of the heartbeat."""
+    with Emulator() as emulator:
+        crons = FireCron(settings=load(database_url=emulator.database_url("bench")), enabled=True)
+        crons._heartbeat.beat()
+        emulator.requests.clear()
+        crons._heartbeat.beat()
+        size = sizes(emulator)
+    print(f"\na heartbeat each 30 s: {size:,} bytes, {size * HEARTBEATS / 1e6:.2f} MB an instance and a day")
+
+
+def instance(emulator: Emulator, job: object) -> Instance:
+    """One instance, that knows the time already, and prunes nothing by chance."""
+    settings = load(database_url=emulator.database_url("bench"))
+    timing = SystemTiming()
+    asked = Counted(RtdbStore(lambda: find_target(None, settings.database_url), timing))
+    crons = FireCron(job, settings=settings, enabled=True, store=cast("Store", asked), timing=timing)
+    crons.history._chance = lambda: 1.0
+    crons.locks.clock.now(crons.locks.deadline(PATIENCE))
+    return Instance(crons, asked)
+
+
+def sizes(emulator: Emulator) -> int:
+    return sum(request.request_bytes + request.response_bytes for request in emulator.requests)
 
 
 if __name__ == "__main__":

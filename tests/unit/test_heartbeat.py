@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +17,8 @@ from firecron.events import Events
 from firecron.heartbeat import Heartbeat
 from firecron.identity import Identity
 from firecron.settings import load
-from firecron.testing import FakeTiming
+from firecron.testing import FakeTiming, MemoryStore
+from firecron.timing import Deadline
 from rtdb_emulator.pytest_plugin import Rtdb
 
 
@@ -82,7 +83,7 @@ def test_the_dead_are_removed(rtdb: Rtdb) -> None:
     rtdb.set("/cron-instances/odd", {"seenAt": "yesterday"})
     rtdb.set("/cron-locks/job", {"expiresAt": 1, "slot": slot()})
     for each in (crons, other):
-        each._heartbeat.prune()
+        each._heartbeat.prune(each.locks.deadline(20))
     assert nodes(rtdb).keys() == {"young", crons._heartbeat.id, other._heartbeat.id}
     assert rtdb.get("/cron-locks/job") == {"expiresAt": 1, "slot": slot()}
 
@@ -92,7 +93,12 @@ def test_the_node_goes_with_its_instance(rtdb: Rtdb) -> None:
     one, other = FireCron(enabled=True, settings=load()), new_crons()
     other._heartbeat.beat()
     beaten = threading.Event()
-    one._heartbeat._make_rounds = beaten.set
+
+    def rounds(deadline: Deadline) -> bool:
+        beaten.set()
+        return True
+
+    one._heartbeat._make_rounds = rounds
     with one:
         assert beaten.wait(20)
         assert nodes(rtdb).keys() == {one._heartbeat.id, other._heartbeat.id}
@@ -102,7 +108,12 @@ def test_the_node_goes_with_its_instance(rtdb: Rtdb) -> None:
 def bench(fleet: Fleet, rounds: list[float], **settings: Any) -> tuple[Instance, Heartbeat]:
     """An instance, and its heartbeat with rounds that only note when they are made."""
     one = fleet.instance(**settings)
-    one.crons._heartbeat._make_rounds = lambda: rounds.append(fleet.world.mono() / 1000)
+
+    def make(deadline: Deadline) -> bool:
+        rounds.append(fleet.world.mono() / 1000)
+        return True
+
+    one.crons._heartbeat._make_rounds = make
     return one, one.crons._heartbeat
 
 
@@ -134,10 +145,42 @@ def test_rounds_wait_for_the_time() -> None:
 def test_rounds_cost_only_jobs_that_want_them() -> None:
     """A job that neither catches up nor reruns is not looked at in the rounds."""
     for options, reads in (({}, 0), ({"catch_up": "once"}, 1), ({"on_abandoned": "rerun"}, 1), ({"disabled": True}, 0)):
-        fleet = Fleet(**options)
+        fleet = Fleet("0 0 * * *", **options)
         one = fleet.instance()
         one.start()
         assert len(one.network.requests("cron-locks")) == reads
+
+
+class OneWait(FakeTiming):
+    """Time whose first wait is noted, and is the last."""
+
+    def __init__(self) -> None:
+        super().__init__(wall=START)
+        self.waits: list[float | None] = []
+        self.then: Callable[[], object] = lambda: None
+
+    def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+        self.waits.append(seconds)
+        self.then()
+
+
+def test_rounds_put_off_no_beat() -> None:
+    """After rounds that took twenty seconds the next beat is ten seconds away."""
+    timing = OneWait()
+    crons = FireCron(store=MemoryStore(timing.now), timing=timing, settings=load(heartbeat=30), enabled=True)
+    heartbeat = crons._heartbeat
+
+    def make(deadline: Deadline) -> bool:
+        timing.advance(20)
+        return True
+
+    heartbeat._make_rounds = make
+    timing.then = heartbeat.leave
+    heartbeat.start()
+    for thread in list(heartbeat._at_work):
+        thread.join(20)
+    assert timing.waits == [10]
+    assert not heartbeat._at_work
 
 
 def test_trouble_does_not_end_the_heartbeat() -> None:
@@ -168,16 +211,14 @@ def test_trouble_does_not_end_the_heartbeat() -> None:
         load(),
         Identity({}),
         dict,
-        lambda: None,
+        lambda deadline: True,
     )
     heartbeat.start()
     thread = heartbeat._thread
     for _ in range(3):
         while not beats.acquire(timeout=0.01):
             timing.advance(30)
-    with heartbeat._changed:
-        heartbeat._thread = None
-        heartbeat._changed.notify_all()
+    heartbeat.leave()
     assert thread is not None
     thread.join(20)
     assert not thread.is_alive()

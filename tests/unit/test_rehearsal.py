@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from firecron import FireCron, Run, current_run, distributed_cron
+from firecron import ConfigurationError, FireCron, Run, current_run, distributed_cron
+from firecron.settings import load
 from firecron.testing import FakeClock
 
 NINE = "2026-11-18T09:00:00Z"
@@ -83,6 +84,35 @@ def test_a_rehearsal_leaves_the_firecron_alone(digests: Digests) -> None:
         test.run("send-digest")
         assert crons.registry.state("send-digest") == "idle"
         assert test.locks is not crons.locks
+
+
+def test_a_rehearsal_has_the_settings_of_its_firecron(digests: Digests) -> None:
+    """Prefix, roles and history limit of a FireCron hold in its rehearsal, whatever the environment says by then."""
+    crons = FireCron(digests, settings=load(prefix="ops/cron", roles="web", history_limit=3))
+    with crons.testing("2026-11-18T08:59:00Z") as test:
+        test.move_to(NINE)
+        assert test.outcomes("send-digest") == ["succeeded"]
+        assert test.outcomes("sweep") == [], "it wants the role worker"
+        assert test.store.keys("", test.locks.deadline(1)) == []
+        assert isinstance(test.store.get("ops/cron/cron-runs/send-digest"), dict)
+        assert test.locks.settings.history_limit == 3
+
+
+def test_a_job_that_can_not_work_refuses_the_rehearsal() -> None:
+    """A ttl too short for the margin is refused as at a start, and one that a smaller margin allows is not."""
+    short = distributed_cron("short", "0 9 * * *", lock_ttl=4)(lambda: None)
+    with pytest.raises(ConfigurationError, match=r"lock_ttl of 'short' \(4 s\) is too short for margin \(1 s\)"):
+        FireCron(short).testing(NINE)
+    with FireCron(short, settings=load(margin=0.5)).testing("2026-11-18T08:59:00Z") as test:
+        test.move_to(NINE)
+        assert test.outcomes("short") == ["succeeded"]
+
+
+def test_what_is_odd_is_among_the_events(digests: Digests) -> None:
+    """A rehearsal says of an odd job what a start would say."""
+    odd = distributed_cron("odd", "* * * * *", lock_ttl=90)(lambda: None)
+    with FireCron(odd).testing(NINE) as test:
+        assert [event.name for event in test.events if event.slug == "job.suspicious"] == ["odd"]
 
 
 def test_async_jobs_run_in_an_async_test(digests: Digests) -> None:

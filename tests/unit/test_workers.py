@@ -124,6 +124,29 @@ def test_the_dismissed_go_home() -> None:
     assert not thread[0].is_alive()
 
 
+def test_a_thread_that_does_not_linger_ends_with_its_work() -> None:
+    """Without lingering all that was submitted is done in order, the thread then ends, and new work has a new one."""
+    workers = Workers(1, lingers=False)
+    threads: list[threading.Thread] = []
+    order: list[int] = []
+    for number in range(2):
+        gate, done = Gate(), threading.Event()
+        workers.submit(gate)
+        for index in range(3):
+            workers.submit(lambda index=index: order.append(index))  # type: ignore[misc]
+        workers.submit(done.set)
+        gate.wait_for(1)
+        gate.open.set()
+        assert done.wait(PATIENCE)
+        (thread,) = gate.threads
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+        threads.append(thread)
+        assert order == [0, 1, 2] * (number + 1)
+    assert len(set(threads)) == 2
+    assert not workers._threads
+
+
 def test_a_dismissed_thread_takes_no_new_work_with_it() -> None:
     """Work that comes right after a dismissal is done, though threads that were idle have not gone home yet."""
     workers, first, second = Workers(2), threading.Event(), threading.Event()

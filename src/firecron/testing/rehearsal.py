@@ -6,9 +6,10 @@
             test.move_to("2026-11-18T09:00:00Z")
             assert test.outcomes("send-daily-digest") == ["succeeded"]
 
-Everything else is the real thing: the schedule, the claim, the lease, the history. The database is in memory, time
-stands still until it is moved, and jobs run on the test's own thread, one after another, as soon as they are due. The
-FireCron itself is left alone.
+Everything else is the real thing: the schedule, the claim, the lease, the history, the FireCron's settings; a job that
+`start` would refuse is refused here. The database is in memory, time stands still until it is moved, and jobs run on
+the test's own thread, one after another, as soon as they are due. Where the settings name no roles, jobs of all roles
+run: there is no other instance here that would have them. The FireCron itself is left alone.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Self
 from firecron.durations import Duration
 from firecron.events import Event
 from firecron.explorer import Job
-from firecron.settings import load
+from firecron.settings import Settings, load
 from firecron.testing.clock import FakeClock
 from firecron.testing.memory import MemoryStore
 
@@ -49,7 +50,12 @@ class Rehearsal:
     """
 
     def __init__(
-        self, jobs: Iterable[Job], at: datetime | str = "2026-01-01T00:00:00Z", *, store: MemoryStore | None = None
+        self,
+        jobs: Iterable[Job],
+        at: datetime | str = "2026-01-01T00:00:00Z",
+        *,
+        store: MemoryStore | None = None,
+        settings: Settings | None = None,
     ) -> None:
         from firecron.app import FireCron
 
@@ -57,9 +63,12 @@ class Rehearsal:
         self.store = store or MemoryStore(self.clock.now)
         self.events: list[Event] = []
         jobs = list(jobs)
-        roles = sorted({job.options.role for job in jobs if job.options.role is not None})
+        settings = settings or load()
+        roles = settings.roles or tuple(sorted({job.options.role for job in jobs if job.options.role is not None}))
+        # A leap of hours is no reason to doubt the time here, where asking for it costs nothing.
+        interval = min(settings.clock_interval, 1.0)
         self._crons = FireCron(
-            settings=load(database_url=None, roles=roles, clock_interval=1.0, margin=1.0),
+            settings=settings.model_copy(update={"database_url": None, "roles": roles, "clock_interval": interval}),
             store=self.store,
             timing=self.clock,
             crew=Inline(),
@@ -68,6 +77,7 @@ class Rehearsal:
         for job in jobs:
             self._crons.registry.add(job)
         self._crons.events.subscribe(self.events.append)
+        self._crons.check_jobs()
 
     def __enter__(self) -> Self:
         self._work()
@@ -110,9 +120,7 @@ class Rehearsal:
 
     def history(self, name: str) -> list[dict[str, object]]:
         """What `cron-runs` holds of a job, oldest first."""
-        keys = self.store.keys(f"cron-runs/{name}", self._crons.locks.deadline(1))
-        entries = [self.store.get(f"cron-runs/{name}/{key}") for key in sorted(keys)]
-        return [entry for entry in entries if isinstance(entry, dict)]
+        return [entry for entry in self._crons.history.read(name).values() if isinstance(entry, dict)]
 
     def outcomes(self, name: str) -> list[str]:
         """How the runs of a job ended, and its ticks that did not run, oldest first."""
