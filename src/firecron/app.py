@@ -21,27 +21,22 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from firecron.bookkeeper import Bookkeeper
 from firecron.checks import Checks
-from firecron.claiming import Wish
+from firecron.engine import Engine
 from firecron.errors import ConfigurationError
 from firecron.explorer import Job, explore
 from firecron.forks import tell_after_fork
 from firecron.frameworks import is_a_servers_process, reason_not_to_start
 from firecron.guard import judge
-from firecron.heartbeat import Heartbeat
 from firecron.history import History
-from firecron.instants import to_datetime, to_text
+from firecron.instants import to_datetime
 from firecron.lock import LockService
-from firecron.places import Turn
 from firecron.registry import Registry
-from firecron.rounds import Rounds
-from firecron.run import Stopping, Trigger
-from firecron.runner import Result, Runner
+from firecron.run import Trigger
+from firecron.runner import Result
 from firecron.settings import Settings, load
-from firecron.ticker import Ticker
 from firecron.timing import SystemTiming, Timing
-from firecron.workers import Crew, Workers
+from firecron.workers import Crew
 
 if TYPE_CHECKING:
     import firebase_admin
@@ -85,54 +80,25 @@ class FireCron:
         self._enabled = enabled
         root = f"{self.settings.prefix}/" if self.settings.prefix else ""
         deadline = lambda: self.locks.deadline(self.settings.release_timeout)  # noqa: E731
-        identity = self.locks.identity
         self.history = History(
             self.locks.store, f"{root}cron-runs", self.settings.history_limit, self.events, deadline, self._timing
         )
-        scribe = crew or Workers(1, lingers=False)
-        bookkeeper = Bookkeeper(self.history, scribe, identity, self._timing, self.events)
-        self._rounds = Rounds(
-            self.locks.store,
-            f"{root}cron-locks",
-            self.locks.clock,
-            self.settings,
-            jobs=self._wanted_jobs,
-            is_wanted=self._is_wanted,
-            take_turn=self._take_left_over,
-            at=self._call_at,
-        )
-        self._runner = Runner(
-            self.locks, self._timing, self.history, identity, self._rounds.look_again, self._submit, bookkeeper
-        )
-        self._crew = crew or Workers(self.settings.workers)
-        self._has_threads = has_threads
         self._state_lock = threading.Lock()
         self._is_ticking = False
         self._started_in: int | None = None
         self._checks = Checks(self.settings, self.events)
-        self._ticker = self._make_ticker()
-        self._heartbeat = Heartbeat(
-            self.locks.store,
-            f"{root}cron-instances",
-            self.locks.clock,
-            self._timing,
-            self.events,
-            self.settings,
-            identity,
-            self._describe,
-            self._rounds.make,
-        )
         self.registry = Registry(
             self.settings.roles,
             check=self._check_added,
             on_add=self._added,
             on_remove=self._removed,
-            running=self._runner.running,
+            running=self._running,
             is_ticking=lambda: self._is_ticking,
             pause_everywhere=self.locks.pause,
             run_now=self._run_now,
             now=self._server_now,
         )
+        self._engine = Engine(self.locks, self.history, self._timing, self.registry, crew, has_threads=has_threads)
         for job in explore(*providers):
             self.registry.add(job)
         tell_after_fork(self)
@@ -154,7 +120,7 @@ class FireCron:
                 self.locks.connect()
             self._started_in = os.getpid()
         # Runs by hand are possible in any case, and end with the process.
-        self._runner.stopping.clear()
+        self._engine.runner.stopping.clear()
         atexit.register(self.stop)
         against = reason_not_to_start() if verdict.may_tick else None
         if against is not None:
@@ -181,16 +147,7 @@ class FireCron:
             if self._started_in == os.getpid():
                 self._started_in = None
         atexit.unregister(self.stop)
-        # It removes its node while runs come to their end.
-        self._heartbeat.leave()
-        self._ticker.stop()
-        self._rounds.forget()
-        self._runner.stop(max(0.0, ends - self._timing.mono()) / 1000)
-        self._heartbeat.wait(ends)
-        if isinstance(self._crew, Workers):
-            self._crew.dismiss()
-        # Locks that somebody holds by hand are kept on.
-        self.locks.keeper.rest()
+        self._engine.stop(ends)
         if was_ticking:
             self._say("crons.stopped", logging.INFO, "Distributed crons stopped")
 
@@ -203,11 +160,11 @@ class FireCron:
         self.stop()
 
     async def __aenter__(self) -> Self:
-        self._runner.loop = asyncio.get_running_loop()
+        self._engine.runner.loop = asyncio.get_running_loop()
         try:
             return await asyncio.to_thread(self.start)
         except BaseException:
-            self._runner.loop = None
+            self._engine.runner.loop = None
             raise
 
     async def __aexit__(
@@ -215,7 +172,7 @@ class FireCron:
     ) -> None:
         # On a thread, because runs on this loop are to end meanwhile.
         await asyncio.to_thread(self.stop)
-        self._runner.loop = None
+        self._engine.runner.loop = None
 
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[None]:
@@ -239,9 +196,7 @@ class FireCron:
 
     def work(self) -> float:
         """Do on this thread what the threads do by themselves; answers with the seconds until there is more to do."""
-        waits = [self._heartbeat.work_if_due(), self._ticker.work()]
-        kept = self.locks.keeper.work()
-        return min(waits if kept is None else [*waits, max(0.0, (kept - self._timing.mono()) / 1000)])
+        return self._engine.work()
 
     def testing(self, at: datetime | str = "2026-01-01T00:00:00Z") -> Rehearsal:
         """These jobs in a test: on a clock that the test moves, with a database in memory, without threads or sleeps.
@@ -321,12 +276,8 @@ class FireCron:
         was_ticking = self._is_ticking
         self._state_lock = threading.Lock()
         self._is_ticking = False
-        self._rounds.forget()
         self.registry.after_fork()
-        self._runner.after_fork()
-        self._crew.after_fork()
-        self._heartbeat.after_fork()
-        self._ticker = self._make_ticker()
+        self._engine.after_fork()
         for job in self.registry.jobs():
             self._added(job)
         atexit.unregister(self.stop)
@@ -348,66 +299,20 @@ class FireCron:
                 where = "" if self.registry.runs_here(job) else f" (not here: it needs the role {job.options.role!r})"
                 line = f'Registered distributed cron "{job.name}" [{job.options.schedule.line}] -> {job.where}{where}'
                 self._say("job.registered", logging.INFO, line, job.name)
-        if self._has_threads:
-            self._heartbeat.start()
-            self._ticker.start()
+        self._engine.start()
 
     def _added(self, job: Job) -> None:
         if not job.options.disabled and self.registry.runs_here(job):
-            self._ticker.add(job)
+            self._engine.ticker.add(job)
 
     def _removed(self, name: str) -> None:
-        self._ticker.remove(name)
+        self._engine.ticker.remove(name)
 
-    def _dispatch(self, job: Job, slot: datetime) -> None:
-        due = to_text(round(slot.timestamp() * 1000))
-        if self.registry.is_wanted(job):
-            self._submit(self._runner.turn(job, Wish(due, "schedule")))
-        else:
-            message = f'"{job.name}" is paused on this instance, skipping its tick {due}'
-            self.events.emit("run.skipped", job.name, logging.INFO, message, slot=due)
-
-    def _look_back(self, job: Job, slot: datetime) -> None:
-        if self.registry.is_wanted(job) and job.options.once_per_tick:
-            due = to_text(round(slot.timestamp() * 1000))
-            self._submit(self._runner.turn(job, Wish(due, "schedule", looks_back=True)))
-
-    def _submit(self, turn: Turn) -> None:
-        """Have a worker go on with it."""
-        self._crew.submit(lambda: self._go_on(turn))
-
-    def _go_on(self, turn: Turn) -> None:
-        delay = self._runner.go_on(turn)
-        if delay is not None:
-            self._ticker.after(delay, lambda: self._submit(turn))
+    def _running(self) -> dict[str, int]:
+        return self._engine.runner.running()
 
     def _run_now(self, job: Job, slot: datetime | None, trigger: Trigger) -> Result:
-        try:
-            if slot is None:
-                return self._runner.run_manually(job, trigger)
-            return self._runner.run_tick(job, to_text(round(slot.timestamp() * 1000)), trigger)
-        except Stopping:
-            # What a run is told when it should end says nothing to somebody who wants one.
-            message = f'"{job.name}" is not run: this instance is stopping, or was stopped and not started again'
-            raise Stopping(message) from None
-
-    def _make_ticker(self) -> Ticker:
-        return Ticker(self.locks.clock, self._timing, self.events, self._dispatch, self._look_back)
-
-    def _wanted_jobs(self) -> list[Job]:
-        return [job for job in self.registry.jobs() if self.registry.is_wanted(job)]
-
-    def _is_wanted(self, job: Job) -> bool:
-        return not self._runner.stopping and self.registry.is_wanted(job)
-
-    def _take_left_over(self, job: Job, trigger: Trigger) -> None:
-        self._submit(self._runner.turn(job, Wish(None, trigger)))
-
-    def _call_at(self, instant: int, call: Callable[[], None]) -> None:
-        self._ticker.at(instant, call)
-
-    def _describe(self) -> dict[str, int]:
-        return {"jobs": len(self.registry.jobs()), "running": sum(self._runner.running().values())}
+        return self._engine.run_now(job, slot, trigger)
 
     def _server_now(self) -> datetime | None:
         moment = self.locks.clock.peek()

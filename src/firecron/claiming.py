@@ -125,7 +125,8 @@ class Claimer:
             if not (wish.is_patient and pursuit.ends is None and self._is_late(job.options, due)):
                 break  # else it was not known before how late it is
         if delay is None:
-            if due is not None or answer.reason != "slot_done":
+            # Who only looks whether there is something to do is no loser if there isn't.
+            if answer.reason != "slot_done" or (due is not None and not wish.looks_back):
                 self._locks.tell(answer)
             return answer
         if pursuit.tries == 1:

@@ -13,8 +13,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from firecron.instants import to_text
+from firecron.redaction import redacted
 
 Scalar: TypeAlias = str | int | float | bool
+
+# What Google's log handlers write as labels: a line's lock (a job's is of its name), and the key of its run.
+LOCK_LABEL = "firecron_lock"
+RUN_LABEL = "firecron_run"
 
 logger = logging.getLogger("firecron")
 
@@ -61,11 +66,13 @@ class Events:
         /,
         **fields: Scalar | None,
     ) -> None:
-        """Tell all listeners and the log, there with the traceback of `error`. Fields that are None are left out."""
+        """Tell all listeners and the log, there with the traceback of `error`. Fields that are None are left out, and
+        secrets that an exception has quoted.
+        """
         listeners = self._listeners
         if not listeners and not logger.isEnabledFor(level):
             return
-        event = Event(slug, name, level, message, {key: value for key, value in fields.items() if value is not None})
+        event = Event(slug, name, level, redacted(message), _clean(fields))
         for listener in listeners:
             try:
                 listener(event)
@@ -86,21 +93,36 @@ def instant_fields(**instants: int | None) -> dict[str, str]:
     return {name: to_text(instant) for name, instant in instants.items() if instant is not None}
 
 
+def _clean(fields: Mapping[str, Scalar | None]) -> dict[str, Scalar]:
+    return {
+        name: redacted(value) if isinstance(value, str) else value
+        for name, value in fields.items()
+        if value is not None
+    }
+
+
 def _log(event: Event, error: BaseException | None) -> None:
     fields = {"event": event.slug, "lock": event.name, **event.fields}
-    _write(event.level, event.message, fields, error)
+    labels = {LOCK_LABEL: event.name}
+    if event.slug.startswith("run.") and "key" in event.fields:
+        labels[RUN_LABEL] = str(event.fields["key"])
+    _write(event.level, event.message, fields, labels, error)
 
 
 def _report(slug: str, error: BaseException) -> None:
     fields: dict[str, Scalar] = {"event": "listener.failed", "listened_to": slug}
-    _write(logging.ERROR, f"An event listener raised when it was told of {slug}", fields, error)
+    _write(logging.ERROR, f"An event listener raised when it was told of {slug}", fields, {}, error)
 
 
-def _write(level: int, message: str, fields: Mapping[str, Scalar], error: BaseException | None = None) -> None:
+def _write(
+    level: int, message: str, fields: dict[str, Scalar], labels: dict[str, str], error: BaseException | None
+) -> None:
     if not logger.isEnabledFor(level):
         return
     try:
-        logger.log(level, "%s", message, exc_info=error, extra={"json_fields": dict(fields)})
+        # Four calls up is whoever emits: that is where the line comes from.
+        extra = {"json_fields": fields, "labels": labels}
+        logger.log(level, "%s", message, exc_info=error, stacklevel=4, extra=extra)
     except Exception:
         # A handler or filter raised. The way to the log is what is broken, so this goes to standard error, as
         # logging's own complaints do.

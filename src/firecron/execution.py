@@ -12,6 +12,7 @@ from firecron.events import Events
 from firecron.explorer import Job
 from firecron.flag import Flag
 from firecron.lease import LeaseLost
+from firecron.redaction import redacted
 from firecron.run import Run, Stopping
 from firecron.timing import Timing
 
@@ -111,9 +112,9 @@ class Execution:
 
 
 def described(error: BaseException | None) -> str:
-    """What a job raised, in a line; whatever its `__str__` does."""
+    """What a job raised, in a line without secrets; whatever its `__str__` does."""
     try:
         text = str(error)
     except Exception as broken:
         text = f"(and its text can't be had: {type(broken).__name__})"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{type(error).__name__}: {redacted(text)}" if text else type(error).__name__

@@ -42,7 +42,7 @@ class Instance:
             crew=self._crew,
             has_threads=False,
         )
-        self.runner = self.crons._runner
+        self.runner = self.crons._engine.runner
         self.locks = self.crons.locks
         # No pruning by chance: tests count requests.
         self.crons.history._chance = lambda: 1.0
@@ -69,7 +69,7 @@ class Instance:
         if not self._is_ticking or "ticker" in self._busy:
             return NEVER
         now = self.world.mono()
-        return now if self.crons._ticker._has_news else max(self._due, now)
+        return now if self.crons._engine.ticker._has_news else max(self._due, now)
 
     @property
     def _renewal_due(self) -> float:
@@ -85,8 +85,8 @@ class Instance:
                 self.locks.keeper.work()
         elif self._ticks_due <= self.world.mono():
             with self._at_work("ticker"):
-                self.crons._ticker._has_news = False
-                wait = min(self.crons._heartbeat.work_if_due(), self.crons._ticker.work())
+                self.crons._engine.ticker._has_news = False
+                wait = min(self.crons._engine.heartbeat.work_if_due(), self.crons._engine.ticker.work())
                 self._due = self.world.mono() + wait * 1000
 
     @contextmanager

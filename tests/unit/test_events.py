@@ -176,7 +176,7 @@ def unavailable(fleet: Fleet, one: Instance) -> None:
 
 
 def denied(fleet: Fleet, one: Instance) -> None:
-    one.network.next("swap", before=failing(Denied("RTDB answered 401")), times=2)
+    one.network.next("swap", before=failing(Denied("RTDB answered 401")), times=4)
 
 
 REFUSALS: list[tuple[Callable[[Fleet, Instance], None], str, int, str]] = [

@@ -47,9 +47,9 @@ def test_an_instance_says_what_it_is(rtdb: Rtdb) -> None:
     crons = new_crons(job)
     beginnings = set()
     for _ in range(2):
-        crons._heartbeat.beat()
+        crons._engine.heartbeat.beat()
         ((key, node),) = nodes(rtdb).items()
-        assert key == crons._heartbeat.id
+        assert key == crons._engine.heartbeat.id
         instance, _, suffix = key.partition("-")
         assert (len(instance), len(suffix)) == (12, 6)
         assert node.keys() == {"seenAt", "startedAt", "instanceId", "jobs", "running"}
@@ -63,7 +63,7 @@ def test_a_beat_brings_the_time(rtdb: Rtdb) -> None:
     """An instance that beats needs no other sample of RTDB's clock."""
     crons = new_crons()
     assert crons.locks.clock.peek() is None
-    crons._heartbeat.beat()
+    crons._engine.heartbeat.beat()
     moment = crons.locks.clock.peek()
     assert moment is not None
     assert moment.server == pytest.approx(time.time() * 1000, abs=2_000)
@@ -74,8 +74,8 @@ def test_the_dead_are_removed(rtdb: Rtdb) -> None:
     """Nodes that were not seen for ten beats, or say nothing of it, are removed; the living and locks are not."""
     crons, other = new_crons(), new_crons()
     for each in (crons, other):
-        each._heartbeat.beat()
-    now = nodes(rtdb)[crons._heartbeat.id]["seenAt"]
+        each._engine.heartbeat.beat()
+    now = nodes(rtdb)[crons._engine.heartbeat.id]["seenAt"]
     assert isinstance(now, int)
     beats = {"young": 299_000, "dead": 302_000}
     for name, age in beats.items():
@@ -83,26 +83,26 @@ def test_the_dead_are_removed(rtdb: Rtdb) -> None:
     rtdb.set("/cron-instances/odd", {"seenAt": "yesterday"})
     rtdb.set("/cron-locks/job", {"expiresAt": 1, "slot": slot()})
     for each in (crons, other):
-        each._heartbeat.prune(each.locks.deadline(20))
-    assert nodes(rtdb).keys() == {"young", crons._heartbeat.id, other._heartbeat.id}
+        each._engine.heartbeat.prune(each.locks.deadline(20))
+    assert nodes(rtdb).keys() == {"young", crons._engine.heartbeat.id, other._engine.heartbeat.id}
     assert rtdb.get("/cron-locks/job") == {"expiresAt": 1, "slot": slot()}
 
 
 def test_the_node_goes_with_its_instance(rtdb: Rtdb) -> None:
     """A stop removes the instance's own node, and no other's."""
     one, other = FireCron(enabled=True, settings=load()), new_crons()
-    other._heartbeat.beat()
+    other._engine.heartbeat.beat()
     beaten = threading.Event()
 
     def rounds(deadline: Deadline) -> bool:
         beaten.set()
         return True
 
-    one._heartbeat._make_rounds = rounds
+    one._engine.heartbeat._make_rounds = rounds
     with one:
         assert beaten.wait(20)
-        assert nodes(rtdb).keys() == {one._heartbeat.id, other._heartbeat.id}
-    assert nodes(rtdb).keys() == {other._heartbeat.id}
+        assert nodes(rtdb).keys() == {one._engine.heartbeat.id, other._engine.heartbeat.id}
+    assert nodes(rtdb).keys() == {other._engine.heartbeat.id}
 
 
 def bench(fleet: Fleet, rounds: list[float], **settings: Any) -> tuple[Instance, Heartbeat]:
@@ -113,8 +113,8 @@ def bench(fleet: Fleet, rounds: list[float], **settings: Any) -> tuple[Instance,
         rounds.append(fleet.world.mono() / 1000)
         return True
 
-    one.crons._heartbeat._make_rounds = make
-    return one, one.crons._heartbeat
+    one.crons._engine.heartbeat._make_rounds = make
+    return one, one.crons._engine.heartbeat
 
 
 def test_rounds_are_made_at_the_start_and_every_so_often() -> None:
@@ -168,7 +168,7 @@ def test_rounds_put_off_no_beat() -> None:
     """After rounds that took twenty seconds the next beat is ten seconds away."""
     timing = OneWait()
     crons = FireCron(store=MemoryStore(timing.now), timing=timing, settings=load(heartbeat=30), enabled=True)
-    heartbeat = crons._heartbeat
+    heartbeat = crons._engine.heartbeat
 
     def make(deadline: Deadline) -> bool:
         timing.advance(20)

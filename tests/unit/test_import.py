@@ -11,7 +11,17 @@ from tests.conftest import Run
 
 import firecron
 
-HEAVY = ("firebase_admin", "google", "requests", "urllib3", "pydantic", "pydantic_core", "croniter", "rtdb_emulator")
+HEAVY = (
+    "firebase_admin",
+    "google",
+    "requests",
+    "urllib3",
+    "pydantic",
+    "pydantic_core",
+    "croniter",
+    "opentelemetry",
+    "rtdb_emulator",
+)
 
 LOADED = """
 import json, sys

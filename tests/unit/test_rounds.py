@@ -44,7 +44,7 @@ class Many:
 def round_of(many: Many) -> int:
     """One round, without the turns that it leads to; its requests."""
     many.one._crew.is_dead = True
-    assert many.one.crons._rounds.make(many.one.locks.deadline(20))
+    assert many.one.crons._engine.rounds.make(many.one.locks.deadline(20))
     return len(many.read())
 
 
@@ -110,7 +110,7 @@ def test_without_the_database_a_round_is_not_begun() -> None:
     many.one.network.is_down = True
     many.one.start()
     many.one.network.requests()
-    many.one.crons._heartbeat.work()
+    many.one.crons._engine.heartbeat.work()
     assert many.one.network.requests() == ["merge"]
     many.one.network.is_down = False
     many.die(*many.names)
@@ -175,4 +175,4 @@ def test_a_round_that_fails_raises_what_the_store_said() -> None:
     many = Many(1)
     many.one.network.is_down = True
     with pytest.raises(Unavailable):
-        many.one.crons._rounds.make(many.one.locks.deadline(20))
+        many.one.crons._engine.rounds.make(many.one.locks.deadline(20))

@@ -118,3 +118,18 @@ def test_a_naive_slot_is_an_error() -> None:
     """A slot without a time zone says so, and how to write it."""
     with pytest.raises(ValueError, match="aware"):
         Fleet().instance().crons.registry.trigger(NAME, slot=datetime(2026, 11, 18, 9))  # noqa: DTZ001  # the very mistake
+
+
+def test_the_history_holds_no_secret() -> None:
+    """What a job's error quotes of a token or a key is not written down."""
+    fleet = Fleet()
+
+    def body(run: Run) -> None:
+        raise ValueError("GET https://api.example/x?access_token=abcdef failed")
+
+    fleet.body = body
+    result = fleet.instance().crons.registry.trigger(NAME, slot=NINE)
+    assert result.outcome == "failed"
+    assert fleet.world.history()[slot()]["error"] == (
+        "ValueError: GET https://api.example/x?access_token=[redacted] failed"
+    )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote, urlsplit
 
 from firecron.errors import ConfigurationError
+from firecron.redaction import redacted
 from firecron.rtdb.tokens import Credential
 
 if TYPE_CHECKING:
@@ -82,13 +83,13 @@ def find_target(
         )
     parts = urlsplit(url)
     if parts.scheme not in ("https", "http") or not parts.netloc:
-        raise ConfigurationError(f"the database URL {url!r} must look like https://<name>.firebaseio.com")
+        raise ConfigurationError(f"the database URL {redacted(url)!r} must look like https://<name>.firebaseio.com")
     override = _auth_override(app, uid)
     if parts.scheme == "http":
         namespace = parse_qs(parts.query).get("ns", [""])[0]
         if not namespace:
             raise ConfigurationError(
-                f"the database URL {url!r} is an emulator's, so it must name a database: ?ns=<name>"
+                f"the database URL {redacted(url)!r} is an emulator's, so it must name a database: ?ns=<name>"
             )
         return Target(f"http://{parts.netloc}", {"ns": namespace, **override}, None)
     if emulator_host:

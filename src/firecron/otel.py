@@ -1,0 +1,159 @@
+"""Metrics for OpenTelemetry, made of firecron's events. Needs `pip install 'firecron[otel]'`.
+
+    from firecron.otel import instrument
+
+    stop = instrument(crons)  # or a LockService alone
+
+Each instance counts what it has seen itself: a tick that three instances lose is three acquisitions with the outcome
+`slot_done` or `held`, and one run. A tick that nobody saw, because no instance was there, is in no metric: the
+bookkeeper's `books.missed` in the log has it.
+
+Attributes are the name of the job or lock, the outcome, and what triggered a run: never a key, a holder or a slot. Of
+locks that are named after data (`invoice-4711`) the first thousand keep their names, and the others are `_other`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+try:
+    from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter_provider
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(f"{error}: pip install 'firecron[otel]'", name=error.name) from error
+
+from firecron import __version__
+from firecron.events import Event, Events
+from firecron.forks import tell_after_fork
+
+OTHER = "_other"
+_MOST_NAMES = 1_000
+
+# Seconds; the defaults are made for milliseconds. A run may take a day.
+_DURATIONS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400, 43_200, 86_400)
+_LAGS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600, 86_400)
+
+_ENDED = frozenset(f"run.{outcome}" for outcome in ("succeeded", "failed", "lost", "interrupted"))
+_UNRUN = frozenset(("run.skipped", "run.missed", "run.abandoned"))
+
+
+class HasEvents(Protocol):
+    """A FireCron, or a LockService."""
+
+    @property
+    def events(self) -> Events: ...
+
+
+def instrument(
+    crons: HasEvents, meter_provider: MeterProvider | None = None, *, now: Callable[[], float] = time.time
+) -> Callable[[], None]:
+    """Measure what happens from now on; answers with the way to stop that.
+
+    `meter_provider` is the global one if none is given; `now` tells the Unix time of a success, in seconds. Once is
+    enough: two that measure the same jobs count twice.
+    """
+    measures = _Measures(meter_provider or get_meter_provider(), now)
+    unsubscribe = crons.events.subscribe(measures.hear)
+
+    def stop() -> None:
+        unsubscribe()
+        measures.forget()
+
+    return stop
+
+
+class _Measures:
+    """The instruments, and which event goes into which."""
+
+    def __init__(self, provider: MeterProvider, now: Callable[[], float]) -> None:
+        self._now = now
+        self._lock = threading.Lock()
+        self._names: set[str] = set()
+        self._successes: dict[str, float] = {}
+        meter = provider.get_meter("firecron", __version__)
+        self._runs = meter.create_counter(
+            "firecron.runs", "{run}", "Runs by outcome, and ticks that did not run as this instance saw it."
+        )
+        self._duration = meter.create_histogram(
+            "firecron.run.duration",
+            "s",
+            "How long runs took, from the claim to the release.",
+            explicit_bucket_boundaries_advisory=_DURATIONS,
+        )
+        self._lag = meter.create_histogram(
+            "firecron.run.lag",
+            "s",
+            "How long after their slot runs started.",
+            explicit_bucket_boundaries_advisory=_LAGS,
+        )
+        self._acquisitions = meter.create_counter(
+            "firecron.lock.acquisitions",
+            "{acquisition}",
+            "Locks that were asked for, for a run or by the program: acquired, or the reason of the refusal.",
+        )
+        self._renewals_failed = meter.create_counter(
+            "firecron.lock.renewals_failed", "{renewal}", "Renewals that failed and were tried again."
+        )
+        self._leases_lost = meter.create_counter(
+            "firecron.lock.leases_lost", "{lease}", "Leases that were over before they were released."
+        )
+        meter.create_observable_gauge(
+            "firecron.run.last_success",
+            [self._observe],
+            "s",
+            "When the last run that succeeded on this instance ended, in seconds of Unix time.",
+        )
+        tell_after_fork(self)
+
+    def hear(self, event: Event) -> None:
+        fields = event.fields
+        name = self._name(event.name)
+        outcome = event.slug.partition(".")[2]
+        if event.slug == "run.started":
+            # A run's lock is acquired without an event of its own.
+            self._acquisitions.add(1, {"firecron.lock": name, "firecron.outcome": "acquired"})
+            if isinstance(lag := fields.get("lag"), int):
+                # A claim may come early, by as much as the margin.
+                self._lag.record(max(0, lag) / 1000, {"firecron.job": name, "firecron.trigger": str(fields["trigger"])})
+        elif event.slug in _ENDED:
+            attributes = {"firecron.job": name, "firecron.outcome": outcome}
+            self._runs.add(1, {**attributes, "firecron.trigger": str(fields["trigger"])})
+            if isinstance(took := fields.get("took"), int):
+                self._duration.record(took / 1000, attributes)
+            if outcome == "succeeded":
+                with self._lock:
+                    self._successes[name] = self._now()
+        elif event.slug in _UNRUN:
+            count = fields.get("count", 1)
+            self._runs.add(count if isinstance(count, int) else 1, {"firecron.job": name, "firecron.outcome": outcome})
+        elif event.slug in ("lock.acquired", "lock.refused", "lock.unavailable"):
+            outcome = str(fields.get("reason", "acquired"))
+            self._acquisitions.add(1, {"firecron.lock": name, "firecron.outcome": outcome})
+        elif event.slug == "lock.renewal_failed":
+            self._renewals_failed.add(1, {"firecron.lock": name})
+        elif event.slug == "lock.lost":
+            self._leases_lost.add(1, {"firecron.lock": name})
+
+    def after_fork(self) -> None:
+        """In a forked child: a thread that the child doesn't have may have held the lock, and no run was its own."""
+        self._lock = threading.Lock()
+        self._successes = {}
+
+    def forget(self) -> None:
+        """Report no success any more: an instrument can't be taken back, but it can be silent."""
+        with self._lock:
+            self._successes.clear()
+
+    def _observe(self, options: CallbackOptions) -> Iterable[Observation]:
+        with self._lock:
+            return [Observation(when, {"firecron.job": name}) for name, when in self._successes.items()]
+
+    def _name(self, name: str) -> str:
+        with self._lock:
+            if name not in self._names:
+                if len(self._names) >= _MOST_NAMES:
+                    return OTHER
+                self._names.add(name)
+            return name

@@ -1,0 +1,106 @@
+"""What a node means to a person: every state of a lock, and whatever else somebody may have written."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.records import MARGIN, NOW, at
+
+from firecron.inspection import LockState, inspect_lock, inspect_run, plain
+from firecron.record import LockRecord, Request, Take, decide, released, renewed
+
+ACQUIRED = {"acquiredAt": NOW - 10_000, "holder": "h", "instanceId": "api-1", "instance": "0a"}
+RELEASED = {**ACQUIRED, "releasedAt": NOW - 5000}
+SLOT = "2026-11-18T09:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("node", "state"),
+    [
+        pytest.param(None, "absent", id="no node"),
+        pytest.param({"paused": True}, "free", id="only paused"),
+        pytest.param({**ACQUIRED, "expiresAt": NOW + 1}, "held", id="held"),
+        pytest.param({**ACQUIRED, "expiresAt": NOW - 999}, "held", id="within the margin"),
+        pytest.param({**ACQUIRED, "expiresAt": NOW - 1000}, "died", id="past the margin"),
+        pytest.param({**ACQUIRED, "expiresAt": 0}, "unlocked", id="unlocked"),
+        pytest.param({"expiresAt": 0}, "unlocked", id="unlocked, and nothing else"),
+        pytest.param({**RELEASED, "expiresAt": NOW - 5000}, "free", id="released"),
+        pytest.param({**RELEASED, "expiresAt": 0}, "free", id="released and unlocked"),
+        pytest.param({**RELEASED, "expiresAt": NOW + 1}, "minimum_hold", id="minimum hold"),
+        pytest.param({**RELEASED, "expiresAt": NOW}, "free", id="the end of a minimum hold"),
+        pytest.param({"acquiredAt": NOW, "expiresAt": NOW + 1, "instanceId": "old"}, "held", id="foreign"),
+        pytest.param("text", "malformed", id="no record"),
+        pytest.param({**ACQUIRED, "expiresAt": "soon"}, "malformed", id="a wrong field"),
+        pytest.param({"expiresAt": NOW, "slot": "2027-01-01T00:00:00Z"}, "malformed", id="a slot far ahead"),
+    ],
+)
+def test_each_node_is_in_one_state(node: object, state: LockState) -> None:
+    """A node's state is the one that a contender would find, and says why nobody has it."""
+    view = inspect_lock("job", node, NOW, MARGIN)
+    assert view.state == state
+    assert (view.problem is not None) == (state == "malformed")
+    assert view.is_taken == (state in ("held", "minimum_hold"))
+
+
+@pytest.mark.parametrize(
+    ("paused", "is_paused"), [(True, True), ("yes", True), (0, True), (False, False), (None, False)]
+)
+def test_paused_is_anything_but_false(paused: object, is_paused: bool) -> None:
+    """Whatever a contender takes for a pause is shown as one, beside a lock, without one and in a malformed node."""
+    for node in ({"paused": paused}, {**ACQUIRED, "expiresAt": 1, "paused": paused}, {"slot": 1, "paused": paused}):
+        assert inspect_lock("job", node, NOW, MARGIN).is_paused == is_paused
+
+
+def test_a_record_without_a_holder_is_the_originals() -> None:
+    """A record that names no holder was written by the NestJS original, one with a token was not."""
+    assert inspect_lock("job", {"expiresAt": NOW, "instanceId": "old"}, NOW, MARGIN).is_foreign
+    assert not inspect_lock("job", {**ACQUIRED, "expiresAt": NOW}, NOW, MARGIN).is_foreign
+    assert not inspect_lock("job", None, NOW, MARGIN).is_foreign
+
+
+def test_what_the_library_writes_is_understood() -> None:
+    """A claim is held with its slot unfinished, and its release is free with the outcome of the slot."""
+    request = Request("h", 60_000, "api-1", "0a", MARGIN, fenced=True, slot=SLOT)
+    taken = decide(None, request, at(), {})
+    assert isinstance(taken, Take)
+    view = inspect_lock("job", taken.record.to_json(), NOW, MARGIN)
+    assert (view.state, view.owner, view.slot, view.unfinished) == ("held", "api-1/0a", SLOT, SLOT)
+    assert (view.since, view.until, view.attempt, view.fence) == (NOW, NOW + 60_000, 1, NOW)
+    later = renewed(taken.record.to_json(), "h", 90_000, at(), taken.term, MARGIN)
+    assert isinstance(later, Take)
+    assert inspect_lock("job", later.record.to_json(), NOW, MARGIN).until == NOW + 90_000
+    after = released(taken.record.to_json(), "h", NOW + 5, outcome="succeeded", finished=SLOT)
+    assert isinstance(after, LockRecord)
+    view = inspect_lock("job", after.to_json(), NOW + 5, MARGIN)
+    assert (view.state, view.slot, view.unfinished, view.outcome) == ("free", SLOT, None, "succeeded")
+    assert view.released_at == NOW + 5
+
+
+@pytest.mark.parametrize("entry", [None, "text", 1, [], {}, {"outcome": "odd"}, {"outcome": {"a": 1}}, {"slot": SLOT}])
+def test_an_entry_that_is_no_run_is_malformed(entry: object) -> None:
+    """What is no entry of a history is shown as malformed, with what it holds."""
+    run = inspect_run("key", entry)
+    assert (run.key, run.outcome) == ("key", "malformed")
+    assert repr(entry) in str(run.error)
+
+
+def test_fields_that_make_no_sense_are_left_out() -> None:
+    """A field of another type than it should have is as if it weren't there, and the rest is shown."""
+    odd: dict[str, object] = dict.fromkeys(("slot", "instance", "error", "trigger"), 1)
+    odd |= dict.fromkeys(("startedAt", "endedAt", "durationMs", "attempt", "fence", "count"), "1")
+    run = inspect_run(
+        "key", {**odd, "outcome": "failed", "durationMs": True, "attempt": float("inf"), "instanceId": "a"}
+    )
+    assert (run.outcome, run.owner, run.count) == ("failed", "a", 1)
+    shown = {key for key, value in run.to_json().items() if value is not None}
+    assert shown == {"key", "outcome", "count", "atLeast", "instanceId"}
+
+
+def test_nothing_from_the_database_commands_the_terminal() -> None:
+    """Control characters are replaced, lines joined and long texts cut, whatever they come in."""
+    evil = "a\x1b[31m\r\nb\u202e"
+    node = {**ACQUIRED, "expiresAt": NOW + 1, "instanceId": evil, "outcome": evil}
+    views = (inspect_lock(evil, node, NOW, MARGIN), inspect_lock(evil, evil, NOW, MARGIN))
+    runs = (inspect_run(evil, {"outcome": "failed", "error": evil, "slot": evil}), inspect_run(evil, evil))
+    for value in (value for shown in (*views, *runs) for value in shown.to_json().values()):
+        assert not isinstance(value, str) or value.isprintable()
+    assert plain("x" * 501) == "x" * 500 + "…"
