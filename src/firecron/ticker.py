@@ -81,6 +81,7 @@ class Ticker:
         self._calls: list[tuple[int, int, Callable[[], None]]] = []
         self._unplanned: list[Job] = []
         self._thread: threading.Thread | None = None
+        self._ended: threading.Thread | None = None
         self._has_news = False
         self._wakes_at: float | None = None
         self._has_stalled = False
@@ -121,16 +122,19 @@ class Ticker:
     def stop(self) -> None:
         """Hand over nothing more. What was planned is forgotten: a later start plans from then on."""
         with self._changed:
-            thread, self._thread = self._thread, None
+            self._ended, self._thread = self._thread or self._ended, None
             self._ticks.clear()
             self._calls.clear()
             self._planned.clear()
             self._unplanned = list(self._jobs.values())
             self._wakes_at = None
             self._wake()
-        if thread is not None and thread is not threading.current_thread():
-            # It may be asking for the time just now: the end of the process doesn't wait for that.
-            thread.join(timeout=_JOIN_TIMEOUT)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the thread's end, but not long: it may be asking for the time just now, and does no harm."""
+        ended = self._ended
+        if ended is not None and ended is not threading.current_thread():
+            ended.join(timeout=min(seconds, _JOIN_TIMEOUT))
 
     def work(self) -> float:
         """Do what is due; answers with the seconds until there is more to do, at the most."""

@@ -51,7 +51,9 @@ def test_its_thread_wakes_for_what_comes() -> None:
     bench.ticker.start()
     assert bench.ticker._thread is thread
     bench.ticker.stop()
+    bench.ticker.wait(20)
     bench.ticker.stop()
+    bench.ticker.wait(20)
     assert thread is not None
     assert not thread.is_alive()
     assert bench.slots() == [slot(1)]
@@ -74,6 +76,7 @@ def test_its_thread_survives_anything() -> None:
     while not bench.handing.acquire(timeout=0.01):
         bench.timing.advance(1)
     bench.ticker.stop()
+    bench.ticker.wait(20)
     assert len(bench.said("ticker.failed")) == 2
 
 
@@ -93,6 +96,7 @@ def test_a_stop_does_not_wait_for_a_slow_clock() -> None:
     thread = bench.ticker._thread
     assert asked.wait(PATIENCE)
     bench.ticker.stop()
+    bench.ticker.wait(20)
     assert thread is not None
     answer.set()
     thread.join(PATIENCE)
