@@ -267,8 +267,7 @@ class FireCron:
         from firecron.triggers.desk import Desk
         from firecron.triggers.overview import Overview
 
-        root = f"{self.settings.prefix}/cron-runs" if self.settings.prefix else "cron-runs"
-        overview = Overview(self.registry, self.locks, root)
+        overview = Overview(self.registry, self.locks, self.history)
         return Desk(self.registry, self.locks, self.history, overview, verifier)
 
     def after_fork(self) -> None:

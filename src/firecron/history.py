@@ -111,6 +111,15 @@ class History:
         node = self._store.read(f"{self._root}/{name}", self._deadline()).node
         return dict(sorted(node.items())) if isinstance(node, dict) else {}
 
+    def entry(self, name: str, key: str, deadline: Deadline | None = None) -> object:
+        """One entry, None if there is none. Raises StoreError."""
+        return self._store.read(f"{self._root}/{name}/{key}", deadline or self._deadline()).node
+
+    def latest(self, name: str, deadline: Deadline | None = None) -> tuple[str, object] | None:
+        """The newest entry and its key. Raises StoreError."""
+        keys = self._store.keys(f"{self._root}/{name}", deadline or self._deadline())
+        return (key, self.entry(name, key, deadline)) if (key := max(keys, default=None)) is not None else None
+
     def prune(self, name: str) -> None:
         """Delete the oldest entries beyond the limit."""
         path = f"{self._root}/{name}"

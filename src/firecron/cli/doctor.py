@@ -1,0 +1,67 @@
+"""`firecron doctor`: what firecron depends on, line by line, each with its remedy."""
+
+from __future__ import annotations
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from firecron.cli.answers import Answers, Exit, answering
+from firecron.cli.options import Json
+from firecron.cli.telling import silence_log
+from firecron.doctor import examine
+from firecron.findings import Finding, Kind, Level, worst
+
+HELP = """Look at what firecron depends on, with the remedy for what is wrong.
+
+Environment, settings, database, credentials, latency, clock, whether it can write, security rules, locks, instances. It
+writes a lock of its own, and removes it. Exit codes: 0 nothing but warnings, 2 configuration, 69 the database can't be
+reached, 78 denied or malformed, 1 any other problem.
+"""
+
+_CODES: dict[Kind | None, Exit] = {
+    None: Exit.FINE,
+    "configuration": Exit.USAGE,
+    "unreachable": Exit.UNREACHABLE,
+    "denied": Exit.REFUSED,
+    "malformed": Exit.REFUSED,
+    "other": Exit.FAILED,
+}
+_STYLES: dict[Level, str] = {"ok": "green", "warning": "yellow", "problem": "bold red"}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("doctor", help=HELP)(_doctor)
+
+
+def _doctor(as_json: Json = False) -> None:
+    answers = Answers(as_json=as_json)
+    with answering(answers):
+        silence_log()
+        found = list(examine())
+        code = _CODES[worst(found)]
+        answers.give({"code": int(code), "findings": [_to_json(finding) for finding in found]}, _table(found))
+        raise SystemExit(code)
+
+
+def _to_json(finding: Finding) -> dict[str, object]:
+    return {
+        "check": finding.check,
+        "level": finding.level,
+        "message": finding.message,
+        "remedy": finding.remedy,
+        "kind": finding.kind,
+    }
+
+
+def _table(found: list[Finding]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for _ in range(3):
+        table.add_column(overflow="fold")
+    for finding in found:
+        said = Text(finding.message)
+        if finding.remedy is not None:
+            said.append(f"\n→ {finding.remedy}", style="dim" if finding.level == "ok" else "")
+        table.add_row(Text(finding.level, style=_STYLES[finding.level]), finding.check, said)
+    return table

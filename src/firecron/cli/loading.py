@@ -1,0 +1,71 @@
+"""Finding the FireCron that `module:object` names.
+
+The current folder is importable, as it is for `python -m`. What the module prints while it is imported goes to
+standard error: standard output is the command's. Nothing is started, and no database is asked.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from contextlib import redirect_stdout
+from pathlib import Path
+from types import ModuleType
+
+from firecron.app import FireCron
+from firecron.cli.answers import Exit, Failure
+
+
+def load_crons(target: str) -> FireCron:
+    """The FireCron of that name, or one made of what has that name. Failure says what is wrong with it."""
+    module_name, _, path = target.partition(":")
+    found: object = _import(module_name, target)
+    for part in path.split(".") if path else ():
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise Failure(f"there is no {path!r} in {module_name}{_hint(module_name)}", Exit.USAGE) from None
+    if isinstance(found, FireCron):
+        return found
+    crons = FireCron(found)
+    if not crons.registry.jobs():
+        raise Failure(
+            f"{target} has no jobs: it is {_kind(found)}, with nothing in it that is decorated with "
+            f"distributed_cron{_hint(module_name)}",
+            Exit.USAGE,
+        )
+    return crons
+
+
+def _import(name: str, target: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise Failure(f"{target!r} is no module:object, such as myservice.main:crons", Exit.USAGE)
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        with redirect_stdout(sys.stderr):
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            raise Failure(f"there is no module {error.name!r} in {folder} or on Python's path", Exit.USAGE) from None
+        raise Failure(_described(name, error), Exit.FAILED) from error
+    except Exception as error:
+        raise Failure(_described(name, error), Exit.FAILED) from error
+
+
+def _described(name: str, error: Exception) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{name} can't be imported: {type(error).__name__}: {error} ({last.filename}, line {last.lineno})"
+
+
+def _hint(module_name: str) -> str:
+    names = [name for name, value in vars(sys.modules[module_name]).items() if isinstance(value, FireCron)]
+    return f"; did you mean {' or '.join(f'{module_name}:{name}' for name in names)}?" if names else ""
+
+
+def _kind(found: object) -> str:
+    if isinstance(found, type | ModuleType):
+        return f"the {'class' if isinstance(found, type) else 'module'} {found.__name__}"
+    return f"a {type(found).__name__}"

@@ -1,0 +1,71 @@
+"""A lock in a few short lines for a person, the most important first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import tzinfo
+
+from rich.text import Text
+
+from firecron.cli.moments import clock_time, distance
+from firecron.inspection import LockView
+
+_ORDER = ("malformed", "died", "held", "minimum_hold", "unlocked", "free", "absent")
+
+
+def rank(view: LockView) -> tuple[int, str]:
+    """What an operator is likely to look for comes first."""
+    return (_ORDER.index("held") if view.is_paused and not view.is_taken else _ORDER.index(view.state), view.name)
+
+
+def lock_lines(view: LockView, now: int, zone: tzinfo | None = None) -> list[Text]:
+    """What is to be said of it, a line each."""
+    return [Text(line, style) for line, style in _lines(view, now, zone)]
+
+
+def _lines(view: LockView, now: int, zone: tzinfo | None) -> Iterator[tuple[str, str]]:
+    if view.is_paused:
+        yield "paused: nobody acquires it until it is resumed", "yellow"
+    match view.state:
+        case "malformed":
+            yield f"malformed, so nobody can acquire it: {view.problem}", "bold red"
+            yield "mend the node in the Firebase console; deleting it forgets its last slot and fence", ""
+        case "held":
+            yield f"held by {view.owner}{_original(view)}", "bold cyan"
+            yield f"since {_when(view.since, now, zone)}; until {_when(view.until, now, zone)}", ""
+        case "minimum_hold":
+            yield f"released by {view.owner}, and kept until {_when(view.until, now, zone)}", "cyan"
+        case "died":
+            yield f"died without releasing: {view.owner}{_original(view)}", "bold red"
+            yield f"its lock expired at {_when(view.until, now, zone)}, and is free since", ""
+        case "unlocked":
+            yield f"free: unlocked by an operator; it was held by {view.owner}", "green"
+        case "free":
+            yield "free" + (f" since {_when(view.released_at, now, zone)}" if view.released_at else ""), "green"
+        case "absent":
+            yield "free: it has no node, so nobody has used it yet, or nothing was to be remembered", "green"
+    yield from _tick(view)
+
+
+def _tick(view: LockView) -> Iterator[tuple[str, str]]:
+    attempt = f", attempt {view.attempt}" if view.attempt and view.attempt > 1 else ""
+    if view.unfinished is not None:
+        if view.state == "held":
+            yield f"tick {view.unfinished}{attempt}", ""
+        else:
+            yield f"tick {view.unfinished}{attempt} has not been run to its end", "yellow"
+    if view.slot is not None and view.slot != view.unfinished:
+        yield f"last tick {view.slot}{f' {view.outcome}' if view.outcome else ''}", _STYLES.get(view.outcome or "", "")
+    elif view.outcome is not None and view.slot is None:
+        yield f"last run {view.outcome}", _STYLES.get(view.outcome, "")
+
+
+def _when(instant: int | None, now: int, zone: tzinfo | None) -> str:
+    return "?" if instant is None else f"{clock_time(instant, now, zone)}, {distance(instant, now)}"
+
+
+def _original(view: LockView) -> str:
+    return " (a NestJS original)" if view.is_foreign else ""
+
+
+_STYLES = {"failed": "red", "lost": "red", "interrupted": "yellow"}

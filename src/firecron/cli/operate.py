@@ -1,0 +1,105 @@
+"""`firecron pause`, `resume` and `unlock`: an operator's hand, with a word about what it does and doesn't do."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from firecron.cli.answers import Answers, Exit, Failure, answering
+from firecron.cli.lock_lines import lock_lines
+from firecron.cli.options import Json, Name
+from firecron.lock import LockService
+from firecron.operating import Operator, Seen
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("pause", epilog="Example: firecron pause send-daily-digest")(pause)
+    app.command("resume", epilog="Example: firecron resume send-daily-digest")(resume)
+    app.command("unlock", epilog="Example: firecron unlock nightly-import")(unlock)
+
+
+def pause(name: Name, as_json: Json = False) -> None:
+    """Keep everybody from acquiring a lock.
+
+    The ticks of its job are skipped on all instances. A run that is under way goes on.
+    """
+    _set_paused(name, True, as_json)
+
+
+def resume(name: Name, as_json: Json = False) -> None:
+    """Let everybody acquire a paused lock again."""
+    _set_paused(name, False, as_json)
+
+
+def unlock(name: Name, yes: Yes = False, as_json: Json = False) -> None:
+    """Free a lock that is held; slot and fence stay.
+
+    As `expiresAt = 0` in the console does. It asks first, and does nothing if the lock has changed meanwhile. It
+    doesn't end a run that is still alive: that learns of it at its next renewal, at the latest when its lease is over.
+    """
+    answers = Answers(as_json=as_json)
+    with answering(answers):
+        operator = Operator(LockService())
+        seen = operator.look(name)
+        if seen.view.state == "malformed":
+            raise Failure(
+                f"{name} can't be unlocked, because its node can't be read: {seen.view.problem}. "
+                "Mend it in the Firebase console; deleting it frees the lock, and forgets its last slot and fence",
+                Exit.REFUSED,
+            )
+        if not seen.view.is_taken:
+            _answer(answers, operator, name, "it is free already: nothing was changed", changed=False)
+            return
+        if not yes:
+            _ask(answers, seen)
+        if not operator.unlock(seen):
+            raise Failure(f"{name} has changed while you looked, so nothing was done: look again (firecron locks)")
+        _answer(answers, operator, name, "unlocked", changed=True)
+
+
+def _ask(answers: Answers, seen: Seen) -> None:
+    """Show what is about to happen, and go on only at a yes."""
+    if answers.as_json or not sys.stdin.isatty():
+        raise Failure(f"{seen.view.name} was not unlocked: there is nobody to ask; give --yes", Exit.USAGE)
+    kept = [f"its slot {seen.view.slot}"] if seen.view.slot else []
+    kept += [f"its fence {seen.view.fence}"] if seen.view.fence is not None else []
+    answers.out.print(Text("\n").join([Text(seen.view.name, "bold"), *lock_lines(seen.view, seen.now)]))
+    answers.out.print(
+        f"\nThis sets expiresAt to 0, so that others can acquire it at once. {' and '.join(kept) or 'All else'} stays. "
+        "If its holder is alive, it works on until its next renewal, beside whoever comes next.",
+        markup=False,
+    )
+    if not typer.confirm("Unlock it?"):
+        raise Failure("nothing was changed")
+
+
+def _set_paused(name: str, is_paused: bool, as_json: bool) -> None:
+    answers = Answers(as_json=as_json)
+    with answering(answers):
+        operator = Operator(LockService())
+        before = operator.look(name).view
+        if before.state == "malformed":
+            raise Failure(
+                f"{name} was not changed, because its node can't be read: {before.problem}. Nobody can acquire it "
+                "until it is mended in the Firebase console",
+                Exit.REFUSED,
+            )
+        if before.is_paused == is_paused:
+            said = f"it is {'paused' if is_paused else 'not paused'} already: nothing was changed"
+        else:
+            operator.pause(name, is_paused)
+            said = "paused everywhere" if is_paused else "resumed"
+        if is_paused and before.state == "absent" and not before.is_paused:
+            answers.say(f"{name} had no node yet: if that surprises you, look at the name (firecron locks)")
+        _answer(answers, operator, name, said, changed=before.is_paused != is_paused)
+
+
+def _answer(answers: Answers, operator: Operator, name: str, said: str, *, changed: bool) -> None:
+    seen = operator.look(name)
+    text = Text("\n").join([Text(f"{name}: {said}"), *lock_lines(seen.view, seen.now)])
+    answers.give({"changed": changed, "lock": seen.view.to_json()}, text)

@@ -1,0 +1,22 @@
+"""Options and arguments that several commands have, said once."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import typer
+
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON value on standard output, for programs.")]
+Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The name of the lock, which is the job's.")]
+AppPath: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="APP",
+        help="module:object, a FireCron or what it is made of (an instance, a class, a module, a function); "
+        "found from the current folder.",
+    ),
+]
+Watch: TypeAlias = Annotated[bool, typer.Option("--watch", "-w", help="Show it until Ctrl-C, as it changes.")]
+Interval: TypeAlias = Annotated[
+    float, typer.Option("--interval", min=0.1, max=3600, help="With --watch: how often to look, in seconds.")
+]

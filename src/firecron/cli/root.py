@@ -1,0 +1,51 @@
+"""The commands, put together; each group of them is a module of its own."""
+
+from __future__ import annotations
+
+import typer
+
+from firecron.cli import doctor, jobs, locks, next_ticks, operate, play, runs
+from firecron.cli import exec as exec_command
+from firecron.cli import run as run_command
+
+HELP = """What is locked, what ran, and how to stop it, free it and run it again.
+
+The database is the one that the environment names:
+
+\b
+FIRECRON_DATABASE_URL            https://<name>.firebaseio.com, or
+FIREBASE_CONFIG                  Firebase's own configuration, with its databaseURL
+GOOGLE_APPLICATION_CREDENTIALS   the credentials, where none are found by default
+FIREBASE_DATABASE_EMULATOR_HOST  host:port of an emulator, instead of all that
+FIRECRON_PREFIX                  the path that firecron's nodes are put under
+NO_COLOR                         set it, and nothing is coloured
+
+Exit codes: 0 fine, 1 failed, 2 wrong usage or configuration, 69 the database can't be reached, 75 held or paused,
+and so not done, 78 denied or malformed.
+"""
+
+app = typer.Typer(
+    name="firecron",
+    help=HELP,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+@app.callback()
+def _root() -> None:
+    # A callback makes typer ask for a command also while there is but one.
+    """Nothing is common to all commands but the help."""
+
+
+for group in (play, jobs, next_ticks, locks, runs, operate, run_command, exec_command, doctor):
+    group.add_to(app)
+
+
+def run() -> int:
+    """Run the command that `sys.argv` names."""
+    answer: object = app(standalone_mode=True)
+    return answer if isinstance(answer, int) else 0

@@ -1,0 +1,102 @@
+"""The history in lines, with durations as bars beside the longest of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from rich.text import Text
+
+from firecron.cli.moments import clock_time, took
+from firecron.inspection import RunView
+from firecron.instants import to_milliseconds
+
+STYLES = {
+    "succeeded": "green",
+    "failed": "bold red",
+    "lost": "bold red",
+    "malformed": "bold red",
+    "abandoned": "red",
+    "interrupted": "yellow",
+    "skipped": "dim",
+    "missed": "yellow",
+}
+_BARS = range(5, 11)
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_LATE = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """What is written on: so many columns (None: a line is as long as it has to be), and whether it has blocks."""
+
+    width: int | None = None
+    has_blocks: bool = True
+
+
+def run_lines(wanted: Sequence[RunView], among: Sequence[RunView], today: datetime, paper: Paper) -> list[Text]:
+    """A line for each, with another below it for what doesn't fit or isn't usual; without a width all in one."""
+    now = round(today.timestamp() * 1000)
+    rows = [(_when(run, now, today), run.outcome, "" if run.duration is None else took(run.duration)) for run in wanted]
+    when, outcome, duration = [max(map(len, column), default=0) for column in zip(*rows, strict=True)] or [0, 0, 0]
+    longest = max((run.duration or 0 for run in among), default=0)
+    used = when + outcome + duration + 8
+    owner = max((len(run.owner) for run in wanted), default=0)
+    room = _BARS[-1] if paper.width is None else min(paper.width - used - owner, _BARS[-1])
+    # Where the owner has no room in any case, it gets a line of its own, and the bars all of theirs.
+    bars = room if room in _BARS else _BARS[-1]
+    lines: list[Text] = []
+    for run, row in zip(wanted, rows, strict=True):
+        line = Text(f"{row[0]:<{when}}  ").append(f"{row[1]:<{outcome}}", STYLES[run.outcome])
+        line.append(f"  {row[2]:>{duration}}  ")
+        line.append(f"{bar(run.duration or 0, longest, bars, paper.has_blocks):<{bars}}", STYLES[run.outcome])
+        lines.append(_finished(line, run, paper.width))
+    return lines
+
+
+def bar(part: int, whole: int, width: int, has_blocks: bool = True) -> str:
+    """`part` of `whole`, as a bar of `width` at most; something, if it is anything at all."""
+    eighths = 0 if whole <= 0 or part <= 0 else max(1, round(min(part / whole, 1) * width * 8))
+    if not has_blocks:
+        return "#" * -(-eighths // 8)
+    return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()
+
+
+def _finished(line: Text, run: RunView, width: int | None) -> Text:
+    """The line, with where it ran, and what is to be noted of it."""
+    notes = list(_notes(run))
+    if width is None:
+        return line.append("  " + "; ".join([run.owner, *notes] if run.owner else notes))
+    if len(line) + 2 + len(run.owner) <= width:
+        line.append(f"  {run.owner}")
+    else:
+        notes.insert(0, run.owner)
+    return line.append(f"\n    {'; '.join(notes)}", "dim") if notes else line
+
+
+def _notes(run: RunView) -> Iterator[str]:
+    if run.trigger not in (None, "schedule"):
+        yield str(run.trigger)
+    if run.attempt is not None and run.attempt > 1:
+        yield f"attempt {run.attempt}"
+    if run.count > 1:
+        yield f"{'at least ' if run.at_least else ''}{run.count} ticks, this is the last of them"
+    tick = _milliseconds(run.slot, None)
+    if tick is not None and run.started_at is not None and run.started_at - tick >= _LATE:
+        yield f"begun {took(run.started_at - tick)} after its tick"
+    if run.error is not None:
+        yield run.error
+
+
+def _when(run: RunView, now: int, today: datetime) -> str:
+    """The tick, or for a manual run its start."""
+    instant = _milliseconds(run.slot, run.started_at)
+    return run.key if instant is None else clock_time(instant, now, today.tzinfo)
+
+
+def _milliseconds(text: str | None, otherwise: int | None) -> int | None:
+    try:
+        return otherwise if text is None else to_milliseconds(text)
+    except ValueError:
+        return otherwise  # somebody's hand: what else is known has to do

@@ -1,0 +1,118 @@
+"""Showing something until Ctrl-C (or SIGTERM): that is what was asked for, so it ends with exit code 0.
+
+On a terminal it is drawn anew with every look; elsewhere each change is a line or a few, and with `--json` one value
+a line. A database that goes away is said once, and looked for at longer intervals until it is there again.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from rich.live import Live
+from rich.text import Text
+
+from firecron.cli.answers import Answers, code_of
+from firecron.errors import StoreError
+
+T = TypeVar("T")
+
+_LONGEST_PAUSE = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class View(Generic[T]):
+    """How something that changes is looked at, and shown: `lines` are what is new since the last look (None: all),
+    and `value` is what programs get, whenever `essence` has changed. Of what is too long for a terminal the beginning
+    is shown, or the end, where the newest is.
+    """
+
+    look: Callable[[], T]
+    show: Callable[[T], Text]
+    lines: Callable[[T | None, T], Sequence[Text]]
+    value: Callable[[T], object]
+    essence: Callable[[T], object]
+    is_newest_last: bool = False
+
+
+def watch(answers: Answers, view: View[T], interval: float, pause: Callable[[float], None] = time.sleep) -> None:
+    """Show it until Ctrl-C. Raises StoreError if already the first look fails."""
+    try:
+        with _ended_by_sigterm(), _screen(answers) as screen:
+            _follow(answers, view, interval, pause, screen)
+    except KeyboardInterrupt:
+        return
+
+
+def _follow(
+    answers: Answers, view: View[T], interval: float, pause: Callable[[float], None], screen: Live | None
+) -> None:
+    last: T | None = None
+    failures = 0
+    while True:
+        try:
+            found = view.look()
+        except StoreError as error:
+            if last is None:
+                raise
+            failures += 1
+            delay = min(interval * 2**failures, max(interval, _LONGEST_PAUSE))
+            if screen is not None:
+                trouble = Text(f"{error}\nBelow is what was seen last; the next try is in {delay:g} s.", "bold red")
+                _draw(screen, trouble, view.show(last), view.is_newest_last)
+            elif failures == 1:
+                answers.fail(str(error), code_of(error))
+            pause(delay)
+            continue
+        if screen is not None:
+            head = Text(f"every {interval:g} s; Ctrl-C ends it", "dim")
+            _draw(screen, head, view.show(found), view.is_newest_last)
+        elif last is None or failures or view.essence(found) != view.essence(last):
+            _tell_change(answers, view, last, found, was_away=failures > 0)
+        last, failures = found, 0
+        pause(interval)
+
+
+def _tell_change(answers: Answers, view: View[T], last: T | None, found: T, *, was_away: bool) -> None:
+    if was_away and not answers.as_json:
+        answers.say("RTDB answers again")
+    if answers.as_json:
+        answers.give(view.value(found), "")
+        return
+    for line in view.lines(last, found):
+        answers.give(None, line)
+
+
+def _draw(screen: Live, head: Text, text: Text, is_newest_last: bool) -> None:
+    """Below the head as much of the text as fits."""
+    console = screen.console
+    first = list(head.wrap(console, console.width))
+    lines = list(text.wrap(console, console.width))
+    room = max(console.height - len(first) - 2, 1)
+    if len(lines) > room:
+        more = Text(f"… {len(lines) - room} more lines", "dim")
+        lines = [more, *lines[-room:]] if is_newest_last else [*lines[:room], more]
+    screen.update(Text("\n").join([*first, *lines]), refresh=True)
+
+
+@contextmanager
+def _screen(answers: Answers) -> Iterator[Live | None]:
+    """A part of the terminal that is drawn anew, if there is one."""
+    if answers.as_json or not answers.out.is_terminal:
+        yield None
+        return
+    with Live(console=answers.out, auto_refresh=False) as live:
+        yield live
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

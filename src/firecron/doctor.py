@@ -1,0 +1,185 @@
+"""A look at everything that firecron depends on, here and now: `examine` yields finding after finding, as it gets
+there. What they mean is decided in `findings`.
+
+It works on the database that the library would take, as the user that the library would be. It writes what any
+instance writes: the time that is asked for, and a lock of its own, under a name that nobody else has; under an auth
+override also two writes that rules should refuse, and that are taken back if they don't. When a step fails that the
+others stand on, it ends there. No token or key is ever part of a finding.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+
+from firecron import findings
+from firecron.conversation import NULL_ETAG, Snapshot
+from firecron.errors import ConfigurationError, Denied, StoreError, Unavailable
+from firecron.findings import Finding
+from firecron.lock import LockService
+from firecron.operating import Operator
+from firecron.redaction import redacted
+from firecron.refusal import Refusal
+from firecron.rtdb.anonymous import may_read
+from firecron.rtdb.target import Target, find_target
+from firecron.rtdb.tokens import Credential, RefreshingTokens, google_fetch
+from firecron.settings import Settings, load
+from firecron.timing import Deadline, SystemTiming, Timing
+
+_READS = 5
+_TOKEN_TIMEOUT = 10.0
+_LEAST_TTL = 10.0
+
+
+def examine(variables: Mapping[str, str] = os.environ) -> Iterator[Finding]:
+    """Everything, for this process as it stands."""
+    yield from findings.environment(variables)
+    try:
+        settings = load()
+        yield from findings.settings(settings)
+        yield from findings.guard(settings, variables)
+        target = find_target(None, settings.database_url, variables, uid=settings.uid)
+    except ConfigurationError as error:
+        yield findings.of_error("configuration", error)
+        return
+    yield findings.database(target)
+    timing = SystemTiming()
+    try:
+        if target.load_credential is not None:
+            yield _examine_credentials(target.load_credential, timing)
+        else:
+            yield findings.ok("credentials", "an emulator needs none")
+    except StoreError as error:
+        yield findings.of_error("credentials", _redacted(error))
+        return
+    locks = LockService(settings=settings)
+    try:
+        yield from Examination(locks, settings, timing).findings(target)
+    finally:
+        locks.close()
+
+
+class Examination:
+    """Of one database."""
+
+    def __init__(self, locks: LockService, settings: Settings, timing: Timing) -> None:
+        self._locks = locks
+        self._settings = settings
+        self._timing = timing
+        self._root = f"{settings.prefix}/" if settings.prefix else ""
+        self._name = f"firecron-doctor-{secrets.token_hex(6)}"
+
+    def findings(self, target: Target) -> Iterator[Finding]:
+        """What there is to be found; it ends where the database can't be reached or says no."""
+        step = "reading"
+        try:
+            yield self._latency()
+            step = "clock"
+            yield from self._clock()
+            step = "writing"
+            yield from self._writing(target)
+            step = "strangers"
+            yield self._strangers(target)
+            step = "locks"
+            yield from findings.locks(Operator(self._locks).look_at_all().views)
+            step = "instances"
+            yield from self._instances()
+        except (StoreError, ConfigurationError) as error:
+            yield findings.of_error(step, _redacted(error))
+
+    def _latency(self) -> Finding:
+        path = f"{self._root}cron-locks/{self._name}"
+        read = lambda: self._locks.store.read(path, self._deadline())  # noqa: E731
+        return findings.latency([self._timed(read) for _ in range(_READS)])
+
+    def _clock(self) -> Iterator[Finding]:
+        moment = self._locks.clock.now(self._locks.deadline(self._settings.acquire_timeout))
+        now = moment.server + self._timing.mono() - moment.mono
+        yield from findings.clock(self._timing.wall() - now, moment.uncertainty, self._settings.margin * 1000)
+
+    def _writing(self, target: Target) -> Iterator[Finding]:
+        """Acquire and release a lock, as everybody does: a conditional write, and a conditional deletion."""
+        bid = self._locks.bid(self._name, max(_LEAST_TTL, 6 * self._settings.margin))
+        lease = self._locks.try_once(bid)
+        if isinstance(lease, Refusal):
+            raise lease.error or Unavailable(lease.message)
+        about_rules = [findings.administrator()]
+        try:
+            if "auth_variable_override" in target.parameters:
+                writes_elsewhere = self._is_written(self._name, NULL_ETAG, {"probe": True})
+                takes_live_locks = self._takes_live_lock()
+                about_rules = list(findings.rules(target.user, writes_elsewhere, takes_live_locks))
+        finally:
+            lease.release()
+        path = f"{self._root}cron-locks/{self._name}"
+        if self._locks.store.read(path, self._deadline()).node is None:
+            yield findings.ok("writing", "a lock was acquired, released, and removed")
+        else:
+            remedy = f"delete {path} in the Firebase console"
+            yield findings.warning("writing", "a lock was acquired, but could not be removed", remedy)
+        yield from about_rules
+
+    def _takes_live_lock(self) -> bool:
+        """Whether rules let a lock be overwritten that is held: the doctor's own, as if by somebody else."""
+        path = f"{self._root}cron-locks/{self._name}"
+        held = self._locks.store.read(path, self._deadline())
+        assert isinstance(held.node, dict), "it was acquired a moment ago"
+        other = {**held.node, "holder": "somebody-else", "acquiredAt": held.node["acquiredAt"] + 1}
+        return self._is_written(path, held.etag, other)
+
+    def _is_written(self, path: str, etag: str, node: dict[str, object]) -> bool:
+        """Whether this may be written; it is deleted if so."""
+        try:
+            answer = self._locks.store.swap(path, etag, node, self._deadline())
+        except Denied:
+            return False
+        if isinstance(answer, Snapshot):
+            raise Unavailable(f"{path} was changed by somebody else while it was tried")
+        self._locks.store.swap(path, answer, None, self._deadline())
+        return True
+
+    def _strangers(self, target: Target) -> Finding:
+        is_open = may_read(target, f"{self._root}cron-locks", self._deadline())
+        return findings.strangers(is_open, is_emulator=target.is_emulator)
+
+    def _instances(self) -> Iterator[Finding]:
+        nodes = self._locks.store.read(f"{self._root}cron-instances", self._deadline()).node
+        now = self._locks.clock.now(self._deadline()).server
+        yield from findings.instances(nodes, now, self._settings.heartbeat)
+
+    def _timed(self, read: Callable[[], object]) -> float:
+        before = self._timing.mono()
+        read()
+        return (self._timing.mono() - before) / 1000
+
+    def _deadline(self) -> Deadline:
+        return self._locks.deadline(self._settings.request_timeout)
+
+
+def _examine_credentials(load_credential: Callable[[], Credential], timing: Timing) -> Finding:
+    loaded: list[Credential] = []
+
+    def load_and_keep() -> Credential:
+        loaded.append(load_credential())
+        return loaded[0]
+
+    RefreshingTokens(load_and_keep, google_fetch(_TOKEN_TIMEOUT), timing).header(Deadline.after(timing, _TOKEN_TIMEOUT))
+    [credential] = loaded
+    account = getattr(credential, "service_account_email", None)
+    return findings.credentials(_kind(credential), account if isinstance(account, str) else None)
+
+
+def _kind(credential: Credential) -> str:
+    module = type(credential).__module__
+    if module.startswith("google.oauth2.service_account"):
+        return "a service account's key"
+    if module.startswith("google.auth.compute_engine"):
+        return "the metadata server's service account"
+    if module.startswith("google.oauth2.credentials"):
+        return "a person's, by gcloud auth application-default login"
+    return f"{module}.{type(credential).__name__}"
+
+
+def _redacted(error: StoreError | ConfigurationError) -> StoreError | ConfigurationError:
+    return type(error)(redacted(str(error)))

@@ -1,0 +1,254 @@
+"""What `doctor` finds, as values: each is ok, a warning or a problem, with the remedy. Pure decisions over what was
+seen; who looks is `doctor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal, TypeAlias
+
+from firecron.errors import ConfigurationError, Denied, Malformed, StoreError
+from firecron.guard import judge
+from firecron.inspection import LockView
+from firecron.instants import to_text
+from firecron.rtdb.target import EMULATOR_HOST, Target
+from firecron.settings import Settings
+
+Level: TypeAlias = Literal["ok", "warning", "problem"]
+Kind: TypeAlias = Literal["configuration", "unreachable", "denied", "malformed", "other"]
+
+_LOOKED_AT = (
+    "FIRECRON_DATABASE_URL",
+    "FIREBASE_CONFIG",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    EMULATOR_HOST,
+    "K_SERVICE",
+    "K_REVISION",
+    "CLOUD_RUN_JOB",
+)
+# This may be a whole configuration: enough that it is there.
+_NOT_SHOWN = {"FIREBASE_CONFIG"}
+
+_SLOW = 0.25
+_WALL_OFF = 5_000
+_SILENT_BEATS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the doctor's. `kind` is what sort of problem it is."""
+
+    check: str
+    level: Level
+    message: str
+    remedy: str | None = None
+    kind: Kind | None = None
+
+
+def ok(check: str, message: str, remedy: str | None = None) -> Finding:
+    return Finding(check, "ok", message, remedy)
+
+
+def warning(check: str, message: str, remedy: str) -> Finding:
+    return Finding(check, "warning", message, remedy)
+
+
+def problem(check: str, message: str, remedy: str | None, kind: Kind = "other") -> Finding:
+    return Finding(check, "problem", message, remedy, kind)
+
+
+def of_error(check: str, error: StoreError | ConfigurationError) -> Finding:
+    """What an error of the library's means here. The message of some names the remedy already."""
+    match error:
+        case ConfigurationError():
+            return problem(check, str(error), None, "configuration")
+        case Denied():
+            return problem(check, str(error), None, "denied")
+        case Malformed():
+            return problem(check, str(error), "mend the node in the Firebase console", "malformed")
+        case _:
+            return problem(
+                check,
+                str(error),
+                "look at this machine's network and proxies, and at status.firebase.google.com",
+                "unreachable",
+            )
+
+
+def environment(variables: Mapping[str, str]) -> Iterator[Finding]:
+    """Which of the variables that lead to the database are there, and whether they fit together."""
+    shown = [
+        f"{name}{'' if name in _NOT_SHOWN else '=' + without_query(variables[name])}"
+        for name in _LOOKED_AT
+        if variables.get(name)
+    ]
+    yield ok("environment", f"found {', '.join(shown)}" if shown else "none of the variables that firecron looks at")
+    if variables.get(EMULATOR_HOST) and (variables.get("K_SERVICE") or variables.get("CLOUD_RUN_JOB")):
+        yield problem(
+            "environment",
+            f"{EMULATOR_HOST}={variables[EMULATOR_HOST]} is set on Cloud Run: each instance would lock in an emulator",
+            f"remove {EMULATOR_HOST} from the service",
+            "configuration",
+        )
+
+
+def database(target: Target) -> Finding:
+    """Which database it is."""
+    name = target.parameters.get("ns")
+    if target.is_emulator:
+        return ok("database", f"the emulator at {target.base_url}, database {name}")
+    return ok("database", target.base_url)
+
+
+def settings(values: Settings) -> Iterator[Finding]:
+    """What is set otherwise than by default."""
+    changed = [
+        f"{name}={without_query(value) if isinstance(value, str) else value!r}"
+        for name, field in type(values).model_fields.items()
+        if (value := getattr(values, name)) != field.default and name not in ("roles", "prefix", "database_url")
+    ]
+    yield ok("settings", ", ".join(changed) if changed else "all as by default")
+    yield ok("prefix", f"all nodes are below {values.prefix}/" if values.prefix else "none: all nodes are at the root")
+    if values.roles:
+        yield ok("roles", f"{', '.join(values.roles)}: jobs with another role don't run here")
+    else:
+        yield ok("roles", "none: jobs with a role don't run here", "to run them, set FIRECRON_ROLES")
+
+
+def guard(values: Settings, variables: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether jobs tick here, and what Cloud Run has to be told then."""
+    verdict = judge(None, values.runtime_variable, values.runtime_value, variables)
+    if verdict.may_tick:
+        yield ok("guard", f"jobs tick here: {verdict.why}")
+    elif verdict.is_suspicious:
+        remedy = f"if they are to tick here: set {values.runtime_variable}={values.runtime_value}"
+        yield warning("guard", f"jobs don't tick here: {verdict.why}", remedy)
+    else:
+        yield ok("guard", f"jobs don't tick here: {verdict.why}")
+    service = variables.get("K_SERVICE")
+    if service and verdict.may_tick:
+        yield ok(
+            "billing",
+            "not to be seen from inside: with request-based billing, the default, jobs tick only while a request is "
+            "served",
+            f"gcloud run services update {service} --no-cpu-throttling --min 1; or trigger the jobs from outside",
+        )
+
+
+def latency(seconds: Sequence[float]) -> Finding:
+    """How long reads take; the median, because the first one makes the connection."""
+    found = f"{median(seconds) * 1000:.0f} ms, the median of {len(seconds)} reads"
+    if median(seconds) > _SLOW:
+        return warning("latency", found, "run in the database's region: every claim takes one to three such trips")
+    return ok("latency", found)
+
+
+def clock(wall_ahead: float, uncertainty: float, margin: float) -> Iterator[Finding]:
+    """How well RTDB's time is known, and how far this machine's clock is from it; all in milliseconds."""
+    known = f"RTDB's time is known to {uncertainty:.0f} ms; the margin is {margin:.0f} ms"
+    if uncertainty > margin / 2:
+        yield warning("clock", known, "look for a slow network, or raise FIRECRON_MARGIN, in the whole fleet")
+    else:
+        yield ok("clock", known)
+    direction = "ahead of" if wall_ahead > 0 else "behind"
+    found = f"this machine's clock is {abs(wall_ahead) / 1000:.1f} s {direction} RTDB's"
+    if abs(wall_ahead) > _WALL_OFF:
+        yield warning(
+            "wall clock",
+            f"{found}; no lock depends on it, but log lines and access tokens do",
+            "set this machine's clock: is its NTP service running?",
+        )
+    else:
+        yield ok("wall clock", found)
+
+
+def locks(views: Sequence[LockView]) -> Iterator[Finding]:
+    """Whether every lock's node can be read."""
+    broken = [view for view in views if view.state == "malformed"]
+    for view in broken:
+        yield problem(
+            "locks",
+            f"{view.name} is malformed, and nobody can acquire it: {view.problem}",
+            f"mend the node cron-locks/{view.name} in the Firebase console",
+            "malformed",
+        )
+    if not broken:
+        yield ok("locks", f"{len(views)} in the database, {sum(view.is_taken for view in views)} of them held")
+
+
+def instances(nodes: object, now: int, heartbeat: float) -> Iterator[Finding]:
+    """Who is alive, and who was and has fallen silent."""
+    found = nodes if isinstance(nodes, dict) else {}
+    # The node "clock" is nobody's: it is where an instance without a node asks for the time.
+    seen = {name: node["seenAt"] for name, node in sorted(found.items()) if name != "clock" and _has_seen(node)}
+    limit = now - _SILENT_BEATS * heartbeat * 1000
+    silent = [name for name, at in seen.items() if at < limit]
+    yield ok("instances", f"{len(seen) - len(silent)} alive")
+    for name in silent:
+        yield warning(
+            "instances",
+            f"{name} was seen last at {to_text(int(seen[name]))}, {(now - seen[name]) / 1000:.0f} s ago",
+            "it died, or has no CPU between requests; its node is removed by the others after ten beats",
+        )
+
+
+def credentials(kind: str, account: str | None) -> Finding:
+    """What kind of credentials gave a token, and whose they are."""
+    return ok("credentials", f"{kind}{f' of {account}' if account else ''}; a token was given")
+
+
+def administrator() -> Finding:
+    """No auth override: rules don't concern this process."""
+    return ok(
+        "rules",
+        "this process is an administrator, whom security rules don't concern",
+        "for least privilege: deploy emulator/database.rules.json, and set FIRECRON_UID=firecron",
+    )
+
+
+def rules(user: str, writes_elsewhere: bool, takes_live_locks: bool) -> Iterator[Finding]:
+    """Whether the rules keep this user to what firecron has to do."""
+    remedy = "deploy emulator/database.rules.json, and grant nothing above its three paths"
+    yield ok("rules", f"this process is {user}, whom security rules keep in bounds")
+    if writes_elsewhere:
+        yield warning("rules", "they let it write outside of its own paths", remedy)
+    if takes_live_locks:
+        yield warning("rules", "they let it overwrite a lock that somebody else holds", remedy)
+    if not (writes_elsewhere or takes_live_locks):
+        yield ok("rules", "a write outside of its paths, and one to a lock that another holds, were refused")
+
+
+def strangers(may_read: bool, *, is_emulator: bool) -> Finding:
+    """Whether somebody without credentials can read the locks."""
+    if not may_read:
+        return ok("strangers", "without credentials nothing can be read")
+    if is_emulator:
+        return ok("strangers", "anybody who reaches this emulator can read it: it has no rules")
+    return warning(
+        "strangers",
+        "anybody in the world can read cron-locks, and perhaps write there",
+        "deploy rules that deny it, such as emulator/database.rules.json",
+    )
+
+
+def worst(findings: Iterable[Finding]) -> Kind | None:
+    """What the sum of it is: the kind of the problem that has to be solved first."""
+    kinds = {finding.kind or "other" for finding in findings if finding.level == "problem"}
+    order: tuple[Kind, ...] = ("configuration", "unreachable", "denied", "malformed", "other")
+    return next((kind for kind in order if kind in kinds), None)
+
+
+def without_query(url: str) -> str:
+    """A URL without what may be a secret in it: its user, and its query but for the namespace."""
+    base, _, query = url.partition("?")
+    scheme, separator, rest = base.rpartition("://")
+    namespaces = [part for part in query.split("&") if part.startswith("ns=")]
+    host = rest.rpartition("@")[2] if separator else rest
+    return f"{scheme}{separator}{host}{'?' if namespaces else ''}{'&'.join(namespaces)}"
+
+
+def _has_seen(node: object) -> bool:
+    seen_at = node.get("seenAt") if isinstance(node, dict) else None
+    return isinstance(seen_at, int | float) and not isinstance(seen_at, bool)

@@ -1,0 +1,82 @@
+"""Who may trigger: said when the trigger is made, because nothing is open by default.
+
+Either the caller's OIDC token is verified here, or Cloud Run has asked IAM before the request came in, and the program
+says that it relies on that.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from firecron.errors import ConfigurationError
+from firecron.events import Events
+from firecron.triggers.oidc import OidcVerifier
+from firecron.triggers.verifier import Denial, Verifier
+
+OneOrMore: TypeAlias = "str | Iterable[str]"
+
+
+class CloudRunIam:
+    """Serves everybody who comes so far. A WARNING says so where it isn't Cloud Run that they come through."""
+
+    def __init__(self, events: Events, environment: Mapping[str, str] = os.environ) -> None:
+        if not environment.get("K_SERVICE"):
+            message = (
+                "A trigger was made with trust_cloud_run_iam=True, but this is not Cloud Run (K_SERVICE is not set): "
+                "whoever reaches its port can run jobs"
+            )
+            events.emit("trigger.open", "firecron", logging.WARNING, message)
+
+    def check(self, authorization: str | None) -> Denial | None:
+        return None
+
+
+def choose_verifier(
+    events: Events,
+    audience: OneOrMore | None,
+    email: OneOrMore | None,
+    trust_cloud_run_iam: bool,
+    verifier: Verifier | None,
+) -> Verifier:
+    """What the arguments of `trigger_app` ask for; ConfigurationError unless they ask for exactly one thing."""
+    wishes = [audience is not None or email is not None, trust_cloud_run_iam, verifier is not None]
+    if wishes.count(True) != 1:
+        said = "nothing was said" if not any(wishes) else "more than one of these was said"
+        raise ConfigurationError(
+            f"who may trigger jobs? {said}: give audience= and email= (of the service account that Cloud Scheduler "
+            "uses) to have its OIDC tokens verified, or trust_cloud_run_iam=True if the service requires "
+            "authentication on Cloud Run, or a verifier= of your own"
+        )
+    if verifier is not None:
+        return verifier
+    if trust_cloud_run_iam:
+        return CloudRunIam(events)
+    if audience is None or email is None:
+        missing, why = (
+            ("audience", "a token for another service would do")
+            if audience is None
+            else ("email", "everybody with a Google account can get a token for any audience")
+        )
+        raise ConfigurationError(f"{missing}= is missing: without it {why}. Give both audience= and email=")
+    return OidcVerifier(_texts("audience", audience), _emails(email))
+
+
+def _emails(email: OneOrMore) -> tuple[str, ...]:
+    emails = _texts("email", email)
+    for one in emails:
+        if "@" not in one:
+            raise ConfigurationError(
+                f"email={one!r} is no e-mail address: give a service account's, such as "
+                "scheduler@my-project.iam.gserviceaccount.com"
+            )
+    return emails
+
+
+def _texts(name: str, given: OneOrMore) -> tuple[str, ...]:
+    texts = (given,) if isinstance(given, str) else tuple(given)
+    if not texts or not all(text.strip() for text in texts):
+        raise ConfigurationError(f"{name}={given!r} names nothing: give a text, or several")
+    return texts

@@ -1,0 +1,122 @@
+"""The trigger as an ASGI application: to be mounted (Starlette, FastAPI), or served alone.
+
+    app.mount("/cron", crons.trigger_app(...))
+    uvicorn program:cron_app                        # cron_app = crons.trigger_app(...)
+
+The event loop is never blocked: what receives and what runs are threads, each a bounded number of them. A run goes on
+to its end under its lock, also if the client hangs up or the server cancels the request. Served alone, it starts and
+stops the jobs with the server, as `crons.lifespan` does; a mounted one is told nothing of the server's life, so there
+the outer application has to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeAlias, TypeVar
+
+from firecron.forks import tell_after_fork
+from firecron.triggers.answers import Answer
+from firecron.triggers.desk import Call, Desk
+from firecron.triggers.schedule_time import HEADER
+from firecron.workers import Workers
+
+# As ASGI has them: what is in them is told by their "type".
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+T = TypeVar("T")
+
+_RECEIVING = 8
+
+
+class TriggerApp:
+    """The application; made by `FireCron.trigger_app`. `life` is entered and left with a server's lifespan, and at
+    most `workers` runs go on at the same time.
+    """
+
+    def __init__(self, desk: Desk, life: AbstractAsyncContextManager[object], workers: int) -> None:
+        self._desk = desk
+        self._life = life
+        # Apart, so that all but runs is answered at once also while every worker runs a job.
+        self._receiving = Workers(_RECEIVING)
+        self._running = Workers(workers)
+        tell_after_fork(self)
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "http":
+                await self._serve(scope, send)
+            case "lifespan":
+                await self._live(receive, send)
+            case "websocket":
+                await receive()
+                await send({"type": "websocket.close", "code": 1000})
+            case other:
+                raise ValueError(f"a trigger serves http, not {other!r}")
+
+    def after_fork(self) -> None:
+        """In a forked child: no thread is here."""
+        self._receiving.after_fork()
+        self._running.after_fork()
+
+    async def _serve(self, scope: Message, send: Send) -> None:
+        call = Call(
+            scope["method"],
+            _path_below(scope["path"], scope.get("root_path", "")),
+            _header(scope, "authorization"),
+            _header(scope, HEADER),
+        )
+        received = await _on_thread(self._receiving, lambda: self._desk.receive(call))
+        answer = received if isinstance(received, Answer) else await _on_thread(self._running, received)
+        body = json.dumps(answer.body).encode()
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **answer.headers}
+        encoded = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": answer.status, "headers": encoded})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        has_started = False
+        await receive()
+        try:
+            async with self._life:
+                has_started = True
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except Exception as error:
+            what = "shutdown" if has_started else "startup"
+            await send({"type": f"lifespan.{what}.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+async def _on_thread(workers: Workers, work: Callable[[], T]) -> T:
+    """What the work answers. If this is cancelled, work that has begun goes on, and other work is dropped."""
+    future: Future[T] = Future()
+
+    def do() -> None:
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+
+    workers.submit(do)
+    return await asyncio.wrap_future(future)
+
+
+def _header(scope: Message, name: str) -> str | None:
+    wanted = name.lower().encode("latin-1")
+    values = [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == wanted]
+    return ", ".join(values) if values else None
+
+
+def _path_below(path: str, root: str) -> str:
+    """The path below the mount. It is part of `path` by the ASGI specification; some servers leave it out."""
+    root = root.rstrip("/")
+    below = path.removeprefix(root)
+    return below if root and path.startswith(root) and below[:1] in ("", "/") else path

@@ -1,0 +1,42 @@
+"""The trigger as a Flask blueprint: a request is served on the thread that has it.
+
+app.register_blueprint(crons.trigger_blueprint(...), url_prefix="/cron")
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from firecron.errors import ConfigurationError
+from firecron.triggers.answers import Answer
+from firecron.triggers.desk import Call, Desk
+from firecron.triggers.schedule_time import HEADER
+
+if TYPE_CHECKING:
+    import flask
+
+# All, so that the desk says which it takes, and not Flask.
+_METHODS = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
+
+
+def make_blueprint(desk: Desk, name: str) -> flask.Blueprint:
+    """The blueprint; its name is Flask's, for more than one in an application."""
+    try:
+        import flask
+    except ModuleNotFoundError as error:
+        if error.name != "flask":
+            raise
+        raise ConfigurationError("Flask is not installed: pip install 'firecron[flask]'") from None
+
+    def serve(path: str = "") -> flask.Response:
+        headers = flask.request.headers
+        call = Call(flask.request.method, f"/{path}", headers.get("Authorization"), headers.get(HEADER))
+        received = desk.receive(call)
+        answer = received if isinstance(received, Answer) else received()
+        return flask.Response(json.dumps(answer.body), answer.status, answer.headers, content_type="application/json")
+
+    blueprint = flask.Blueprint(name, __name__)
+    for rule in ("/", "/<path:path>"):
+        blueprint.add_url_rule(rule, "serve", serve, methods=_METHODS)
+    return blueprint

@@ -1,0 +1,66 @@
+"""`GET /`: the jobs, what they do on this instance, whether they are paused, how they ran last and when they run next.
+
+What the database is asked for it is one request for all locks, and two for each job's newest entry. Where it doesn't
+answer, the status says so, and the body has what is known without it: `paused` and `last_run` are null then.
+"""
+
+from __future__ import annotations
+
+from firecron.errors import StoreError
+from firecron.explorer import Job
+from firecron.history import History
+from firecron.inspection import inspect_run
+from firecron.instants import to_text
+from firecron.lock import LockService
+from firecron.operating import Operator
+from firecron.registry import Registry
+from firecron.timing import Deadline
+from firecron.triggers.answers import Answer, of_error
+
+
+class Overview:
+    """The overview over one registry."""
+
+    def __init__(self, registry: Registry, locks: LockService, history: History) -> None:
+        self._registry = registry
+        self._locks = locks
+        self._operator = Operator(locks)
+        self._history = history
+
+    def answer(self) -> Answer:
+        """All of it; it blocks for as long as an acquire may."""
+        jobs = self._registry.jobs()
+        shown = {job.name: self._show(job) for job in jobs}
+        body: dict[str, object] = {"jobs": list(shown.values())}
+        try:
+            self._look(shown)
+        except StoreError as error:
+            failed = of_error(error)
+            return Answer(failed.status, {**body, "error": str(error)}, failed.headers)
+        return Answer(200, body)
+
+    def _show(self, job: Job) -> dict[str, object]:
+        schedule = job.options.schedule
+        (following,) = self._registry.next_slots(job.name)
+        return {
+            "job": job.name,
+            "schedule": schedule.line,
+            "timezone": schedule.timezone,
+            "state": self._registry.state(job.name),
+            "next": to_text(round(following.timestamp() * 1000)),
+            "paused": None,
+            "last_run": None,
+        }
+
+    def _look(self, shown: dict[str, dict[str, object]]) -> None:
+        """Fill in what the database knows. Raises StoreError, with what was read until then filled in."""
+        deadline = self._locks.deadline(self._locks.settings.acquire_timeout)
+        paused = {view.name for view in self._operator.look_at_all().views if view.is_paused}
+        for name, fields in shown.items():
+            fields["paused"] = name in paused
+            fields["last_run"] = self._last_run(name, deadline)
+
+    def _last_run(self, name: str, deadline: Deadline) -> dict[str, object] | None:
+        within = deadline.within(self._locks.settings.request_timeout)
+        latest = self._history.latest(name, within)
+        return None if latest is None or latest[1] is None else inspect_run(*latest).to_json()

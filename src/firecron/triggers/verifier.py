@@ -1,0 +1,21 @@
+"""What decides whether a request is served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Why a request isn't served: 401 for a token that is none, 403 for somebody else's, 503 where nobody can tell."""
+
+    status: Literal[401, 403, 503]
+    message: str
+
+
+class Verifier(Protocol):
+    """Decides by a request's `Authorization` header. It is called on many threads at the same time."""
+
+    def check(self, authorization: str | None) -> Denial | None:
+        """None: serve it."""

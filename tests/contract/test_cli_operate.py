@@ -1,0 +1,171 @@
+"""`firecron pause`, `resume` and `unlock`: what they change in the database, and when they change nothing."""
+
+from __future__ import annotations
+
+import firebase_admin
+import pytest
+from tests.contract.cli_calls import answer, call, complaint
+from tests.contract.cli_schemas import CHANGED
+from tests.contract.test_cli_locks import DIED
+
+from firecron.errors import Unavailable
+from firecron.lease import Lease
+from firecron.lock import LockService
+from firecron.operating import Operator
+from rtdb_emulator import Emulator
+from rtdb_emulator.pytest_plugin import Rtdb
+
+PATH = "/cron-locks/job"
+COMMANDS = [("locks",), ("runs", "job"), ("pause", "job"), ("resume", "job"), ("unlock", "job", "--yes")]
+
+
+def held() -> Lease:
+    lease = LockService().acquire("job", 3600, fenced=True)
+    assert isinstance(lease, Lease)
+    return lease
+
+
+def become_nobody(rtdb: Rtdb) -> None:
+    """From now on the rules count: an admin would pass them by."""
+    firebase_admin.initialize_app(options={"databaseURL": rtdb.url, "databaseAuthVariableOverride": None})
+
+
+def test_unlock_sets_the_expiry_to_zero_and_nothing_else(rtdb: Rtdb) -> None:
+    """`unlock --yes` sets expiresAt to 0 and keeps every other field, and the holder learns of it when it renews."""
+    lease = held()
+    before = rtdb.get(PATH)
+    assert isinstance(before, dict)
+    value = answer(CHANGED, "unlock", "job", "--yes")
+    assert rtdb.get(PATH) == {**before, "expiresAt": 0}
+    assert value["changed"] is True
+    assert isinstance(value["lock"], dict)
+    assert (value["lock"]["state"], value["lock"]["fence"]) == ("unlocked", before["fence"])
+    assert not lease.renew()
+    assert lease.lost
+
+
+@pytest.mark.parametrize("node", [None, DIED, {"paused": True}, {**DIED, "expiresAt": 0}])
+def test_a_lock_that_is_free_is_left_alone(rtdb: Rtdb, node: object) -> None:
+    """`unlock` of a lock that nobody holds says that it is free, with exit code 0, and writes nothing to it."""
+    rtdb.set(PATH, node)
+    assert answer(CHANGED, "unlock", "job")["changed"] is False
+    assert "free already" in call("unlock", "job").stdout
+    assert rtdb.get(PATH) == node
+
+
+def test_unlock_does_not_free_a_successor(rtdb: Rtdb) -> None:
+    """A lock that has changed since it was looked at is left byte for byte."""
+    held()
+    operator = Operator(LockService())
+    seen = operator.look("job")
+    node = rtdb.get(PATH)
+    assert isinstance(node, dict)
+    successor = {**node, "holder": "another"}
+    rtdb.set(PATH, successor)
+    assert operator.unlock(seen) is False
+    assert rtdb.get(PATH) == successor
+
+
+def test_an_unlock_whose_reply_was_lost_is_found(rtdb: Rtdb) -> None:
+    """An unlock that was applied without a reply succeeds, and one that was not is unavailable."""
+    held()
+    operator = Operator(LockService())
+    seen = operator.look("job")
+    rtdb.faults.drop_request(method="PUT", path=PATH)
+    with pytest.raises(Unavailable):
+        operator.unlock(seen)
+    rtdb.faults.drop_reply(method="PUT", path=PATH)
+    assert operator.unlock(seen) is True
+    assert rtdb.get(f"{PATH}/expiresAt") == 0
+
+
+def test_unlock_asks_nobody_who_is_not_there(rtdb: Rtdb) -> None:
+    """Without --yes, where no terminal is, a held lock is not unlocked, and that is wrong usage."""
+    held()
+    before = rtdb.get(PATH)
+    assert "--yes" in complaint(2, "unlock", "job")
+    assert call("unlock", "job").exit_code == 2
+    assert rtdb.get(PATH) == before
+
+
+def test_pause_and_resume(rtdb: Rtdb) -> None:
+    """`pause` sets `paused` and nothing else, `resume` removes it, and a second one of either changes nothing."""
+    lease = held()
+    before = rtdb.get(PATH)
+    assert isinstance(before, dict)
+    assert answer(CHANGED, "pause", "job")["changed"] is True
+    assert rtdb.get(PATH) == {**before, "paused": True}
+    assert answer(CHANGED, "pause", "job")["changed"] is False
+    assert "paused" in call("pause", "job").stdout
+    assert answer(CHANGED, "resume", "job")["changed"] is True
+    assert answer(CHANGED, "resume", "job")["changed"] is False
+    assert rtdb.count(method="PATCH", path=PATH) == 2
+    assert rtdb.get(PATH) == before
+    lease.release()
+
+
+def test_pausing_a_name_that_nobody_has_used_is_told(rtdb: Rtdb) -> None:
+    """A lock without a node is paused all the same, with a word about the name on standard error."""
+    result = call("pause", "job")
+    assert (result.exit_code, rtdb.get(PATH)) == (0, {"paused": True})
+    assert "look at the name" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["pause", "resume", "unlock"])
+@pytest.mark.parametrize("node", ["text", {"expiresAt": "soon", "slot": 1}])
+def test_a_malformed_node_is_left_alone(rtdb: Rtdb, command: str, node: object) -> None:
+    """What can't be read is not written to either: exit code 78, and the remedy."""
+    rtdb.set(PATH, node)
+    assert "Firebase console" in complaint(78, command, "job")
+    assert rtdb.get(PATH) == node
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_what_the_rules_forbid_is_denied(rtdb: Rtdb, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command ends with exit code 78 and the remedy, and without a change, where the rules refuse it."""
+    held()
+    before = rtdb.get(PATH)
+    become_nobody(rtdb)
+    rtdb.set_rules({"rules": {".read": False, ".write": False}})
+    assert "security rules" in complaint(78, *command)
+    assert rtdb.get(PATH) == before
+
+
+@pytest.mark.parametrize("command", ["pause", "unlock"])
+def test_who_may_only_read_is_denied_the_change(rtdb: Rtdb, command: str) -> None:
+    """Where the rules let everything be read but no lock be written, `pause` and `unlock` are denied."""
+    held()
+    before = rtdb.get(PATH)
+    become_nobody(rtdb)
+    rtdb.set_rules({"rules": {".read": True, "cron-instances": {".write": True}}})
+    options = ["--yes"] if command == "unlock" else []
+    assert "security rules" in complaint(78, command, "job", *options)
+    assert rtdb.get(PATH) == before
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_a_database_that_is_gone_is_unreachable(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command ends with exit code 69, and names the address, where nobody listens."""
+    with Emulator() as emulator:
+        monkeypatch.setenv("FIREBASE_DATABASE_EMULATOR_HOST", emulator.host)
+        monkeypatch.setenv("FIRECRON_DATABASE_URL", emulator.database_url("gone"))
+    said = complaint(69, *command)
+    assert emulator.host in said
+    assert "can't be reached" in said
+
+
+@pytest.mark.parametrize("command", COMMANDS[1:], ids=lambda command: command[0])
+@pytest.mark.usefixtures("rtdb")
+def test_a_name_that_no_lock_can_have_is_wrong_usage(command: tuple[str, ...]) -> None:
+    """A name that is none is exit code 2, in one line that says what a name is."""
+    name, *options = command[1:]
+    assert "can't name a lock" in complaint(2, command[0], name + "/..", *options)
+
+
+def test_no_database_is_wrong_usage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no database is named, that is exit code 2, with the variable to set."""
+    for variable in ("FIREBASE_DATABASE_EMULATOR_HOST", "FIRECRON_DATABASE_URL", "FIREBASE_CONFIG"):
+        monkeypatch.delenv(variable, raising=False)
+    assert "FIRECRON_DATABASE_URL" in complaint(2, "locks")
+    monkeypatch.setenv("FIRECRON_MARGIN", "0")
+    assert "margin" in complaint(2, "locks")

@@ -1,0 +1,166 @@
+"""The examples run: each one's own command, to its end, and what the database holds then."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rtdb_emulator.pytest_plugin import Rtdb
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+# Seconds. Nothing here takes a fifth of it.
+BOUND = 40.0
+
+
+def play(folder: str, *command: str, code: int = 0, **environment: str) -> str:
+    """This interpreter with these arguments, in the folder of an example; answers with all that it said."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "COV_"))}
+    process = subprocess.Popen(
+        [sys.executable, *command],
+        cwd=EXAMPLES / folder,
+        env={**inherited, "PYTHONDONTWRITEBYTECODE": "1", **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        said, _ = process.communicate(timeout=BOUND)
+    finally:
+        # Whatever it has started is of its group.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert process.returncode == code, said
+    return said
+
+
+def found(rtdb: Rtdb, path: str) -> Mapping[str, Any]:
+    node = rtdb.get(path)
+    return node if isinstance(node, dict) else {}
+
+
+def assert_ran(rtdb: Rtdb, job: str, said: str) -> None:
+    """At least two ticks of the job ran, none of them twice, and the database knows of each."""
+    slots = re.findall(rf"{job}:(\S+)", said)
+    assert len(slots) == len(set(slots)) >= 2
+    history = found(rtdb, f"/cron-runs/{job}")
+    assert {history[slot]["outcome"] for slot in slots} == {"succeeded"}
+
+
+def test_fastapi_runs_each_tick_on_one_of_three_instances(rtdb: Rtdb) -> None:
+    """Three instances are up, no tick runs on two of them, and all end in order."""
+    said = play("fastapi", "local.py", "--ticks", "2")
+    assert len(set(re.findall(r"an instance is up: .* is (\w+)", said))) == 3
+    assert_ran(rtdb, "refresh-prices", said)
+    assert [*found(rtdb, "/cron-instances")] == ["clock"]
+
+
+def test_flask_ticks_in_gunicorns_workers_only(rtdb: Rtdb, tmp_path: Path) -> None:
+    """The jobs have stopped in gunicorn's parent before it forks, and each tick runs in one of its two workers."""
+    # gunicorn has a socket of its own in the home.
+    said = play("flask", "local.py", "--ticks", "2", LOG_LEVEL="INFO", HOME=str(tmp_path))
+    assert "started before a fork" not in said
+    before_the_fork, *_ = said.partition("Booting worker")
+    assert "Distributed crons stopped" in before_the_fork
+    workers = set(re.findall(r"Booting worker with pid: (\d+)", said))
+    assert len(workers) == 2
+    assert set(re.findall(r"process (\d+) expires", said)) <= workers
+    assert_ran(rtdb, "expire-sessions", "\n".join(re.findall(r"process .*", said)))
+
+
+def test_cloud_run_job_never_overlaps_and_fences_a_late_write(rtdb: Rtdb) -> None:
+    """An execution that comes while one is at it does nothing, and one that has lost its lock can't overwrite a later
+    one's work.
+    """
+    said = play("cloud-run-job", "overlap.py")
+    first, refused, again, third, last, late, stock = said.splitlines()
+    (fence,) = re.findall(r"^import-a: imported apples under fence (\d+)$", first)
+    assert again == f"import-a: imported pears under fence {fence}"
+    assert re.match(r"import-b: nothing done: .* held by another instance, skipping \(import-a/", refused)
+    assert re.match(r"import-c: imported apples", third)
+    assert f"refused, because apples was written under a fence higher than {fence}" in late
+    assert stock == "the stock: {'apples': 11, 'pears': 6}"
+    lock = found(rtdb, "/cron-locks/nightly-import")
+    assert lock["instanceId"] == "import-c"
+    assert lock["releasedAt"] >= lock["acquiredAt"]
+    assert last == f"import-c: imported pears under fence {lock['fence']}"
+    assert lock["fence"] > int(fence)
+
+
+def test_scale_to_zero_runs_a_tick_once_for_two_attempts(rtdb: Rtdb) -> None:
+    """Cloud Scheduler's second attempt at a tick is told that it is done, and the database has one run of it."""
+    said = play("scale-to-zero", "two_attempts.py")
+    assert said.count("the report is written") == 1
+    answers = re.findall(r"^POST /cron/write-report: (\w+):", said, re.MULTILINE)
+    assert answers == ["succeeded", "already_done"]
+    (run,) = found(rtdb, "/cron-runs/write-report").values()
+    assert (run["outcome"], run["trigger"], run["attempt"]) == ("succeeded", "http", 1)
+    assert found(rtdb, "/cron-locks/write-report")["slot"] == run["slot"]
+
+
+def test_kubernetes_cronjob_runs_once_for_two_pods(rtdb: Rtdb) -> None:
+    """The pod that is late to a tick doesn't run the job again, and says so with its exit code."""
+    said = play("kubernetes-cronjob", "two_pods.py")
+    assert said.count("the report is written by nightly-report-eu") == 1
+    assert "the report is written by nightly-report-us" not in said
+    assert "nightly-report-us ended with exit code 75" in said
+    (run,) = found(rtdb, "/cron-runs/nightly-report").values()
+    assert (run["outcome"], run["instanceId"]) == ("succeeded", "nightly-report-eu")
+
+
+def test_nestjs_migration_keeps_both_out(rtdb: Rtdb) -> None:
+    """Whoever of the two holds the lock, the other is refused; a minimum hold keeps the original out for longer."""
+    said = play("nestjs-migration", "side_by_side.py")
+    asked = re.findall(r"^(firecron|the original|an original.*) asks: (it has it|refused)", said, re.MULTILINE)
+    assert asked == [
+        ("the original", "it has it"),
+        ("firecron", "refused"),
+        ("firecron", "it has it"),
+        ("the original", "refused"),
+        ("the original", "it has it"),
+        ("an original whose clock is 2 s late", "refused"),
+    ]
+    assert "refused (held)" in said
+    lock = found(rtdb, "/cron-locks/send-daily-digest")
+    assert lock["expiresAt"] > lock["releasedAt"] + 10_000
+    assert lock["instanceId"] == "local"
+
+
+@pytest.mark.parametrize(
+    ("folder", "script"),
+    [
+        ("fastapi", "local.py"),
+        ("flask", "local.py"),
+        ("cloud-run-job", "overlap.py"),
+        ("scale-to-zero", "two_attempts.py"),
+        ("kubernetes-cronjob", "two_pods.py"),
+        ("nestjs-migration", "side_by_side.py"),
+    ],
+)
+def test_without_an_emulator_nothing_is_touched(folder: str, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script that finds no emulator names the command of its README, and asks no database."""
+    monkeypatch.delenv("FIREBASE_DATABASE_EMULATOR_HOST", raising=False)
+    command = f"firecron emulator -- python {script}"
+    assert f"```sh\n{command}\n```" in (EXAMPLES / folder / "README.md").read_text("utf-8")
+    assert command in play(folder, script, code=1)
+
+
+def test_the_one_command_brings_its_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command of the READMEs works as it stands there, where nothing else has started an emulator."""
+    for name in ("FIREBASE_DATABASE_EMULATOR_HOST", "FIRECRON_DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    said = play("nestjs-migration", "-m", "firecron", "emulator", "--", "python", "side_by_side.py", PATH=path)
+    assert "each kept the other out" in said

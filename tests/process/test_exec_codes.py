@@ -1,0 +1,207 @@
+"""What `firecron exec` ends with and leaves behind: the command line in this process, its commands in their own."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from firecron.cli.root import app
+from firecron.instants import to_text
+from rtdb_emulator.pytest_plugin import Rtdb
+
+YEARLY = "0 0 1 1 *"
+
+
+def execute(*arguments: str) -> Result:
+    """`firecron exec --lock job …`; the command's own output goes where the test's does."""
+    return CliRunner().invoke(app, ["exec", "--lock", "job", *arguments])
+
+
+def sh(script: str) -> list[str]:
+    return ["--", "sh", "-c", script]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where commands leave what they have to say."""
+    monkeypatch.chdir(tmp_path)
+    Path("not-executable").write_text("#!/bin/sh\n")
+    Path("no-interpreter").write_text("#!/no/such/interpreter\n")
+    Path("no-interpreter").chmod(0o755)
+    Path("no-program").write_bytes(b"\0\1\2")
+    Path("no-program").chmod(0o755)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "outcome"),
+    [
+        (["sh", "-c", "exit 0"], 0, "succeeded"),
+        (["sh", "-c", "exit 3"], 3, "failed"),
+        (["sh", "-c", "kill -KILL $$"], 137, "failed"),
+        (["./no-interpreter"], 127, "failed"),
+        (["./no-program"], 126, "failed"),
+        (["no-such-command-here"], 127, None),
+        (["./not-executable"], 126, None),
+        (["../"], 126, None),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_the_commands_end_is_the_exit_code(
+    rtdb: Rtdb, folder: Path, command: list[str], code: int, outcome: str | None
+) -> None:
+    """The exit code is the command's, a shell's for what it can't start, and the lock is free after it; a tick is not
+    claimed for a command that isn't there.
+    """
+    assert execute("--", *command).exit_code == code
+    assert rtdb.get("/cron-locks") is None
+    assert execute("--cron", YEARLY, "--", *command).exit_code == code
+    history = rtdb.get("/cron-runs/job")
+    assert ([entry["outcome"] for entry in history.values()] if isinstance(history, dict) else [None]) == [outcome]
+    node = rtdb.get("/cron-locks/job")
+    assert (node["outcome"] if isinstance(node, dict) else None) == outcome
+
+
+def test_the_command_knows_what_it_is_for(rtdb: Rtdb, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment has the name, and for a tick its slot, fence, key and attempt; nothing of an outer command's."""
+    monkeypatch.setenv("FIRECRON_SLOT", "an outer command's")
+    tell = sh("env | grep -E '^FIRECRON_(NAME|SLOT|FENCE|IDEMPOTENCY_KEY|ATTEMPT)=' | sort > facts")
+    assert execute(*tell).exit_code == 0
+    assert Path("facts").read_text() == "FIRECRON_NAME=job\n"
+    assert execute("--cron", YEARLY, "--timezone", "Asia/Tokyo", *tell).exit_code == 0
+    node = rtdb.get("/cron-locks/job")
+    assert isinstance(node, dict)
+    slot = node["slot"]
+    assert slot.endswith("-12-31T15:00:00Z")
+    assert Path("facts").read_text().splitlines() == [
+        "FIRECRON_ATTEMPT=1",
+        f"FIRECRON_FENCE={node['fence']}",
+        f"FIRECRON_IDEMPOTENCY_KEY=job:{slot}",
+        "FIRECRON_NAME=job",
+        f"FIRECRON_SLOT={slot}",
+    ]
+
+
+def test_the_late_one_of_two_pods_runs_nothing(rtdb: Rtdb, folder: Path) -> None:
+    """Of two that are started for one tick the second one ends with 75 or what it is told to, also when the first one
+    was done long before.
+    """
+    count = sh("echo run >> runs")
+    codes = [execute("--cron", YEARLY, *extra, *count) for extra in ([], [], ["--held-exit-code", "0"])]
+    assert [result.exit_code for result in codes] == [0, 75, 0]
+    assert "the tick is done already" in codes[1].stderr
+    assert Path("runs").read_text() == "run\n"
+    history = rtdb.get("/cron-runs/job")
+    assert isinstance(history, dict)
+    assert [(entry["outcome"], entry["trigger"]) for entry in history.values()] == [("succeeded", "schedule")]
+
+
+def test_an_abandoned_tick_is_rerun_on_request(rtdb: Rtdb, folder: Path) -> None:
+    """The run of a pod that died is taken over by the next pod of its tick with --on-abandoned rerun, and else not."""
+    assert execute("--cron", YEARLY, *sh("true")).exit_code == 0
+    node = rtdb.get("/cron-locks/job")
+    assert isinstance(node, dict)
+    rtdb.set(
+        "/cron-locks/job", {**node, "releasedAt": None, "outcome": None, "expiresAt": 1, "unfinished": node["slot"]}
+    )
+    tell = sh("echo $FIRECRON_ATTEMPT >> attempts")
+    assert execute("--cron", YEARLY, *tell).exit_code == 75
+    assert execute("--cron", YEARLY, "--on-abandoned", "rerun", *tell).exit_code == 0
+    assert Path("attempts").read_text() == "2\n"
+
+
+def test_a_held_lock_is_not_waited_for(rtdb: Rtdb, folder: Path) -> None:
+    """If it is held, one line says by whom and until when, the exit code is 75, and nothing runs."""
+    now = time.time_ns() // 1_000_000
+    record = {"acquiredAt": now, "expiresAt": now + 60_000, "holder": "x", "instanceId": "api-v3", "instance": "00bf"}
+    rtdb.set("/cron-locks/job", record)
+    for arguments in ([], ["--cron", YEARLY]):
+        result = execute(*arguments, *sh("touch ran"))
+        assert result.exit_code == 75
+        [line] = result.stderr.splitlines()
+        assert "api-v3/00bf" in line
+        assert to_text(now + 60_000) in line
+    assert rtdb.get("/cron-locks/job") == record
+    assert not Path("ran").exists()
+
+
+def test_a_paused_lock_is_held(rtdb: Rtdb, folder: Path) -> None:
+    """What an operator has paused doesn't run, and ends with the code for held."""
+    rtdb.set("/cron-locks/job/paused", True)
+    assert execute("--held-exit-code", "9", *sh("touch ran")).exit_code == 9
+    assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--cron", YEARLY]], ids=["plain", "tick"])
+def test_what_is_not_known_runs_nothing(
+    rtdb: Rtdb, folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    """A malformed node and a denial end with 78, an unreachable database with 69; the command is not started."""
+    run = sh("touch ran")
+    rtdb.set("/cron-locks/job", "nonsense")
+    assert execute(*arguments, *run).exit_code == 78
+    with rtdb.faults.answer(401, times=None):
+        assert execute(*arguments, *run).exit_code == 78
+    monkeypatch.setenv("FIREBASE_DATABASE_EMULATOR_HOST", "127.0.0.1:1")
+    monkeypatch.setenv("FIRECRON_DATABASE_URL", "https://demo-firecron.firebaseio.com")
+    result = execute(*arguments, *run)
+    assert result.exit_code == 69
+    assert "unreachable" in result.stderr
+    assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--ttl", "1"], "too short for margin"),
+        (["--hold-at-least", "61"], "hold_at_least"),
+        (["--grace", "5"], "give --cron"),
+        (["--timezone", "UTC"], "give --cron"),
+        (["--on-abandoned", "rerun"], "give --cron"),
+        (["--cron", "* * *"], "fields"),
+        (["--cron", YEARLY, "--timezone", "Mars"], "time zone"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_usage_is_2(rtdb: Rtdb, folder: Path, arguments: list[str], words: str) -> None:
+    """What can't be used is said in a line, with exit code 2, before anything runs."""
+    result = execute(*arguments, *sh("touch ran"))
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert not Path("ran").exists()
+    assert rtdb.count(path="/cron-locks/*") == 0
+
+
+def test_a_tick_out_of_grace_is_not_run(rtdb: Rtdb, folder: Path) -> None:
+    """A pod that comes later than --grace runs nothing, says so, and fails."""
+    result = execute("--cron", YEARLY, "--grace", "1", *sh("touch ran"))
+    assert result.exit_code == 1
+    assert "in the last 1 s" in result.stderr
+    assert not Path("ran").exists()
+
+
+def test_hold_at_least_outlasts_the_command(rtdb: Rtdb, folder: Path) -> None:
+    """With --hold-at-least the lock stays held after the command, and the next one is refused."""
+    assert execute("--hold-at-least", "50", *sh("true")).exit_code == 0
+    assert execute(*sh("touch ran")).exit_code == 75
+    assert not Path("ran").exists()
+
+
+def test_standard_streams_are_the_commands_own(rtdb: Rtdb, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What the command writes comes out as it is, and nothing else does."""
+    reads, writes = os.pipe()
+    os.write(writes, b"typed")
+    os.close(writes)
+    stdin = os.dup(0)
+    os.dup2(reads, 0)
+    try:
+        assert execute(*sh("cat; echo complaint >&2")).exit_code == 0
+    finally:
+        os.dup2(stdin, 0)
+        os.close(stdin)
+        os.close(reads)
+    assert capfd.readouterr() == ("typed", "complaint\n")

@@ -1,0 +1,199 @@
+"""`firecron run`: a job by hand. In this process where that is enough, in one of its own where a signal comes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from tests.conftest import BOUND, Start
+from typer.testing import CliRunner, Result
+
+from firecron.cli.root import app
+from firecron.instants import to_milliseconds, to_text
+from rtdb_emulator.pytest_plugin import Rtdb
+
+MINUTE = 60_000
+
+JOBS = """
+import asyncio
+import logging
+
+from firecron import Run, Stopping, distributed_cron
+
+logging.lastResort = None
+
+
+@distributed_cron("good", "* * * * *", lock_ttl=60, grace=3600)
+def good(run: Run) -> None:
+    print("working as", run.trigger)
+
+
+@distributed_cron("bad", "0 0 1 1 *", lock_ttl=60)
+def bad() -> None:
+    raise ValueError("a job's own error")
+
+
+@distributed_cron("long", "0 0 1 1 *", lock_ttl=60)
+def long(run: Run) -> None:
+    print("under way", flush=True)
+    run.stopping.wait()
+    run.check()
+
+
+@distributed_cron("endless", "0 0 1 1 *", lock_ttl=60)
+async def endless() -> None:
+    print("under way", flush=True)
+    await asyncio.Event().wait()
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(rtdb: Rtdb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the jobs are; the production guard is closed there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("jobs_to_run.py").write_text(JOBS)
+    monkeypatch.delenv("RUNTIME_INSTANCE", raising=False)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["run", "jobs_to_run", *arguments])
+
+
+def entries(rtdb: Rtdb, name: str) -> list[dict[str, object]]:
+    history = rtdb.get(f"/cron-runs/{name}")
+    return list(history.values()) if isinstance(history, dict) else []
+
+
+def minutes_ago(number: int) -> str:
+    """A tick of `good`."""
+    return to_text((time.time_ns() // 1_000_000 - number * MINUTE) // MINUTE * MINUTE)
+
+
+def test_a_run_by_hand_claims_no_tick(rtdb: Rtdb) -> None:
+    """The job runs, also with the guard closed, its outcome and duration are shown, and no slot is taken."""
+    result = run("good")
+    assert (result.exit_code, result.stderr) == (0, "")
+    first, second = result.stdout.splitlines()
+    assert first == "working as manual"
+    assert second.startswith("good succeeded after ")
+    assert [entry["trigger"] for entry in entries(rtdb, "good")] == ["manual"]
+    node = rtdb.get("/cron-locks/good")
+    assert isinstance(node, dict)
+    assert "slot" not in node
+
+
+def test_a_failed_job_shows_its_traceback(rtdb: Rtdb) -> None:
+    """The traceback is there once, from the job's own line, and the exit code is 1."""
+    result = run("bad")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("bad failed after ")
+    assert result.stderr.count("Traceback") == result.stderr.count("ValueError: a job's own error") == 1
+    assert "in bad" in result.stderr
+    assert "bodies.py" not in result.stderr
+
+
+def test_json_is_one_value(rtdb: Rtdb) -> None:
+    """With --json standard output is one value, and what the job prints is on standard error."""
+    slot = minutes_ago(5)
+    result = run("good", "--slot", slot, "--json")
+    value = json.loads(result.stdout)
+    assert "working as manual" in result.stderr
+    [entry] = entries(rtdb, "good")
+    assert value.pop("durationMs") == entry["durationMs"]
+    assert value.pop("fence") == entry["fence"]
+    assert value == {
+        "name": "good",
+        "outcome": "succeeded",
+        "slot": slot,
+        "trigger": "manual",
+        "attempt": 1,
+        "key": f"good:{slot}",
+        "error": None,
+        "refusal": None,
+    }
+    failed = json.loads(run("bad", "--json").stdout)
+    assert (failed["outcome"], failed["error"]) == ("failed", "ValueError: a job's own error")
+
+
+def test_slot_now_is_the_newest_tick(rtdb: Rtdb) -> None:
+    """--slot now claims the newest tick within the job's grace; a tick is run once, and without one the error is 1."""
+    assert run("good", "--slot", minutes_ago(1)).exit_code == 0
+    assert run("good", "--slot", "now").exit_code == 0
+    [first, second] = [str(entry["slot"]) for entry in entries(rtdb, "good")]
+    # A new minute may have begun in between.
+    assert to_milliseconds(second) - to_milliseconds(first) in (MINUTE, 2 * MINUTE)
+    again = run("good", "--slot", second, "--json")
+    assert (again.exit_code, json.loads(again.stdout)["refusal"]["reason"]) == (75, "slot_done")
+    assert run("good", "--slot", second, "--held-exit-code", "4").exit_code == 4
+    late = run("bad", "--slot", "now")
+    assert late.exit_code == 1
+    assert "in the last 60 s" in late.stderr
+
+
+def test_a_slot_off_the_schedule_is_claimed_with_a_warning(rtdb: Rtdb) -> None:
+    """An instant that is no tick gets a WARNING, and runs."""
+    slot = minutes_ago(3).replace(":00Z", ":07Z")
+    result = run("good", "--slot", slot)
+    assert result.exit_code == 0
+    assert f"WARNING: {slot} is no tick of good" in result.stderr
+    assert [entry["slot"] for entry in entries(rtdb, "good")] == [slot]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["good", "--slot", "2199-01-01T00:00:00Z"], "in the future"),
+        (["good", "--slot", "yesterday"], "neither `now` nor an instant"),
+        (["good", "--slot", "2026-01-01T00:00:00"], "neither `now` nor an instant"),
+        (["nobody"], "there is no job 'nobody'; there are: good, bad, long, endless"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
+)
+def test_wrong_usage_is_2(rtdb: Rtdb, arguments: list[str], words: str) -> None:
+    """What can't be run is said in a line, and nothing is claimed."""
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert rtdb.get("/cron-locks") is None
+
+
+def test_refusals_have_their_codes(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paused is 75, malformed and denied are 78, unreachable is 69, and none of them runs the job."""
+    rtdb.set("/cron-locks/good/paused", True)
+    assert run("good").exit_code == 75
+    rtdb.set("/cron-locks/good", "nonsense")
+    assert run("good").exit_code == 78
+    with rtdb.faults.answer(401, times=None):
+        assert run("good").exit_code == 78
+    monkeypatch.setenv("FIREBASE_DATABASE_EMULATOR_HOST", "127.0.0.1:1")
+    monkeypatch.setenv("FIRECRON_DATABASE_URL", "https://demo-firecron.firebaseio.com")
+    result = run("good")
+    assert result.exit_code == 69
+    assert result.stdout.count("unreachable") + result.stderr.count("unreachable") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "code"),
+    [("long", signal.SIGINT, 130), ("long", signal.SIGTERM, 143), ("endless", signal.SIGTERM, 143)],
+)
+def test_a_signal_stops_the_run(
+    rtdb: Rtdb, start: Start, monkeypatch: pytest.MonkeyPatch, name: str, number: signal.Signals, code: int
+) -> None:
+    """Ctrl-C and SIGTERM tell the run to stop; it is released, recorded as interrupted, and the code says so."""
+    monkeypatch.setenv("FIRECRON_SHUTDOWN_GRACE", "2.5")
+    process = start("-m", "firecron", "run", "jobs_to_run", name)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "under way\n"
+    process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=BOUND)
+    assert f"{name} interrupted after" in stdout
+    assert "told to stop" in stderr
+    assert process.returncode == code
+    assert [entry["outcome"] for entry in entries(rtdb, name)] == ["interrupted"]
+    node = rtdb.get(f"/cron-locks/{name}")
+    assert isinstance(node, dict)
+    assert node["releasedAt"]

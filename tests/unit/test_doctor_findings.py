@@ -1,0 +1,174 @@
+"""What the doctor makes of what it has seen: pure."""
+
+from __future__ import annotations
+
+import pytest
+
+from firecron import findings
+from firecron.errors import ConfigurationError, Denied, FirecronError, Malformed, StoreError, Unavailable
+from firecron.findings import Finding, Kind
+from firecron.inspection import LockView
+from firecron.instants import to_text
+from firecron.rtdb.target import Target
+from firecron.settings import load
+
+NOW = 1_794_992_400_000
+SECRET = "hunter2"
+
+
+def levels(found: object) -> list[str]:
+    assert hasattr(found, "__iter__")
+    return [finding.level for finding in found]
+
+
+def test_the_environment_is_named_without_its_secrets() -> None:
+    """Variables that lead to the database are shown, FIREBASE_CONFIG and what may be a secret in a URL are not."""
+    variables = {
+        "FIREBASE_CONFIG": f'{{"apiKey": "{SECRET}"}}',
+        "FIRECRON_DATABASE_URL": f"https://me:{SECRET}@x.firebaseio.com?auth={SECRET}&ns=mine",
+        "HOME": "/root",
+    }
+    [finding] = findings.environment(variables)
+    assert finding.message == "found FIRECRON_DATABASE_URL=https://x.firebaseio.com?ns=mine, FIREBASE_CONFIG"
+    assert finding.level == "ok"
+    assert "none of the variables" in next(findings.environment({})).message
+
+
+@pytest.mark.parametrize("variable", ["K_SERVICE", "CLOUD_RUN_JOB"])
+def test_an_emulator_in_production_is_a_problem(variable: str) -> None:
+    """The emulator's host on Cloud Run is a problem of the configuration."""
+    found = list(findings.environment({"FIREBASE_DATABASE_EMULATOR_HOST": "127.0.0.1:9000", variable: "api"}))
+    assert levels(found) == ["ok", "problem"]
+    assert findings.worst(found) == "configuration"
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, [("guard", "ok")]),
+        ({"RUNTIME_INSTANCE": "production"}, [("guard", "ok")]),
+        ({"K_SERVICE": "api"}, [("guard", "warning")]),
+        ({"K_SERVICE": "api", "RUNTIME_INSTANCE": "production"}, [("guard", "ok"), ("billing", "ok")]),
+    ],
+    ids=["laptop", "production", "suspicious", "Cloud Run"],
+)
+def test_the_guard_and_what_cloud_run_needs(variables: dict[str, str], expected: list[tuple[str, str]]) -> None:
+    """Jobs that don't tick on Cloud Run are a warning, and where they do tick there, the billing is spoken of."""
+    found = list(findings.guard(load(), variables))
+    assert [(finding.check, finding.level) for finding in found] == expected
+    if expected[-1] == ("billing", "ok"):
+        assert "gcloud run services update api --no-cpu-throttling --min 1" in str(found[-1].remedy)
+
+
+def test_settings_that_are_not_the_defaults_are_listed() -> None:
+    """What is set is shown, with roles and prefix in lines of their own."""
+    found = list(findings.settings(load(margin=2.0, prefix="ops/cron", roles="worker")))
+    assert [finding.message for finding in found] == [
+        "margin=2.0",
+        "all nodes are below ops/cron/",
+        "worker: jobs with another role don't run here",
+    ]
+    assert next(findings.settings(load())).message == "all as by default"
+
+
+@pytest.mark.parametrize(
+    ("wall_ahead", "uncertainty", "expected"),
+    [
+        (5_000, 500, ["ok", "ok"]),
+        (-5_000, 500, ["ok", "ok"]),
+        (5_001, 500, ["ok", "warning"]),
+        (-3_600_000, 501, ["warning", "warning"]),
+    ],
+)
+def test_a_clock_that_is_off_is_a_warning(wall_ahead: float, uncertainty: float, expected: list[str]) -> None:
+    """More than half of the margin is much uncertainty, and more than five seconds a wrong wall clock."""
+    assert levels(findings.clock(wall_ahead, uncertainty, 1000)) == expected
+
+
+def test_a_slow_way_is_a_warning() -> None:
+    """It is the median that counts, and not the first read, which makes the connection."""
+    assert findings.latency([2, 0.1, 0.2, 0.25, 0.25]).level == "ok"
+    assert findings.latency([0.1, 0.1, 0.26, 0.26, 0.26]).level == "warning"
+
+
+def test_a_malformed_lock_is_a_problem() -> None:
+    """Each lock that nobody can read is named; else they are counted."""
+    good, bad = LockView("good", "held"), LockView("bad", "malformed", problem="its slot is wrong")
+    [counted] = findings.locks([good, LockView("other", "free")])
+    assert counted.message == "2 in the database, 1 of them held"
+    [named] = findings.locks([good, bad])
+    assert (named.level, named.kind) == ("problem", "malformed")
+    assert "bad is malformed" in named.message
+
+
+def test_instances_that_are_silent_are_named() -> None:
+    """Who has missed three beats is named, with when it was seen; the clock's node and broken ones are nobody's."""
+    nodes = {
+        "clock": {"seenAt": 1},
+        "young": {"seenAt": NOW},
+        "late": {"seenAt": NOW - 90_000},
+        "silent": {"seenAt": NOW - 90_001},
+        "broken": {"seenAt": "yesterday"},
+        "text": "x",
+    }
+    alive, silent = findings.instances(nodes, NOW, 30)
+    assert alive.message == "2 alive"
+    assert silent.level == "warning"
+    assert silent.message == f"silent was seen last at {to_text(NOW - 90_001)}, 90 s ago"
+    assert levels(findings.instances(None, NOW, 30)) == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("writes_elsewhere", "takes_live_locks", "expected"),
+    [
+        (False, False, ["ok", "ok"]),
+        (True, False, ["ok", "warning"]),
+        (False, True, ["ok", "warning"]),
+        (True, True, ["ok", "warning", "warning"]),
+    ],
+)
+def test_rules_that_let_too_much_pass_are_warnings(
+    writes_elsewhere: bool, takes_live_locks: bool, expected: list[str]
+) -> None:
+    """Each write that rules should have refused is a warning."""
+    assert levels(findings.rules("the user 'firecron'", writes_elsewhere, takes_live_locks)) == expected
+
+
+@pytest.mark.parametrize(
+    ("may_read", "is_emulator", "level"), [(False, False, "ok"), (True, True, "ok"), (True, False, "warning")]
+)
+def test_a_database_that_is_open_to_the_world_is_a_warning(may_read: bool, is_emulator: bool, level: str) -> None:
+    """Locks that anybody can read are a warning, but for an emulator's."""
+    assert findings.strangers(may_read, is_emulator=is_emulator).level == level
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ConfigurationError("x"), "configuration"),
+        (Denied("x"), "denied"),
+        (Malformed("x"), "malformed"),
+        (Unavailable("x"), "unreachable"),
+    ],
+)
+def test_errors_are_problems_of_their_kind(error: FirecronError, kind: Kind) -> None:
+    """What the library raises is a problem, and its kind decides the exit code."""
+    assert isinstance(error, StoreError | ConfigurationError)
+    assert findings.of_error("reading", error).kind == kind
+
+
+def test_the_worst_problem_decides() -> None:
+    """What has to be solved first is the sum of it; warnings are none."""
+    kinds: list[Kind] = ["other", "malformed", "denied", "unreachable", "configuration"]
+    found = [findings.warning("a", "b", "c"), findings.ok("a", "b")]
+    assert findings.worst(found) is None
+    for kind in kinds:
+        found.append(Finding("a", "problem", "b", None, kind))
+        assert findings.worst(found) == kind
+
+
+def test_the_database_is_named() -> None:
+    """An emulator is called one, with its namespace."""
+    assert findings.database(Target("http://h:1", {"ns": "mine"}, None)).message == (
+        "the emulator at http://h:1, database mine"
+    )
