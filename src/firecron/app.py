@@ -27,7 +27,7 @@ from firecron.errors import ConfigurationError
 from firecron.explorer import Job, explore
 from firecron.forks import tell_after_fork
 from firecron.frameworks import is_a_servers_process, reason_not_to_start
-from firecron.guard import judge
+from firecron.guard import Verdict, judge
 from firecron.history import History
 from firecron.instants import to_datetime
 from firecron.lock import LockService
@@ -103,6 +103,11 @@ class FireCron:
             self.registry.add(job)
         tell_after_fork(self)
 
+    @property
+    def verdict(self) -> Verdict:
+        """What the production guard says of this process."""
+        return judge(self._enabled, self.settings.runtime_variable, self.settings.runtime_value)
+
     # --- the life of it
 
     def start(self) -> Self:
@@ -114,7 +119,7 @@ class FireCron:
         with self._state_lock:
             if self._started_in == os.getpid():
                 return self
-            verdict = judge(self._enabled, self.settings.runtime_variable, self.settings.runtime_value)
+            verdict = self.verdict
             self.check_jobs()
             if verdict.may_tick:
                 self.locks.connect()

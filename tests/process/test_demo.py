@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -14,13 +15,18 @@ def test_the_demonstration_shows_a_takeover_and_no_duplicate(run: Run) -> None:
     """One instance is killed in mid-job, another takes its run over, and the database knows of no duplicate and no
     gap.
     """
-    finished = run("-m", "firecron.demo", "--ticks", "3")
-    assert (finished.returncode, finished.stderr) == (0, "")
-    assert re.search(r"✗ api-\d is killed in the middle of it", finished.stdout)
-    assert re.search(r"↻ api-\d takes it over \d\.\d s later", finished.stdout)
-    slots, runs, duplicates, missed = map(int, re.findall(r"(\d+) │ +(\d+) │ +(\d+) │ +(\d+)", finished.stdout)[0])
+    finished = run("-m", "firecron", "demo", "--ticks", "3", "--json")
+    assert finished.returncode == 0
+    # With --json the show goes to standard error.
+    assert re.search(r"✗ api-\d is killed in the middle of it", finished.stderr)
+    assert re.search(r"↻ api-\d takes it over \d\.\d s later", finished.stderr)
+    slots, runs, duplicates, missed = map(int, re.findall(r"(\d+) │ +(\d+) │ +(\d+) │ +(\d+)", finished.stderr)[0])
     assert (runs, duplicates, missed) == (slots, 0, 0)
     assert slots >= 3
+    count = json.loads(finished.stdout)
+    takeover = count.pop("takeover")
+    assert count == {"slots": slots, "runs": runs, "duplicates": duplicates, "missed": missed}
+    assert takeover > 0
 
 
 def test_the_number_of_ticks_is_checked(run: Run) -> None:

@@ -14,7 +14,7 @@ from firecron.cli.loading import load_crons
 from firecron.cli.next_ticks import tick_in_words, tick_value, ticks_after
 from firecron.cli.options import AppPath, Json
 from firecron.explorer import Job
-from firecron.guard import Verdict, judge
+from firecron.guard import Verdict
 
 Number = Annotated[int, typer.Option("-n", min=0, max=100, help="How many ticks of each job.")]
 
@@ -31,7 +31,7 @@ def jobs(app: AppPath, number: Number = 1, as_json: Json = False) -> None:
     answers = Answers(as_json=as_json)
     with answering(answers):
         crons = load_crons(app)
-        verdict = _verdict(crons)
+        verdict = crons.verdict
         now = datetime.now(UTC)
         found = {job.name: ticks_after(job.options.schedule, now, number) for job in crons.registry.jobs()}
         answers.give(_value(crons, verdict, found), _shown(crons, verdict, found))
@@ -74,7 +74,3 @@ def _shown(crons: FireCron, verdict: Verdict, found: dict[str, list[datetime]]) 
 
 def _runs_here(crons: FireCron, job: Job) -> bool:
     return not job.options.disabled and crons.registry.runs_here(job)
-
-
-def _verdict(crons: FireCron) -> Verdict:
-    return judge(crons._enabled, crons.settings.runtime_variable, crons.settings.runtime_value)

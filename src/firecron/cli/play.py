@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from firecron.cli.answers import Answers, Exit, Failure, answering
+from firecron.cli.options import Json
 from firecron.process_group import NotStarted, ProcessGroup
 from firecron.rtdb.target import EMULATOR_HOST
 from firecron.signals import Signals
@@ -43,17 +44,17 @@ def add_to(app: typer.Typer) -> None:
     app.command("emulator", epilog="Example: firecron emulator -- uvicorn main:app")(emulator)
 
 
-def demo(ticks: Ticks = 9) -> None:
+def demo(ticks: Ticks = 9, as_json: Json = False) -> None:
     """Three instances race for a job; one is killed.
 
     All of it on this machine; at the end the count comes from the database.
     """
-    with answering(Answers(as_json=False)):
+    with answering(Answers(as_json=as_json)):
         try:
             from firecron.demo.show import run
         except ModuleNotFoundError as error:
             raise _without_extra(error) from None
-        raise SystemExit(run(ticks))
+        raise SystemExit(run(ticks, as_json=as_json))
 
 
 def emulator(

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 from rich.console import Console
@@ -42,16 +42,36 @@ class Tick:
     is_over: bool = False
 
 
-def run(ticks: int = TICKS) -> int:
-    """Play so many ticks; answers with the exit code: 0 if each slot was run once."""
-    console = Console(highlight=False)
+@dataclass(frozen=True)
+class Count:
+    """What the database says in the end; `takeover` is how many seconds the one that was killed was dead."""
+
+    slots: int
+    runs: int
+    duplicates: int
+    missed: int
+    takeover: float | None
+
+    @property
+    def is_right(self) -> bool:
+        return self.slots > 0 and self.duplicates == self.missed == 0 and self.takeover is not None
+
+
+def run(ticks: int = TICKS, *, as_json: bool = False) -> int:
+    """Play so many ticks; answers with the exit code: 0 if each slot was run once. With `as_json` standard output has
+    the count alone.
+    """
+    console = Console(highlight=False, stderr=as_json)
     with Emulator() as emulator:
         console.print(f"[bold]firecron[/]: one job, [bold]{LINE}[/], on three instances")
         console.print(f"[dim]each is a process of its own; the lock is in an emulator at {emulator.host}[/]\n")
         show = Show(console, ticks)
         with instances(emulator) as (processes, lines):
             show.play(processes, lines)
-        return summarise(console, emulator, show)
+        count = summarise(console, emulator, show)
+    if as_json:
+        print(json.dumps(asdict(count)), flush=True)
+    return 0 if count.is_right else 1
 
 
 @contextmanager
@@ -152,12 +172,12 @@ class Show:
         self._console.print(f"  {_clock(slot)}   [bold red]✗ {name} is killed in the middle of it[/]")
 
     def _note_takeover(self, name: str, tick: Tick) -> None:
-        self.taken_over_after = time.monotonic() - self._killed_at
+        self.taken_over_after = round(time.monotonic() - self._killed_at, 3)
         text = f"↻ {name} takes it over {self.taken_over_after:.1f} s later: the lock has expired"
         self._console.print(f"  {_clock(tick.slot)}   [bold green]{text}[/]")
 
 
-def summarise(console: Console, emulator: Emulator, show: Show) -> int:
+def summarise(console: Console, emulator: Emulator, show: Show) -> Count:
     """The table, from what the database holds."""
     history = emulator.get(NAMESPACE, f"/cron-runs/{JOB}")
     digests = emulator.get(NAMESPACE, "/digests")
@@ -165,18 +185,19 @@ def summarise(console: Console, emulator: Emulator, show: Show) -> int:
     written = [len(found) for found in digests.values()] if isinstance(digests, dict) else []
     outcomes = Counter(str(entry.get("outcome")) for entry in entries)
     slots = _slots(sorted(str(entry.get("slot")) for entry in entries))
-    duplicates = sum(number - 1 for number in written)
-    missed = slots - len(written)
+    count = Count(
+        slots, sum(written), sum(number - 1 for number in written), slots - len(written), show.taken_over_after
+    )
     table = Table(title="read from the database", title_style="dim", show_edge=False, pad_edge=False)
-    for title in ("slots", "runs", "duplicates", "missed"):
+    row = {"slots": count.slots, "runs": count.runs, "duplicates": count.duplicates, "missed": count.missed}
+    for title in row:
         table.add_column(title, justify="right")
-    table.add_row(str(slots), str(sum(written)), str(duplicates), str(missed))
+    table.add_row(*map(str, row.values()))
     console.print()
     console.print(table)
     others = ", ".join(f"{number} {outcome}" for outcome, number in sorted(outcomes.items()))
     console.print(f"\n[dim]cron-runs/{JOB}: {others}[/]")
-    is_right = duplicates == 0 and missed == 0 and slots > 0 and show.taken_over_after is not None
-    return 0 if is_right else 1
+    return count
 
 
 def _slots(found: list[str]) -> int:
