@@ -191,7 +191,7 @@ def test_of_the_ticks_that_queue_the_newest_stands_in_line(options: dict[str, ob
     """Behind a long run the newest tick waits, and the one before it is skipped; all wait, in their order, where they
     have a grace of their own.
     """
-    fleet = Fleet(overlap="queue", **options)
+    fleet = Fleet("* * * * *", overlap="queue", **options)
     one = fleet.instance()
 
     def body(run: Run) -> None:

@@ -8,6 +8,7 @@ from tests.unit.test_runner import NOW, failing
 from tests.unit.world import NAME, START, slot
 
 from firecron import Run, Stopping
+from firecron.events import Event
 
 
 @pytest.fixture
@@ -158,7 +159,12 @@ def test_what_is_claimed_too_late_in_a_stop_is_given_back() -> None:
     """In the last seconds of a stop no body is begun: the slot stays unfinished, for another to rerun."""
     fleet = Fleet(on_abandoned="rerun")
     one, other = fleet.instance(), fleet.instance()
-    one.crons.events.subscribe(lambda event: event.slug == "run.started" and one.runner.stop(0))
+
+    def end(event: Event) -> None:
+        if event.slug == "run.started":
+            one.runner.stop(0)
+
+    one.crons.events.subscribe(end)
     (result,) = one.turn(slot())
     assert (result.outcome, fleet.runs) == ("interrupted", [])
     node = fleet.world.node()
