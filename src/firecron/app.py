@@ -31,6 +31,7 @@ from firecron.guard import Verdict, judge
 from firecron.history import History
 from firecron.instants import to_datetime
 from firecron.lock import LockService
+from firecron.off_loop import off_loop
 from firecron.registry import Registry
 from firecron.run import Trigger
 from firecron.runner import Result
@@ -83,9 +84,11 @@ class FireCron:
         self.history = History(
             self.locks.store, f"{root}cron-runs", self.settings.history_limit, self.events, deadline, self._timing
         )
-        self._state_lock = threading.Lock()
+        # Of a signal's handler that stops what this very thread is about to start, too.
+        self._state_lock = threading.RLock()
         self._is_ticking = False
         self._started_in: int | None = None
+        self._stops = 0
         self._checks = Checks(self.settings, self.events)
         self.registry = Registry(
             self.settings.roles,
@@ -119,13 +122,16 @@ class FireCron:
         with self._state_lock:
             if self._started_in == os.getpid():
                 return self
+            stops = self._stops
             verdict = self.verdict
             self.check_jobs()
             if verdict.may_tick:
                 self.locks.connect()
+            if self._stops != stops:
+                return self  # a signal's handler came in between
             self._started_in = os.getpid()
         # Runs by hand are possible in any case, and end with the process.
-        self._engine.runner.stopping.clear()
+        self._engine.runner.open()
         atexit.register(self.stop)
         against = reason_not_to_start() if verdict.may_tick else None
         if against is not None:
@@ -138,7 +144,7 @@ class FireCron:
                 "crons.disabled", level, f"Distributed crons disabled in non-production environment: {verdict.why}"
             )
             return self
-        self._begin()
+        self._begin(stops)
         return self
 
     def stop(self) -> None:
@@ -148,6 +154,7 @@ class FireCron:
         """
         ends = self._timing.mono() + self.settings.shutdown_grace * 1000
         with self._state_lock:
+            self._stops += 1
             was_ticking, self._is_ticking = self._is_ticking, False
             if self._started_in == os.getpid():
                 self._started_in = None
@@ -166,17 +173,21 @@ class FireCron:
 
     async def __aenter__(self) -> Self:
         self._engine.runner.loop = asyncio.get_running_loop()
+        starting = asyncio.ensure_future(off_loop(self.start))
         try:
-            return await asyncio.to_thread(self.start)
+            return await asyncio.shield(starting)
         except BaseException:
+            # Also where this task is cancelled: a start that nobody waits for is no reason to tick.
+            await asyncio.wait([starting])
+            await off_loop(self.stop)
             self._engine.runner.loop = None
             raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # On a thread, because runs on this loop are to end meanwhile.
-        await asyncio.to_thread(self.stop)
+        # Runs on this loop are to end meanwhile.
+        await off_loop(self.stop)
         self._engine.runner.loop = None
 
     @asynccontextmanager
@@ -278,7 +289,7 @@ class FireCron:
     def after_fork(self) -> None:
         """In a forked child: the jobs are known, and nothing ticks until `start`."""
         was_ticking = self._is_ticking
-        self._state_lock = threading.Lock()
+        self._state_lock = threading.RLock()
         self._is_ticking = False
         self.registry.after_fork()
         self._engine.after_fork()
@@ -296,7 +307,7 @@ class FireCron:
 
     # --- the parts, put together
 
-    def _begin(self) -> None:
+    def _begin(self, stops: int) -> None:
         self._is_ticking = True
         for job in self.registry.jobs():
             if not job.options.disabled:
@@ -304,6 +315,8 @@ class FireCron:
                 line = f'Registered distributed cron "{job.name}" [{job.options.schedule.line}] -> {job.where}{where}'
                 self._say("job.registered", logging.INFO, line, job.name)
         self._engine.start()
+        if self._stops != stops:
+            self.stop()  # it was stopped while it began
 
     def _added(self, job: Job) -> None:
         if not job.options.disabled and self.registry.runs_here(job):

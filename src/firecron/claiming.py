@@ -12,14 +12,12 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
 from firecron.backoff import backoff
-from firecron.claims import Claim, choose, is_tick, missed_after
+from firecron.claims import Claim, choose, is_tick, missed_after, start_ends
 from firecron.conversation import Held
 from firecron.errors import Malformed
 from firecron.explorer import Job
-from firecron.instants import to_datetime, to_milliseconds
 from firecron.job_options import JobOptions
 from firecron.lock import Bid, LockService
 from firecron.record import LockRecord, Refused, Request, parse
@@ -125,6 +123,8 @@ class Claimer:
             if not (wish.is_patient and pursuit.ends is None and self._is_late(job.options, due)):
                 break  # else it was not known before how late it is
         if delay is None:
+            if answer.reason == "unavailable" and wish.trigger == "rerun":
+                self._look_again_soon(job)
             # Who only looks whether there is something to do is no loser if there isn't.
             if answer.reason != "slot_done" or (due is not None and not wish.looks_back):
                 self._locks.tell(answer)
@@ -237,6 +237,11 @@ class Claimer:
             if moment is not None and expires > moment.server:
                 self._look_again(job, expires)
 
+    def _look_again_soon(self, job: Job) -> None:
+        """The database could not be reached at the moment when a run was to be taken over."""
+        moment = self._locks.clock.peek()
+        self._look_again(job, 0 if moment is None else moment.server + round(2_000 + 3_000 * self._chance()))
+
     def _compare(self, job: Job, slot: str | None) -> None:
         """Say once that somebody claims ticks that this instance's schedule doesn't have."""
         if slot is None or job.name in self._strange or not job.options.once_per_tick:
@@ -250,19 +255,6 @@ class Claimer:
             "have: another revision has another schedule, and each runs its own while both are there"
         )
         self._events.emit("job.schedule_differs", job.name, logging.WARNING, message, slot=slot, line=schedule.line)
-
-
-# A tick that is handed over within its own second is never late.
-_LEAST_GRACE = 1_000
-
-
-def start_ends(options: JobOptions, due: str) -> int:
-    """Until when a tick may start, in RTDB's time: its grace; a queued one waits until the next tick, or for a grace
-    that was given.
-    """
-    if options.overlap == "queue" and not options.grace_given:
-        return round(options.schedule.after(_instant(due)).timestamp() * 1000)
-    return to_milliseconds(due) + max(options.grace, _LEAST_GRACE)
 
 
 def _claimed(record: LockRecord, options: JobOptions, due: str | None, trigger: Trigger) -> Claim:
@@ -282,7 +274,3 @@ def _record(node: object, now: int) -> LockRecord | None:
     except Malformed:
         return None
     return current if isinstance(current, LockRecord) else None
-
-
-def _instant(slot: str) -> datetime:
-    return to_datetime(to_milliseconds(slot))

@@ -56,6 +56,19 @@ class Entry:
     at_least: bool = False
 
 
+# A tick that is handed over within its own second is never late.
+_LEAST_GRACE = 1_000
+
+
+def start_ends(options: JobOptions, due: str) -> int:
+    """Until when a tick may start, in RTDB's time: its grace; a queued one waits until the next tick, or for a grace
+    that was given.
+    """
+    if options.overlap == "queue" and not options.grace_given:
+        return round(options.schedule.after(to_datetime(to_milliseconds(due))).timestamp() * 1000)
+    return to_milliseconds(due) + max(options.grace, _LEAST_GRACE)
+
+
 def choose(record: LockRecord | None, options: JobOptions, due: str | None, now: int, margin: int) -> Claim | None:
     """What to claim of a record: what was abandoned first, then what was missed, then the tick that is due. None:
     nothing.

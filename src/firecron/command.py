@@ -14,10 +14,12 @@ When the lease is lost, the command's process group gets SIGTERM, and `kill_afte
            |                       |                  |                |
     trust ends: SIGTERM         SIGKILL                       a successor may begin
 
-All of this is as each machine's estimate of RTDB's time has it. The two estimates may be wrong by a margin each, in
-opposite directions, and then the successor begins where `expiresAt` really is; as they mostly are right to a few
-milliseconds, what is left is about a margin and a half. A lock that was taken away (unlocked, its node deleted) is
-found lost at the next renewal, and the successor may be at work by then: there it is ended as fast as can be.
+That is as this machine's estimate of RTDB's time has it; the successor goes by its own. So from SIGKILL to the
+successor it is a margin and a half, less what the two estimates are wrong by: milliseconds, mostly. At the very worst,
+each of them wrong by the whole margin, the command runs on for half a margin beside its successor, and a fence decides.
+
+A lock that was taken away (unlocked, its node deleted) is found lost at the next renewal, and the successor may be at
+work by then: the command is ended in the same way, as fast.
 
 What else can come in between:
     a signal before the command is there   it is not started; the run is `interrupted`
@@ -28,8 +30,8 @@ What else can come in between:
     this process alone is stopped          nobody renews, and nobody kills before it goes on: a fence is all that helps
     the whole machine is suspended         the lease ages meanwhile, and the command is killed on waking
 
-The command is what was started: what it leaves in the background when it ends is not waited for. It is also what was
-started here: on a platform without process groups (Windows) there is none of this.
+The command is what was started: what it leaves in the background when it ends is not waited for. On a platform without
+process groups (Windows) there is none of this.
 """
 
 from __future__ import annotations
@@ -44,7 +46,6 @@ from typing import TYPE_CHECKING, TypeVar
 from firecron.errors import Denied, FirecronError, Unavailable
 from firecron.flag import Flag
 from firecron.instants import to_datetime
-from firecron.lease import LeaseLost
 from firecron.patience import Patience
 from firecron.process_group import ProcessGroup, check_command
 from firecron.record import Moment
@@ -98,8 +99,8 @@ class Command:
         check_command(self._arguments[0])
 
     def run(self, lost: Callable[[], Flag], facts: Mapping[str, object]) -> None:
-        """Run it to its end, on the main thread. Raises NotStarted, CommandFailed, LeaseLost, or Stopping if a signal
-        ended it.
+        """Run it to its end, on the main thread. Raises NotStarted, CommandFailed, or Stopping if a signal ended
+        it. Whether the lease was lost meanwhile is for the caller to ask.
         """
         if not self.signals.pause(0):
             raise Stopping
@@ -122,8 +123,6 @@ class Command:
             ended.set()
             group.close()
         self.code = status if status >= 0 else 128 - status
-        if lost():
-            raise LeaseLost
         # At a terminal Ctrl-C reaches the command alone.
         if self.code and (self.signals.received is not None or -status in (signal.SIGINT, signal.SIGQUIT)):
             raise Stopping
@@ -162,8 +161,8 @@ def under_lock(
     wait: float = 0.0,
     hold_at_least: Duration = 0,
 ) -> Refusal | None:
-    """Run it under a plain lock, or don't, and say why. Raises what `Command.run` does, Stopping if a signal came
-    first.
+    """Run it under a plain lock, or don't, and say why. Raises what `Command.run` does, LeaseLost if it
+    succeeded without a lock, Stopping if a signal came first.
     """
     bid = locks.bid(name, ttl, hold_at_least=hold_at_least, renews=True)
     lease = _patiently(lambda: locks.try_once(bid), command.signals, wait)

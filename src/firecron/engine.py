@@ -8,7 +8,6 @@ Nothing happens before `start`, but for runs that somebody asks for by hand.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from datetime import datetime
 
@@ -62,7 +61,16 @@ class Engine:
         )
         scribe = crew or Workers(1, lingers=False)
         bookkeeper = Bookkeeper(history, scribe, locks.identity, timing, self._events)
-        self.runner = Runner(locks, timing, history, locks.identity, self.rounds.look_again, self._submit, bookkeeper)
+        self.runner = Runner(
+            locks,
+            timing,
+            history,
+            locks.identity,
+            registry.is_wanted,
+            self.rounds.look_again,
+            self._submit,
+            bookkeeper,
+        )
         self.ticker = self._make_ticker()
         self.heartbeat = Heartbeat(
             locks.store,
@@ -125,15 +133,10 @@ class Engine:
         return Ticker(self._locks.clock, self._timing, self._events, self._dispatch, self._look_back)
 
     def _dispatch(self, job: Job, slot: datetime) -> None:
-        due = _text(slot)
-        if self._registry.is_wanted(job):
-            self._submit(self.runner.turn(job, Wish(due, "schedule")))
-        else:
-            message = f'"{job.name}" is paused on this instance, skipping its tick {due}'
-            self._events.emit("run.skipped", job.name, logging.INFO, message, slot=due)
+        self._submit(self.runner.turn(job, Wish(_text(slot), "schedule")))
 
     def _look_back(self, job: Job, slot: datetime) -> None:
-        if self._registry.is_wanted(job) and job.options.once_per_tick:
+        if job.options.once_per_tick:
             self._submit(self.runner.turn(job, Wish(_text(slot), "schedule", looks_back=True)))
 
     def _submit(self, turn: Turn) -> None:

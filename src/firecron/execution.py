@@ -117,4 +117,6 @@ def described(error: BaseException | None) -> str:
         text = str(error)
     except Exception as broken:
         text = f"(and its text can't be had: {type(broken).__name__})"
-    return f"{type(error).__name__}: {redacted(text)}" if text else type(error).__name__
+    # Half a character, as in the name of a file that is no UTF-8, is nothing that RTDB would take.
+    text = redacted(text).encode("utf-8", "replace").decode()
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,24 +1,24 @@
 """Places: which turn of a job may claim on this instance, and how many of its bodies run.
 
-Of each job one turn claims at a time, and it occupies no thread while it waits for its next try. A newer tick takes
-its pursuit over, token and all, because what could not be claimed until then is catch_up's. While the job's body runs,
-no tick competes for it: it is skipped, or stands in line if ticks queue. In line is the newest alone; all of them, in
-their order, only if they queue for a grace of their own.
+Of each job one turn is at it at a time: called to try, trying, or waiting for its next try (and then it occupies no
+thread). The others stand in line. Whenever something has changed, the lane is settled:
 
-    a tick comes while…        a place is free               all places are taken
-    no turn claims             it claims                     it is skipped, or stands in line
-    a turn waits to try        it goes on in its stead       it is skipped, or stands in line
-    a turn is trying           it stands in line until that try has an answer
+    nobody is at it, a place is free          the first in line is called
+    nobody is at it, a body runs              who is in line stays there if ticks queue, else they are skipped
+    a turn is called or waits, a newer comes  the newer one goes on with its pursuit, token and all, because what could
+                                              not be claimed until then is catch_up's
+    a turn tries                              who is in line waits for its answer
+
+In line is the newest alone; all of them, in the order of their ticks, if they queue for a grace of their own.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from firecron.events import Events
 from firecron.explorer import Job
@@ -27,17 +27,7 @@ if TYPE_CHECKING:
     from firecron.claiming import Pursuit, Wish
     from firecron.runner import Result
 
-
-@dataclass(eq=False)
-class Lane:
-    """What one job does on this instance."""
-
-    most: int
-    keeps_all: bool
-    bodies: int = 0
-    claiming: Turn | None = None
-    is_trying: bool = False
-    line: deque[Turn] = field(default_factory=deque)
+State: TypeAlias = Literal["called", "trying", "waiting"]
 
 
 @dataclass(eq=False)
@@ -49,12 +39,28 @@ class Turn:
     lane: Lane
     pursuit: Pursuit | None = None
     results: list[Result] = field(default_factory=list)
-    is_over: bool = False
+    has_entered: bool = False
+
+
+@dataclass(eq=False)
+class Lane:
+    """What one job does on this instance. Of the `taken` places, `reserved` ones are for runs by hand that have no lock
+    yet.
+    """
+
+    most: int = 1
+    queues: bool = False
+    keeps_all: bool = False
+    taken: int = 0
+    reserved: int = 0
+    at_it: Turn | None = None
+    state: State = "called"
+    line: list[Turn] = field(default_factory=list)
 
 
 class Places:
     """The lanes of all jobs. `most` is how many bodies a job with overlap="allow" may have; `resume` is given the
-    turns that are to go on.
+    turns that are called.
     """
 
     def __init__(self, most: int, events: Events, resume: Callable[[Turn], None]) -> None:
@@ -67,93 +73,85 @@ class Places:
     def lane(self, job: Job) -> Lane:
         options = job.options
         with self._lock:
-            if job.name not in self._lanes:
-                most = self._most if options.overlap == "allow" else 1
-                self._lanes[job.name] = Lane(most, options.overlap == "queue" and options.grace_given)
-            return self._lanes[job.name]
+            lane = self._lanes.setdefault(job.name, Lane())
+            lane.most = self._most if options.overlap == "allow" else 1
+            lane.queues = options.overlap == "queue"
+            lane.keeps_all = lane.queues and options.grace_given
+        return lane
 
     def enter(self, turn: Turn) -> bool:
         """Whether this turn is to try now; if not, it stands in line, or it is over."""
+        lane, dropped = turn.lane, _Dropped()
         with self._lock:
-            lane = turn.lane
-            other = None if lane.claiming is turn else lane.claiming
-            if turn.is_over or self._lanes.get(turn.job.name) is not lane:
-                return False
-            if lane.bodies >= lane.most:
-                if lane.claiming is turn:
-                    lane.claiming = None  # a run by hand has come between its tries
-                dropped = self._stand_in_line(turn) if turn.job.options.overlap == "queue" else turn
-                why = "still runs on this instance"
-            elif other is not None and (lane.is_trying or lane.keeps_all or not _is_newer(turn, other)):
-                dropped = self._stand_in_line(turn)
-                why = "goes on with a newer tick"
-            else:
-                if other is not None:
-                    self._take_over(turn, other)
-                lane.claiming, lane.is_trying = turn, True
-                return True
-            if dropped is not None:
-                dropped.is_over = True
-        if dropped is not None and dropped.wish.due is not None:
-            message = f'"{dropped.job.name}" {why}, skipping its tick {dropped.wish.due}'
-            self._events.emit("run.skipped", dropped.job.name, logging.INFO, message, slot=dropped.wish.due)
-        return False
+            if self._lanes.get(turn.job.name) is not lane:
+                return False  # it is the parent's, of a process that has forked
+            if not turn.has_entered:
+                turn.has_entered = True
+                self._stand_in_line(turn, dropped)
+            elif lane.at_it is turn and lane.taken >= lane.most:
+                lane.at_it = None  # a run by hand has come between its tries
+                self._stand_in_line(turn, dropped)
+            called = self._settle(lane, dropped)
+            is_its_turn = lane.at_it is turn and lane.state != "trying"
+            if is_its_turn:
+                lane.state = "trying"
+        self._tell(dropped)
+        if called is not None and called is not turn:
+            self._resume(called)
+        return is_its_turn
 
     def wait(self, turn: Turn) -> bool:
         """Its try had no answer that lasts. Whether it waits for another; if not, a newer turn does."""
-        lane = turn.lane
         with self._lock:
-            if lane.claiming is not turn:
-                return False  # all were sent away meanwhile
-            lane.is_trying = False
-            if not lane.line or lane.keeps_all:
-                return True
-            newer = lane.claiming = lane.line.popleft()
-            self._take_over(newer, turn)
-        self._resume(newer)
-        return False
+            if turn.lane.at_it is turn:
+                turn.lane.state = "waiting"
+        self._go_on(turn.lane)
+        return turn.lane.at_it is turn
 
     def begin(self, turn: Turn) -> None:
         """It has claimed, and its body begins."""
-        self._leave_trying(turn, bodies=1)
+        self._leave(turn, taken=1)
 
     def give_up(self, turn: Turn) -> None:
-        """It has its answer, and there is nothing to run."""
-        self._leave_trying(turn, bodies=0)
+        """There is nothing to run for it."""
+        self._leave(turn, taken=0)
 
     def end(self, turn: Turn, *, goes_on: bool) -> None:
-        """Its body has ended; it may go on with a claim of the tick that it came for."""
-        lane = turn.lane
+        """Its body has ended; it may go on with another claim, before all who stand in line."""
+        lane, dropped = turn.lane, _Dropped()
         with self._lock:
-            lane.bodies -= 1
-            if goes_on and lane.claiming is None:
-                lane.claiming, lane.is_trying = turn, False
-                return
-        self._call_next(lane)
+            lane.taken -= 1
+            if goes_on and lane.at_it is None:
+                lane.at_it, lane.state = turn, "called"
+            elif goes_on:
+                self._stand_in_line(turn, dropped)
+        self._tell(dropped)
+        self._go_on(lane)
 
-    def begin_at_once(self, lane: Lane) -> bool:
-        """A place for a run that somebody waits for; False if there is none."""
+    def reserve(self, job: Job) -> Place | None:
+        """A place for a run that somebody waits for, to be had before it has its lock; None if there is none."""
+        lane = self.lane(job)
         with self._lock:
-            has_place = lane.bodies < lane.most
-            lane.bodies += has_place
-        return has_place
+            if lane.taken >= lane.most:
+                return None
+            lane.taken += 1
+            lane.reserved += 1
+        return Place(self, lane)
 
-    def end_at_once(self, lane: Lane) -> None:
-        """That run has ended."""
+    def free(self, lane: Lane, *, taken: int, reserved: int) -> None:
+        """So many places are not taken, and not reserved, any more."""
         with self._lock:
-            lane.bodies -= 1
-        self._call_next(lane)
+            lane.taken -= taken
+            lane.reserved -= reserved
+        self._go_on(lane)
 
     def send_away(self) -> None:
-        """Nobody claims any more: those that wait, for their next try or in line, are over."""
+        """Nobody is called, waits, or stands in line any more. Who tries just now comes to an end by itself."""
         with self._lock:
             for lane in self._lanes.values():
-                waiting = [*lane.line] if lane.is_trying or lane.claiming is None else [*lane.line, lane.claiming]
-                for turn in waiting:
-                    turn.is_over = True
                 lane.line.clear()
-                if not lane.is_trying:
-                    lane.claiming = None
+                if lane.state != "trying":
+                    lane.at_it = None
 
     def after_fork(self) -> None:
         """In a forked child: nothing runs here, and what the parent has in hand is its own."""
@@ -161,35 +159,84 @@ class Places:
         self.send_away()
         self._lanes = {}
 
-    def _leave_trying(self, turn: Turn, *, bodies: int) -> None:
+    def _leave(self, turn: Turn, *, taken: int) -> None:
         lane = turn.lane
         with self._lock:
-            lane.bodies += bodies
-            if lane.claiming is turn:
-                lane.claiming, lane.is_trying = None, False
-        self._call_next(lane)
+            lane.taken += taken
+            if lane.at_it is turn:
+                lane.at_it = None
+        self._go_on(lane)
 
-    def _call_next(self, lane: Lane) -> None:
+    def _go_on(self, lane: Lane) -> None:
+        dropped = _Dropped()
         with self._lock:
-            if lane.claiming is not None or not lane.line:
-                return
-            following = lane.claiming = lane.line.popleft()
-        self._resume(following)
+            called = self._settle(lane, dropped)
+        self._tell(dropped)
+        if called is not None:
+            self._resume(called)
 
-    def _stand_in_line(self, turn: Turn) -> Turn | None:
-        """Put it in line; answers with whom there is no room for. Called under the lock."""
+    def _settle(self, lane: Lane, dropped: _Dropped) -> Turn | None:
+        """Who is called by what has changed, if anybody is. Called under the lock."""
+        if not lane.line:
+            return None
+        first = lane.line[0]
+        if lane.at_it is not None:
+            if lane.state == "trying" or lane.keeps_all or not _is_newer(first, lane.at_it):
+                return None
+            # One that has not tried for its tick yet has said nothing of it, and never will.
+            if lane.at_it.pursuit is None or lane.at_it.pursuit.wish is not lane.at_it.wish:
+                dropped.overtaken.append(lane.at_it)
+            first.pursuit = lane.at_it.pursuit
+        elif lane.taken >= lane.most:
+            if not lane.queues and lane.taken - lane.reserved >= lane.most:
+                dropped.running += lane.line
+                lane.line.clear()
+            return None
+        lane.at_it, lane.state = lane.line.pop(0), "called"
+        return first
+
+    def _stand_in_line(self, turn: Turn, dropped: _Dropped) -> None:
         line = turn.lane.line
-        if turn.wish.due is None:
-            return turn  # whoever stands there will look after what was left behind
+        if turn.wish.due is None and (line or turn.lane.at_it is not None):
+            return  # whoever is there will look after what was left behind
         line.append(turn)
-        if not turn.lane.keeps_all and len(line) > 1:
-            first, second = line
-            line.remove(oldest := min(first, second, key=lambda one: one.wish.due or ""))
-            return oldest
-        return None
+        line.sort(key=lambda one: one.wish.due or "")
+        if not turn.lane.keeps_all:
+            dropped.overtaken += line[:-1]
+            del line[:-1]
 
-    def _take_over(self, turn: Turn, other: Turn) -> None:
-        turn.pursuit, other.is_over = other.pursuit, True
+    def _tell(self, dropped: _Dropped) -> None:
+        for turns, why in ((dropped.running, "still runs on this instance"), (dropped.overtaken, "has a newer tick")):
+            for turn in turns:
+                if turn.wish.due is not None and not turn.wish.looks_back:
+                    message = f'"{turn.job.name}" {why}, skipping its tick {turn.wish.due}'
+                    self._events.emit("run.skipped", turn.job.name, logging.INFO, message, slot=turn.wish.due)
+
+
+class Place:
+    """A place that was reserved, until it is vacated."""
+
+    def __init__(self, places: Places, lane: Lane) -> None:
+        self._places = places
+        self._lane = lane
+        self._reserved = 1
+
+    def occupy(self) -> None:
+        """The run has its lock, and its body begins; once is enough."""
+        reserved, self._reserved = self._reserved, 0
+        self._places.free(self._lane, taken=0, reserved=reserved)
+
+    def vacate(self) -> None:
+        """The body has ended, or there was none."""
+        self._places.free(self._lane, taken=1, reserved=self._reserved)
+
+
+@dataclass(eq=False)
+class _Dropped:
+    """Turns that are over before they could try: the job's body runs, or a newer tick has come."""
+
+    running: list[Turn] = field(default_factory=list)
+    overtaken: list[Turn] = field(default_factory=list)
 
 
 def _is_newer(turn: Turn, other: Turn) -> bool:

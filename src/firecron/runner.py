@@ -4,8 +4,7 @@
     perform    the job's function, with its lease renewed, and release (see `performer`)
     record     the run, and, as the bookkeeper, what lies between the tick and the last one
 
-A turn has its worker thread while it claims, runs and records, but not while it waits for its next try; it never
-raises.
+A turn has its worker thread while it claims, runs and records, but not while it waits for its next try.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from firecron.identity import Identity
 from firecron.instants import to_datetime, to_milliseconds
 from firecron.lock import LockService
 from firecron.performer import Performer, Ran
-from firecron.places import Places, Turn
+from firecron.places import Place, Places, Turn
 from firecron.refusal import Refusal
 from firecron.run import Outcome, Run, Stopping, Trigger
 from firecron.timing import Timing
@@ -48,8 +47,8 @@ class Result:
 
 
 class Runner:
-    """Takes turns. `look_again` is called with a job and the moment (RTDB's time) when a lock that it saw expires;
-    `resume` is given the turns that are to go on, on a worker's thread.
+    """Takes turns, at jobs that `is_wanted` says are to run here. `look_again` is called with a job and the moment
+    (RTDB's time) when a lock that it saw expires; `resume` is given the turns that are to go on, on a worker's thread.
     """
 
     def __init__(
@@ -58,6 +57,7 @@ class Runner:
         timing: Timing,
         history: History,
         identity: Identity,
+        is_wanted: Callable[[Job], bool],
         look_again: Callable[[Job, int], None],
         resume: Callable[[Turn], None],
         bookkeeper: Bookkeeper,
@@ -67,6 +67,7 @@ class Runner:
         self._timing = timing
         self._history = history
         self._bookkeeper = bookkeeper
+        self._is_wanted = is_wanted
         self._claimer = Claimer(locks, timing, look_again)
         self._performer = Performer(locks, timing, identity, lambda: bool(self.stopping))
         self._places = Places(locks.settings.max_concurrent, locks.events, resume)
@@ -87,7 +88,10 @@ class Runner:
         with self._at_work():
             # Each round claims another slot, so this many are more than there can be.
             for _ in range(MOST_MISSED + MOST_CLAIMS + 1):
-                if self.stopping or not self._places.enter(turn):
+                if self.stopping or not self._is_wanted(job):
+                    self._drop(turn)
+                    return None
+                if not self._places.enter(turn):
                     return None
                 answer = self._claim(turn)
                 if isinstance(answer, float):
@@ -106,6 +110,7 @@ class Runner:
                 turn.results.append(self._record(ran))
                 if is_last:
                     return None
+            self._places.give_up(turn)
         return None
 
     def run_tick(self, job: Job, slot: str, trigger: Trigger) -> Result:
@@ -113,14 +118,17 @@ class Runner:
         says.
         """
         wish = Wish(slot, trigger, is_patient=False)
-        with self._place_at_once(job) as has_place:
-            if not has_place:
+        with self._place_at_once(job) as place:
+            if place is None:
                 return _still_runs(job)
             for _ in range(MOST_MISSED + MOST_CLAIMS + 1):
+                if self.stopping:
+                    raise Stopping
                 answer = self._claimer.claim(self._claimer.pursue(job, wish))
                 if isinstance(answer, Refusal):
                     return Result(None, None, answer)
                 assert isinstance(answer, Claimed), "who has no patience gets an answer at once"
+                place.occupy()
                 result = self._record(self._run_slot(job, answer))
                 if _slot_of(answer) == slot:
                     return _raised(result)
@@ -129,12 +137,13 @@ class Runner:
     def run_manually(self, job: Job, trigger: Trigger = "manual") -> Result:
         """One run that claims no tick."""
         run_id = secrets.token_hex(3)
-        with self._place_at_once(job) as has_place:
-            if not has_place:
+        with self._place_at_once(job) as place:
+            if place is None:
                 return _still_runs(job)
             claimed = self._claimer.claim_manually(job)
             if isinstance(claimed, Refusal):
                 return Result(None, None, claimed)
+            place.occupy()
             run = Run(
                 job.name,
                 slot=None,
@@ -148,6 +157,12 @@ class Runner:
     def running(self) -> dict[str, int]:
         """How many runs of each job are under way on this instance."""
         return dict(Counter(active.run.name for active in self._performer.active()))
+
+    def open(self) -> None:
+        """Take turns from now on; after a stop, too."""
+        # Those of before it have nobody left to call them.
+        self._places.send_away()
+        self.stopping = Flag()
 
     def stop(self, grace: float) -> None:
         """Tell all runs to stop, and wait for them; async ones are cancelled shortly before the end. The rest keep
@@ -195,20 +210,27 @@ class Runner:
                 self._changed.notify_all()
 
     @contextmanager
-    def _place_at_once(self, job: Job) -> Iterator[bool]:
+    def _place_at_once(self, job: Job) -> Iterator[Place | None]:
         """A place for a run that somebody waits for, if there is one. Raises Stopping once the instance stops."""
-        if self.stopping:
-            raise Stopping
-        lane = self._places.lane(job)
         with self._at_work():
-            has_place = self._places.begin_at_once(lane)
+            if self.stopping:
+                raise Stopping
+            place = self._places.reserve(job)
             try:
-                yield has_place
+                yield place
             finally:
-                if has_place:
-                    self._places.end_at_once(lane)
+                if place is not None:
+                    place.vacate()
 
     # --- the run
+
+    def _drop(self, turn: Turn) -> None:
+        """It is over: the instance stops, or the job is not to run here any more."""
+        self._places.give_up(turn)
+        wish = turn.wish
+        if not self.stopping and wish.due is not None and not wish.looks_back:
+            message = f'"{turn.job.name}" does not run here any more (paused, or removed), skipping its tick {wish.due}'
+            self._events.emit("run.skipped", turn.job.name, logging.INFO, message, slot=wish.due)
 
     def _claim(self, turn: Turn) -> Claimed | Refusal | float | None:
         try:

@@ -15,9 +15,9 @@ stands still would keep its lock from all others, and a firecron that does would
 
 from __future__ import annotations
 
-import os
 import select
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,8 +27,14 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 if TYPE_CHECKING:
     Handler: TypeAlias = signal.Handlers | int | Callable[[int, FrameType | None], object] | None
 
-FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+
+def _those_there_are(*names: str) -> tuple[signal.Signals, ...]:
+    return tuple(signal.Signals[name] for name in names if name in signal.Signals.__members__)
+
+
+# Windows has the first two.
+FORWARDED = _those_there_are("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
+STOPS = _those_there_are("SIGTSTP", "SIGTTIN", "SIGTTOU")
 
 
 class Signals:
@@ -44,9 +50,9 @@ class Signals:
         self._before: dict[int, Handler] = {}
 
     def __enter__(self) -> Self:
-        self._reads, self._writes = os.pipe()
+        self._reads, self._writes = socket.socketpair()
         self._is_open = True
-        os.set_blocking(self._writes, False)
+        self._writes.setblocking(False)
         for number in FORWARDED:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._note)
@@ -61,8 +67,8 @@ class Signals:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         with self._open:
             self._is_open = False
-            os.close(self._reads)
-            os.close(self._writes)
+            self._reads.close()
+            self._writes.close()
 
     def pause(self, seconds: float | None = None) -> bool:
         """Wait so long (None: without limit), or until a signal comes, or `wake`; whether no signal has come."""
@@ -74,7 +80,7 @@ class Signals:
         """End the pause of the main thread, now or when it comes; for other threads."""
         with self._open:
             if self._is_open:
-                os.write(self._writes, b"!")
+                self._writes.send(b"!")
 
     @contextmanager
     def going_to(self, send: Callable[[int], None]) -> Iterator[None]:

@@ -19,7 +19,7 @@ from itertools import count
 from typing import TypeVar
 
 from firecron.backoff import backoff
-from firecron.claims import newest
+from firecron.claims import newest, start_ends
 from firecron.clock import ServerClock
 from firecron.errors import StoreError
 from firecron.events import Events
@@ -248,8 +248,8 @@ class Ticker:
         slot = to_datetime(to_milliseconds(found[-1])) if found else tick.slot
         due = round(slot.timestamp() * 1000)
         late = now.server - due
-        if late > max(options.grace, _LATE):
-            message = f'"{job.name}" missed its tick {to_text(due)}: it is {late / 1000:.0f} s late, past its grace'
+        if now.server > start_ends(options, to_text(due)):
+            message = f'"{job.name}" missed its tick {to_text(due)}: it is {late / 1000:.0f} s late, past its time'
             self._events.emit("run.missed", job.name, logging.WARNING, message, slot=to_text(due), late=late)
             return slot
         if slot > tick.slot:

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from firecron.command import Command
+from firecron.flag import Flag
 from firecron.process_group import ProcessGroup
+from firecron.run import Stopping
 from firecron.signals import FORWARDED, STOPS, Signals
 
 ALL = (*FORWARDED, *STOPS)
@@ -85,3 +88,13 @@ def test_a_group_that_is_closed_gets_no_signal(tmp_path: Path) -> None:
     group.send(signal.SIGKILL)
     question.write_text("still there?\n")
     assert answer.read_text() == "still there?\n"
+
+
+def test_a_command_is_not_started_after_a_signal() -> None:
+    """Once a signal has come, nothing is started that it would only have to be sent on to."""
+    with Signals() as signals:
+        command = Command(["true"], signals, kill_after=1)
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(Stopping):
+            command.run(Flag, {})
+    assert command.code is None

@@ -144,3 +144,24 @@ def test_the_clock_goes_forward_only() -> None:
         clock.move_to("2026-11-18T08:00:00Z")
     with pytest.raises(ValueError, match="has no time zone"):
         clock.move_to("2026-11-18T10:00:00")
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_leases_are_renewed_while_time_passes(retries: int) -> None:
+    """A job that takes longer than its ttl, or waits so long for its next try, keeps its lock as it would in
+    production.
+    """
+    tries: list[int] = []
+
+    @distributed_cron("long", "0 * * * *", lock_ttl=60, retries=retries, retry_backoff=60)
+    def work() -> None:
+        tries.append(1)
+        if len(tries) <= retries:
+            raise ValueError("not yet")
+        if not retries:
+            test.clock.advance(600)
+
+    with FireCron(work).testing("2026-11-18T08:59:00Z") as test:
+        test.move_to("2026-11-18T09:30:00Z")
+        assert test.outcomes("long") == ["succeeded"]
+        assert len(tries) == retries + 1

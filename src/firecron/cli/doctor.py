@@ -17,6 +17,8 @@ HELP = """Look at what firecron depends on, with the remedy for what is wrong.
 Environment, settings, database, credentials, latency, clock, whether it can write, security rules, locks, instances. It
 writes a lock of its own, and removes it. Exit codes: 0 nothing but warnings, 2 configuration, 69 the database can't be
 reached, 78 denied or malformed, 1 any other problem.
+
+Example: firecron doctor --json
 """
 
 _CODES: dict[Kind | None, Exit] = {

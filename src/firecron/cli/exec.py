@@ -5,6 +5,7 @@ Standard input, output and error are the command's own; what firecron has to say
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Annotated
 
@@ -31,6 +32,8 @@ come late. The exit code is the command's, 128 and the number of the signal that
 command, 126 if it can't be executed; 1 if its lock was lost, or no tick is within the grace; 75 if the lock is held or
 paused or the tick is done, 69 if the database can't be reached, 78 if it is denied or the node is malformed, and then
 COMMAND was not started.
+
+Example: firecron exec --lock report --cron '30 2 * * *' --timezone Europe/Berlin -- ./report.sh
 """
 
 # The exit code, or the last line, says the same.
@@ -74,6 +77,8 @@ def _exec(
     answers = Answers(as_json=False)
     # First of all: as the first process of a container, this one would be deaf to them.
     with Signals() as signals, answering(answers):
+        if not hasattr(os, "killpg"):
+            raise Failure("exec needs a system with process groups, such as Linux or macOS", Exit.USAGE)
         if cron is None and (timezone, grace, on_abandoned) != (None, None, "skip"):
             raise Failure("--timezone, --grace and --on-abandoned are about ticks: give --cron as well", Exit.USAGE)
         settings = load()

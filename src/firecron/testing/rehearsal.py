@@ -43,6 +43,29 @@ class Inline:
         """Nothing of it is a thread's."""
 
 
+class _RenewingClock(FakeClock):
+    """A clock on whose way leases are renewed, as threads would do it: a job that takes an hour keeps its lock."""
+
+    def __init__(self, at: datetime | str) -> None:
+        super().__init__(at)
+        self._renew: Callable[[], float | None] | None = None
+
+    def renews(self, renew: Callable[[], float | None]) -> None:
+        """Have this done whenever it is due; it answers when it will be next, on the monotonic clock."""
+        self._renew = renew
+
+    def advance(self, seconds: Duration) -> None:
+        ends = self.mono() + (seconds.total_seconds() if isinstance(seconds, timedelta) else seconds) * 1000
+        # What it does may wait for some time itself.
+        renew, self._renew = self._renew, None
+        try:
+            while renew is not None and (due := renew()) is not None and due < ends:
+                super().advance(max(due - self.mono(), 0.0) / 1000)
+        finally:
+            self._renew = renew
+        super().advance(max(ends - self.mono(), 0.0) / 1000)
+
+
 class Rehearsal:
     """Jobs on a clock that a test moves; made by `FireCron.testing`, to be used as a context manager.
 
@@ -59,7 +82,8 @@ class Rehearsal:
     ) -> None:
         from firecron.app import FireCron
 
-        self.clock = FakeClock(at)
+        clock = _RenewingClock(at)
+        self.clock: FakeClock = clock
         self.store = store or MemoryStore(self.clock.now)
         self.events: list[Event] = []
         jobs = list(jobs)
@@ -76,6 +100,7 @@ class Rehearsal:
         )
         for job in jobs:
             self._crons.registry.add(job)
+        clock.renews(self._crons.locks.keeper.work)
         self._crons.events.subscribe(self.events.append)
         self._crons.check_jobs()
 
