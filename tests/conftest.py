@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -30,6 +30,14 @@ INSTALLED = any(entry.value == PLUGIN for entry in entry_points(group="pytest11"
 
 Process: TypeAlias = "subprocess.Popen[str]"
 Finished: TypeAlias = "subprocess.CompletedProcess[str]"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Half characters that a test had logged are shown as a question mark: xdist can't send them."""
+    report = yield
+    report.sections = [(name, text.encode("utf-8", "replace").decode()) for name, text in report.sections]
+    return report
 
 
 class Run(Protocol):

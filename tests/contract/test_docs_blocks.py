@@ -32,6 +32,7 @@ from tests.contract.documents import (
     why_left_out,
 )
 
+from firecron import FireCron, LockService
 from rtdb_emulator.pytest_plugin import Rtdb
 
 COMMANDS = list(all_commands())
@@ -69,9 +70,21 @@ def test_the_python_of_a_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch) 
     """Each Python block runs without a warning, after those above it on the page, and all that it asserts holds."""
     module = ModuleType("documentation")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    for block in scripts(page):
-        # As many lines above it as on the page, so that a traceback names the page's own.
-        exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), vars(module))
+    try:
+        for block in scripts(page):
+            # As many lines above it as on the page, so that a traceback names the page's own.
+            exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), vars(module))
+    finally:
+        leave_no_thread(module)
+
+
+def leave_no_thread(module: ModuleType) -> None:
+    """A page needn't close what it has made: a program's threads end with the program."""
+    for made in vars(module).values():
+        if isinstance(made, FireCron):
+            made.stop()
+        elif isinstance(made, LockService):
+            made.close()
 
 
 @pytest.mark.usefixtures("rtdb")

@@ -116,15 +116,18 @@ def test_a_wait_for_the_lock_can_be_ended(rtdb: Rtdb, start: Start) -> None:
     assert node(rtdb)["holder"] == "x"
 
 
-def test_an_unlock_kills_the_command(rtdb: Rtdb, firecron: Callable[..., Process], brief: list[str]) -> None:
+@pytest.mark.parametrize(("does", "code"), [(["stubborn"], 137), (["leave", "3"], 3)], ids=["stubborn", "leaving"])
+def test_an_unlock_kills_the_command(
+    rtdb: Rtdb, firecron: Callable[..., Process], brief: list[str], does: list[str], code: int
+) -> None:
     """When an operator has freed its lock, the command and all that it has started are killed, SIGTERM ignored or not,
     and the run is recorded as lost.
     """
-    process = firecron(*brief, *YEARLY, "--", "stubborn")
+    process = firecron(*brief, *YEARLY, "--", *does)
     rtdb.set("/cron-locks/job/expiresAt", 0)
     # Its output ends only when all of its group are gone.
     assert "lost" in process.communicate()[1]
-    assert process.returncode == 137
+    assert process.returncode == code
     assert outcomes(rtdb) == ["lost"]
 
 
@@ -173,7 +176,6 @@ def terminal(rtdb: Rtdb, tmp_path: Path) -> Iterator[Callable[..., pexpect.spawn
     # What the run around the tests says about itself is no business of a child's.
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "COV_"))}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
-    environment["PS1"] = ""
     with ExitStack() as ending:
 
         def begin(*program: str) -> pexpect.spawn[str]:
@@ -212,18 +214,16 @@ def test_ctrl_c_is_the_commands_to_answer(
 
 
 def test_the_terminal_is_lent_to_the_command(rtdb: Rtdb, terminal: Callable[..., pexpect.spawn[str]]) -> None:
-    """The command reads what is typed, Ctrl-Z stops nobody, and then the shell has its terminal back."""
-    shell = terminal("sh")
-    shell.sendline(shlex.join([sys.executable, *command("--", "type")]))
-    shell.expect_exact("waiting")
-    shell.sendcontrol("z")
-    shell.sendline("hello")
-    shell.expect_exact("<hello>")
-    shell.expect_exact("ready")
-    shell.sendintr()
-    shell.sendline("read line; echo $?-$line")
-    shell.sendline("typed")
-    shell.expect_exact("0-typed")
-    shell.sendline("exit 5")
-    assert ended(shell) == 5
+    """The command reads what is typed, Ctrl-Z stops nobody, and then the script that called it reads what is typed."""
+    script = f'{shlex.join([sys.executable, *command("--", "type")])}; read line; echo "<$?-$line>"; exit 5'
+    process = terminal("sh", "-c", script)
+    process.expect_exact("waiting")
+    process.sendcontrol("z")
+    process.sendline("hello")
+    process.expect_exact("<hello>")
+    process.expect_exact("ready")
+    process.sendintr()
+    process.sendline("typed")
+    process.expect_exact("<0-typed>")
+    assert ended(process) == 5
     assert rtdb.get("/cron-locks") is None

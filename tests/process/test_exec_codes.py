@@ -114,6 +114,21 @@ def test_an_abandoned_tick_is_rerun_on_request(rtdb: Rtdb, folder: Path) -> None
     assert Path("attempts").read_text() == "2\n"
 
 
+def test_ticks_that_nobody_ran_are_written_down_before_the_end(rtdb: Rtdb, folder: Path) -> None:
+    """What a claim owes to the history is in it when firecron has ended, also if the database takes its time."""
+    assert execute("--cron", YEARLY, *sh("true")).exit_code == 0
+    node = rtdb.get("/cron-locks/job")
+    assert isinstance(node, dict)
+    year = int(node["slot"][:4])
+    old = {"slot": f"{year - 2}{node['slot'][4:]}", "acquiredAt": 1, "expiresAt": 1, "releasedAt": 1}
+    rtdb.set("/cron-locks/job", {**node, **old})
+    with rtdb.faults.delay(0.2, path=f"/cron-runs/job/{year - 1}*", method="PUT"):
+        execute("--cron", YEARLY, *sh("true"))
+        history = rtdb.get("/cron-runs/job")
+    assert isinstance(history, dict)
+    assert [entry["outcome"] for entry in history.values()] == ["missed", "succeeded"]
+
+
 def test_a_held_lock_is_not_waited_for(rtdb: Rtdb, folder: Path) -> None:
     """If it is held, one line says by whom and until when, the exit code is 75, and nothing runs."""
     now = time.time_ns() // 1_000_000
