@@ -99,7 +99,7 @@ class Settings(BaseSettings):
 
     def check_ttl(self, ttl: int, name: str = "ttl") -> None:
         """ConfigurationError if the margin is more than a sixth of this ttl (in milliseconds)."""
-        if ttl < 6 * self.margin * 1000:
+        if ttl < round(6 * self.margin * 1000):
             raise ConfigurationError(
                 f"{name} ({ttl / 1000:g} s) is too short for margin ({self.margin:g} s): make it at least "
                 f"{6 * self.margin:g} s, or FIRECRON_MARGIN smaller in the whole fleet"

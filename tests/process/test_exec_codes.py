@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.conftest import BOUND
 from typer.testing import CliRunner, Result
 
 from firecron.cli.root import app
+from firecron.command import Command
 from firecron.instants import to_text
+from firecron.signals import Signals
 from rtdb_emulator.pytest_plugin import Rtdb
 
 YEARLY = "0 0 1 1 *"
@@ -127,6 +132,38 @@ def test_ticks_that_nobody_ran_are_written_down_before_the_end(rtdb: Rtdb, folde
         history = rtdb.get("/cron-runs/job")
     assert isinstance(history, dict)
     assert [entry["outcome"] for entry in history.values()] == ["missed", "succeeded"]
+
+
+def test_a_command_that_ends_well_after_the_loss_has_not_succeeded(
+    rtdb: Rtdb, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that answers to the loss of its lock with exit code 0 makes exit code 1, and what is left of its group
+    is killed.
+    """
+
+    class Patient(Command):
+        """Gives a command as long as it likes to answer to SIGTERM."""
+
+        def __init__(self, arguments: Sequence[str], signals: Signals, kill_after: float) -> None:
+            super().__init__(arguments, signals, kill_after=BOUND)
+
+    monkeypatch.setattr("firecron.cli.exec.Command", Patient)
+    monkeypatch.setenv("FIRECRON_MARGIN", "0.25")
+    os.mkfifo("ready")
+    os.mkfifo("held")
+
+    def unlock() -> None:
+        with Path("held").open() as held:
+            Path("ready").read_text()
+            rtdb.set("/cron-locks/job/expiresAt", 0)
+            held.read()  # until all have gone that have it open
+
+    unlocking = threading.Thread(target=unlock, daemon=True)
+    unlocking.start()
+    left = "(trap '' TERM; echo > ready; exec sleep 50) > held"
+    assert execute("--ttl", "1.5", *sh(f"trap 'exit 0' TERM; {left} & wait")).exit_code == 1
+    unlocking.join(BOUND / 2)
+    assert not unlocking.is_alive()
 
 
 def test_a_held_lock_is_not_waited_for(rtdb: Rtdb, folder: Path) -> None:
