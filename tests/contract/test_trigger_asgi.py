@@ -10,6 +10,7 @@ import pytest
 from tests.contract.triggering import HEADER, NINE, TEN, Fleet, Gate, Instance, Reply, asgi_call, asgi_request, aside
 
 from firecron import ConfigurationError, FireCron, Run, distributed_cron
+from firecron.tracing import Trace, current_trace
 from firecron.triggers.asgi import Message
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -74,6 +75,17 @@ def test_a_run_goes_on_when_the_client_hangs_up(rtdb: Rtdb) -> None:
     lock = rtdb.get("/cron-locks/digest")
     assert isinstance(lock, dict)
     assert (lock["slot"], lock["outcome"]) == (NINE, "succeeded")
+
+
+def test_a_run_is_part_of_the_requests_trace(rtdb: Rtdb) -> None:
+    """What is logged of a run, and by it, belongs to the request that it runs in; the next one has its own trace."""
+    traces: list[object] = []
+    one = Fleet(body=lambda run: traces.append(current_trace.get())).instance()
+    for digit in "12":
+        header = ("Traceparent", f"00-{digit * 32}-{digit * 16}-01")
+        assert asgi_call(one.app, "POST", "/digest", [header], "").status == 200
+    assert asgi_call(one.app, "POST", "/digest", [], "").status == 200
+    assert traces == [Trace("1" * 32, "1" * 16, True), Trace("2" * 32, "2" * 16, True), None]
 
 
 class Server:

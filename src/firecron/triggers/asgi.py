@@ -19,6 +19,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias, TypeVar
 
 from firecron.forks import tell_after_fork
+from firecron.tracing import trace_of
 from firecron.triggers.answers import Answer
 from firecron.triggers.desk import Call, Desk
 from firecron.triggers.schedule_time import HEADER
@@ -70,6 +71,7 @@ class TriggerApp:
             _path_below(scope["path"], scope.get("root_path", "")),
             _header(scope, "authorization"),
             _header(scope, HEADER),
+            trace_of({key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]}),
         )
         received = await _on_thread(self._receiving, lambda: self._desk.receive(call))
         answer = received if isinstance(received, Answer) else await _on_thread(self._running, received)

@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING
 
 from firecron.errors import ConfigurationError
+from firecron.tracing import trace_of
 from firecron.triggers.answers import Answer
 from firecron.triggers.desk import Call, Desk
 from firecron.triggers.schedule_time import HEADER
@@ -31,7 +32,8 @@ def make_blueprint(desk: Desk, name: str) -> flask.Blueprint:
 
     def serve(path: str = "") -> flask.Response:
         headers = flask.request.headers
-        call = Call(flask.request.method, f"/{path}", headers.get("Authorization"), headers.get(HEADER))
+        trace = trace_of({name.lower(): value for name, value in headers.items()})
+        call = Call(flask.request.method, f"/{path}", headers.get("Authorization"), headers.get(HEADER), trace)
         received = desk.receive(call)
         answer = received if isinstance(received, Answer) else received()
         return flask.Response(json.dumps(answer.body), answer.status, answer.headers, content_type="application/json")

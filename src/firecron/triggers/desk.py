@@ -27,6 +27,7 @@ from firecron.lock import LockService
 from firecron.record import IDLE, parse
 from firecron.registry import Registry, UnknownJob
 from firecron.run import Stopping
+from firecron.tracing import Trace, traced
 from firecron.triggers.answers import Answer, Past, answer, find_past, of_error, of_past, of_refusal, of_run
 from firecron.triggers.overview import Overview
 from firecron.triggers.schedule_time import is_future, parse_schedule_time
@@ -45,6 +46,7 @@ class Call:
     path: str
     authorization: str | None
     schedule_time: str | None
+    trace: Trace | None = None
 
 
 class Desk:
@@ -62,12 +64,21 @@ class Desk:
         self._margin = round(locks.settings.margin * 1000)
 
     def receive(self, call: Call) -> Answer | Work:
-        """The answer, or the run that will have it. It never raises."""
-        try:
-            denial = self._verifier.check(call.authorization)
-            return self._denied(denial) if denial is not None else self._route(call)
-        except Exception as error:
-            return self._broken(None, error)
+        """The answer, or the run that will have it. It never raises. Both are part of the request's trace."""
+        with traced(call.trace):
+            try:
+                denial = self._verifier.check(call.authorization)
+                found = self._denied(denial) if denial is not None else self._route(call)
+            except Exception as error:
+                found = self._broken(None, error)
+        if isinstance(found, Answer):
+            return found
+
+        def work() -> Answer:
+            with traced(call.trace):
+                return found()
+
+        return work
 
     def _route(self, call: Call) -> Answer | Work:
         name = call.path.removeprefix("/")
