@@ -235,7 +235,8 @@ class FireCron:
         """For Flask: start with the application, and be found as `app.extensions["firecron"]`.
 
         It doesn't start in the parent of Flask's reloader, nor for other commands than `flask run`. Under gunicorn with
-        `--preload`, start in the workers: `def post_fork(server, worker): crons.start()`.
+        `--preload`, start in the workers instead: `def on_starting(server): crons.stop()`, and
+        `def post_fork(server, worker): crons.start()`.
         """
         extensions = getattr(app, "extensions", None)
         if not isinstance(extensions, dict):

@@ -37,6 +37,7 @@ if not os.read(0, 1):
     os.killpg(os.getpgrp(), signal.SIGKILL)
 """
 _TERMINAL = 0
+_SLICE = 1.0
 _MISSING = 127
 _NOT_EXECUTABLE = 126
 
@@ -77,7 +78,10 @@ class ProcessGroup:
 
     def wait(self) -> int:
         """Wait for the command itself; the number of the signal that killed it is negative."""
-        return self._leader.wait()
+        while True:
+            # In slices: Python hears a signal that comes just before a wait only after it.
+            with suppress(subprocess.TimeoutExpired):
+                return self._leader.wait(_SLICE)
 
     def close(self) -> None:
         """Let go of it: what the command has left behind goes on by itself, and is guarded no more."""

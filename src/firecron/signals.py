@@ -53,6 +53,8 @@ class Signals:
         self._reads, self._writes = socket.socketpair()
         self._is_open = True
         self._writes.setblocking(False)
+        # So that also one that comes just before a pause ends it: Python's own handlers run only after that.
+        self._wakes_before = signal.set_wakeup_fd(self._writes.fileno(), warn_on_full_buffer=False)
         for number in FORWARDED:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._note)
@@ -65,6 +67,7 @@ class Signals:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        signal.set_wakeup_fd(self._wakes_before)
         with self._open:
             self._is_open = False
             self._reads.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
+import time
 
 from tests.process.tick_jobs import make_crons, note
 
@@ -12,4 +12,5 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with make_crons():
         note("up")
-        threading.Event().wait()
+        while True:
+            time.sleep(1)  # not for ever: Python would hear a signal that comes just before only after that
