@@ -13,6 +13,7 @@ import inspect
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -92,7 +93,8 @@ class Body:
             return asyncio.run(self._await_here(make))
         # This thread's loop is busy with this very call (a test's, mostly), and can't have another inside.
         with concurrent.futures.ThreadPoolExecutor(1) as elsewhere:
-            return elsewhere.submit(lambda: asyncio.run(self._await_here(make))).result()
+            work = copy_context().run
+            return elsewhere.submit(work, lambda: asyncio.run(self._await_here(make))).result()
 
     def _await_on(self, loop: Loop, make: Callable[[], object]) -> Error:
         done: concurrent.futures.Future[Error] = concurrent.futures.Future()

@@ -111,14 +111,13 @@ class History:
         node = self._store.read(f"{self._root}/{name}", self._deadline()).node
         return dict(sorted(node.items())) if isinstance(node, dict) else {}
 
-    def entry(self, name: str, key: str, deadline: Deadline | None = None) -> object:
+    def entry(self, name: str, key: str) -> object:
         """One entry, None if there is none. Raises StoreError."""
-        return self._store.read(f"{self._root}/{name}/{key}", deadline or self._deadline()).node
+        return self._store.read(f"{self._root}/{name}/{key}", self._deadline()).node
 
-    def latest(self, name: str, deadline: Deadline | None = None) -> tuple[str, object] | None:
-        """The newest entry and its key. Raises StoreError."""
-        keys = self._store.keys(f"{self._root}/{name}", deadline or self._deadline())
-        return (key, self.entry(name, key, deadline)) if (key := max(keys, default=None)) is not None else None
+    def latest(self, name: str, deadline: Deadline) -> tuple[str, object] | None:
+        """The newest entry's key, and the entry. Raises StoreError."""
+        return self._store.newest(f"{self._root}/{name}", deadline)
 
     def prune(self, name: str) -> None:
         """Delete the oldest entries beyond the limit."""

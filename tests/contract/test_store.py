@@ -11,6 +11,7 @@ import pytest
 from firecron.errors import Denied, Unavailable
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target
+from firecron.testing import MemoryStore
 from firecron.timing import Deadline, SystemTiming
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -92,6 +93,30 @@ def test_keys_are_the_names_of_the_children(rtdb: Rtdb, store: RtdbStore, node: 
     rtdb.set("/k", node)
     assert store.keys("k", soon()) == keys
     assert rtdb.emulator.requests[-1].facts.parameters["shallow"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("node", "newest"),
+    [(None, None), ("leaf", None), ({"2026-09": 1, "2026-11": {"c": 1}, "2026-10": 3}, ("2026-11", {"c": 1}))],
+)
+def test_the_newest_child_comes_alone(rtdb: Rtdb, store: RtdbStore, node: object, newest: object) -> None:
+    """The child with the last name comes with what it holds, in an answer that has none of the others."""
+    rtdb.set("/k", node)
+    memory = MemoryStore(lambda: 0)
+    memory.set("k", node)
+    assert store.newest("k", soon()) == memory.newest("k", soon()) == newest
+    assert rtdb.emulator.requests[-1].response_bytes < 400
+
+
+def test_an_error_names_its_own_cause(store: RtdbStore, rtdb: Rtdb) -> None:
+    """What the caller was handling when it asked is not taken for the trouble of the request."""
+    rtdb.faults.drop_request(path="/k", times=None)
+    try:
+        raise ValueError("the card of bob")
+    except ValueError:
+        with pytest.raises(Unavailable) as raised:
+            store.read("k", soon())
+    assert "bob" not in str(raised.value)
 
 
 def test_what_the_rules_refuse_is_denied(rtdb: Rtdb) -> None:

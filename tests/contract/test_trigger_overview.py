@@ -106,3 +106,20 @@ def test_a_job_under_a_prefix_is_found(rtdb: Rtdb) -> None:
     (job,) = one.call("GET", "/").body["jobs"]
     assert job["last_run"]["slot"] == NINE
     assert len(fleet.runs) == 1
+
+
+def test_jobs_there_is_no_time_for_are_listed_without_their_last_run(
+    rtdb: Rtdb, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many jobs there are, the list comes, with one request for the last run of each as long as there is
+    time.
+    """
+    one = Fleet().instance(shell)
+    assert one.post(NINE).said == (200, "succeeded")
+    before = rtdb.count(path="/cron-runs/*")
+    assert one.call("GET", "/", {}).body["jobs"][0]["last_run"]["outcome"] == "succeeded"
+    assert rtdb.count(path="/cron-runs/*") == before + 1
+    deadline, in_all = one.crons.locks.deadline, one.crons.settings.acquire_timeout
+    monkeypatch.setattr(one.crons.locks, "deadline", lambda seconds: deadline(0 if seconds == in_all else seconds))
+    look = one.call("GET", "/", {})
+    assert (look.status, look.body["jobs"][0]["last_run"]) == (200, None)

@@ -105,6 +105,9 @@ class Network:
     def keys(self, path: str, deadline: Deadline) -> list[str]:
         return self._store.keys(path, deadline)
 
+    def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
+        return self._store.newest(path, deadline)
+
     def after_fork(self) -> None:
         """Nothing of it is the parent's alone."""
 

@@ -13,6 +13,7 @@ import pytest
 from firecron import LeaseLost, Run, Stopping, current_run, distributed_cron
 from firecron.bodies import Body, Ending
 from firecron.explorer import Job, explore
+from firecron.tracing import Trace, current_trace, traced
 
 PATIENCE = 20
 
@@ -252,3 +253,18 @@ def test_a_sync_body_is_not_cancelled() -> None:
 
     body = Body(job_of(work), make_run(), None)
     assert body.call() == Ending("succeeded")
+
+
+def test_a_body_beside_a_running_loop_has_its_callers_context() -> None:
+    """Called where a loop is busy with that very call, an async job knows the trace that its caller is part of."""
+    traces: list[object] = []
+
+    async def work() -> None:
+        traces.append(current_trace.get())
+
+    async def main() -> Ending:
+        return Body(job_of(work), make_run(), None).call()
+
+    with traced(Trace("1" * 32)):
+        assert asyncio.run(main()) == Ending("succeeded")
+    assert traces == [Trace("1" * 32)]

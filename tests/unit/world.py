@@ -23,7 +23,7 @@ START = to_milliseconds(NINE)
 NAME = "job"
 NEVER = float("inf")
 
-Method: TypeAlias = Literal["read", "swap", "timestamp", "merge", "keys"]
+Method: TypeAlias = Literal["read", "swap", "timestamp", "merge", "keys", "newest"]
 T = TypeVar("T")
 
 
@@ -162,6 +162,9 @@ class Network:
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:
         return self._call("keys", path, lambda: self._store.keys(path, deadline))
+
+    def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
+        return self._call("newest", path, lambda: self._store.newest(path, deadline))
 
     def after_fork(self) -> None:
         """Nothing of it is the parent's alone."""

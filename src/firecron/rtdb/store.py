@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 import threading
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
@@ -52,6 +53,9 @@ class Store(Protocol):
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:
         """The names of the node's children."""
+
+    def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
+        """The last of the node's children by its name, and what it holds; None if there are none."""
 
     def after_fork(self) -> None:
         """Let go, in a forked child, of what belongs to the parent."""
@@ -114,6 +118,11 @@ class RtdbStore:
         found = _body(self._call("GET", path, None, {}, deadline, "shallow=true"))
         return sorted(found) if isinstance(found, dict) else []
 
+    def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
+        query = "orderBy=%22$key%22&limitToLast=1"
+        found = _body(self._call("GET", path, None, {}, deadline, query))
+        return next(iter(found.items()), None) if isinstance(found, dict) else None
+
     def transaction(self, path: str, update: Callable[[object], Node], deadline: Deadline) -> Node:
         """Replace the node by what `update` makes of it (None: delete), as one step; answers with that.
 
@@ -160,10 +169,12 @@ class RtdbStore:
             },
             data=None if node is None else json.dumps(node, separators=(",", ":")).encode(),
         )
+        # What the caller was handling when it came here is no cause of this request's trouble.
+        handled = sys.exc_info()[1]
         try:
             reply = transport.send(connection.session, request, deadline, connection.options)
         except (requests.RequestException, transport.DeadlineExceeded) as error:
-            raise Unavailable(f"RTDB can't be reached at {connection.base_url}: {_short(error)}") from error
+            raise Unavailable(f"RTDB can't be reached at {connection.base_url}: {_short(error, handled)}") from error
         _check(reply, connection.tokens)
         return reply
 
@@ -227,9 +238,9 @@ def _retry_after(reply: requests.Response) -> float | None:
         return None
 
 
-def _short(error: Exception) -> str:
+def _short(error: Exception, handled: BaseException | None) -> str:
     """What went wrong, without the layers that it came through."""
     cause: BaseException = error
-    while (inner := cause.__cause__ or cause.__context__) is not None:
+    while (inner := cause.__cause__ or cause.__context__) is not None and inner is not handled:
         cause = inner
     return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__

@@ -51,6 +51,10 @@ class MemoryStore:
         node = self.get(path)
         return sorted(node) if isinstance(node, dict) else []
 
+    def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
+        node = self.get(path)
+        return max(node.items(), key=lambda child: child[0], default=None) if isinstance(node, dict) else None
+
     def after_fork(self) -> None:
         self._lock = threading.Lock()
 

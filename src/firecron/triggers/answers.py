@@ -134,9 +134,12 @@ def of_past(options: JobOptions, slot: str, past: Past) -> Answer:
     name = options.name
     if past.is_running:
         return answer(200, "running", f'"{name}" is at its tick {slot} just now', job=name, slot=slot)
-    if past.outcome in (None, "succeeded"):
+    if past.outcome is None:
+        message = f'"{name}" has claimed a later tick; what became of {slot} is not known, and it was not run'
+        return answer(200, "already_done", message, job=name, slot=slot)
+    if past.outcome == "succeeded":
         return answer(200, "already_done", f'"{name}" has done its tick {slot} already', job=name, slot=slot)
-    message = f'"{name}" was claimed for {slot} before, and its outcome is {past.outcome}; it was not run again'
+    message = f'the outcome of "{name}" at {slot} is {past.outcome}; it was not run again'
     return answer(_status(past.outcome, past.is_open), past.outcome, message, job=name, slot=slot)
 
 

@@ -1,7 +1,8 @@
 """`GET /`: the jobs, what they do on this instance, whether they are paused, how they ran last and when they run next.
 
-What the database is asked for it is one request for all locks, and two for each job's newest entry. Where it doesn't
-answer, the status says so, and the body has what is known without it: `paused` and `last_run` are null then.
+What the database is asked for it is one request for all locks, and one for each job's newest entry, as long as there is
+time: the `last_run` of the others is null. Where it doesn't answer, the status says so, and the body has what is known
+without it: `paused` and `last_run` are null then.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from firecron.instants import to_text
 from firecron.lock import LockService
 from firecron.operating import Operator
 from firecron.registry import Registry
-from firecron.timing import Deadline
 from firecron.triggers.answers import Answer, of_error
 
 
@@ -58,9 +58,11 @@ class Overview:
         paused = {view.name for view in self._operator.look_at_all().views if view.is_paused}
         for name, fields in shown.items():
             fields["paused"] = name in paused
-            fields["last_run"] = self._last_run(name, deadline)
+        for name, fields in shown.items():
+            # Many jobs, a far database: what there is no time for is left out.
+            if deadline.remaining() > 0:
+                fields["last_run"] = self._last_run(name)
 
-    def _last_run(self, name: str, deadline: Deadline) -> dict[str, object] | None:
-        within = deadline.within(self._locks.settings.request_timeout)
-        latest = self._history.latest(name, within)
-        return None if latest is None or latest[1] is None else inspect_run(*latest).to_json()
+    def _last_run(self, name: str) -> dict[str, object] | None:
+        latest = self._history.latest(name, self._locks.deadline(self._locks.settings.request_timeout))
+        return None if latest is None else inspect_run(*latest).to_json()
