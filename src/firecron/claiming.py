@@ -252,7 +252,8 @@ class Claimer:
         self._strange.add(job.name)
         message = (
             f'"{job.name}" ran a tick at {slot}, which its schedule [{schedule.line}] ({schedule.timezone}) doesn\'t '
-            "have: another revision has another schedule, and each runs its own while both are there"
+            "have: another revision has another schedule, and each runs its own while both are there; or somebody ran "
+            "that instant by hand"
         )
         self._events.emit("job.schedule_differs", job.name, logging.WARNING, message, slot=slot, line=schedule.line)
 

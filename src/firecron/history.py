@@ -2,7 +2,7 @@
 
 Side work: it happens after the lock's own writes and is never in their way. What can't be written is logged and given
 up after some tries. An entry is written only where there is none; where there is one, the higher fence wins, and a run
-over the bookkeeper's guess of the same fence. Every tenth write or so the oldest entries are pruned; two that prune at
+over the bookkeeper's guess of the same fence. A run's own entry gives way to the bookkeeper's only for a later attempt. Every tenth write or so the oldest entries are pruned; two that prune at
 once delete the same ones.
 """
 
@@ -167,12 +167,15 @@ def _outranks(entry: dict[str, object], other: object) -> bool:
     """Whether an entry replaces another one that is there already."""
     if not isinstance(other, dict):
         return True
-    ours, theirs = _fence(entry), _fence(other)
+    if "recordedBy" in entry and "recordedBy" not in other:
+        # The bookkeeper was not there, and the fence that it found may be a later run's: a run by hand raises it.
+        return _number(entry, "attempt") > _number(other, "attempt")
+    ours, theirs = _number(entry, "fence"), _number(other, "fence")
     if ours != theirs:
         return ours > theirs
     return other.get("recordedBy") == BOOKKEEPER and "recordedBy" not in entry
 
 
-def _fence(entry: dict[str, object]) -> float:
-    fence = entry.get("fence")
-    return fence if isinstance(fence, int | float) and not isinstance(fence, bool) else 0
+def _number(entry: dict[str, object], name: str) -> float:
+    found = entry.get(name)
+    return found if isinstance(found, int | float) and not isinstance(found, bool) else 0

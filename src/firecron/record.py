@@ -300,7 +300,9 @@ def renewed(node: object, holder: str, ttl: int, now: Moment, term: Term, margin
     if isinstance(record, Lost):
         return record
     if not now.server < record.expiresAt - margin:
-        return Lost(f"it expired at {to_text(int(record.expiresAt))}, or an operator unlocked it")
+        # What `firecron unlock` writes, and an operator in the console.
+        is_unlocked = record.expiresAt == 0
+        return Lost("an operator unlocked it" if is_unlocked else f"it expired at {to_text(int(record.expiresAt))}")
     if not term.is_trusted(now.mono, margin):
         return Lost("its lease ran out before it could be renewed")
     later = Term(now.server + ttl, now)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from firecron.cli.root import app
 from firecron.command import Command
-from firecron.instants import to_text
+from firecron.instants import to_milliseconds, to_text
 from firecron.signals import Signals
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -98,7 +98,7 @@ def test_the_late_one_of_two_pods_runs_nothing(rtdb: Rtdb, folder: Path) -> None
     count = sh("echo run >> runs")
     codes = [execute("--cron", YEARLY, *extra, *count) for extra in ([], [], ["--held-exit-code", "0"])]
     assert [result.exit_code for result in codes] == [0, 75, 0]
-    assert "the tick is done already" in codes[1].stderr
+    assert "the tick, or a later one, is claimed already" in codes[1].stderr
     assert Path("runs").read_text() == "run\n"
     history = rtdb.get("/cron-runs/job")
     assert isinstance(history, dict)
@@ -117,6 +117,64 @@ def test_an_abandoned_tick_is_rerun_on_request(rtdb: Rtdb, folder: Path) -> None
     assert execute("--cron", YEARLY, *tell).exit_code == 75
     assert execute("--cron", YEARLY, "--on-abandoned", "rerun", *tell).exit_code == 0
     assert Path("attempts").read_text() == "2\n"
+
+
+RERUNNING = ["--cron", "0 0 * * *", "--on-abandoned", "rerun"]
+
+
+def abandon_the_tick_before(rtdb: Rtdb) -> None:
+    """As if a pod had died while it ran the tick before the newest one."""
+    assert execute(*RERUNNING, *sh("true")).exit_code == 0
+    node = rtdb.get("/cron-locks/job")
+    assert isinstance(node, dict)
+    before = to_text(to_milliseconds(node["slot"]) - 86_400_000)
+    died = {"slot": before, "unfinished": before, "expiresAt": 1, "releasedAt": None, "outcome": None}
+    rtdb.set("/cron-locks/job", {**node, **died})
+
+
+@pytest.mark.parametrize(
+    ("rerun", "tick", "code", "told"),
+    [
+        ("exit 3", "exit 0", 3, ["exit code 3"]),
+        ("exit 3", "exit 4", 3, ["exit code 3"]),
+        ("exit 0", "exit 4", 4, []),
+        ("exit 0", "exit 0", 0, []),
+        ("echo > ready; read line < unlocked", "exit 0", 1, ["lost"]),
+        ("echo > ready; read line < unlocked", "exit 4", 1, ["lost"]),
+    ],
+)
+def test_a_rerun_that_ends_badly_is_told(
+    rtdb: Rtdb, folder: Path, rerun: str, tick: str, code: int, told: list[str]
+) -> None:
+    """Where an earlier tick is rerun before the own one, the exit code is the first that isn't 0, and a rerun that
+    failed or lost its lock is said on standard error.
+    """
+    abandon_the_tick_before(rtdb)
+    os.mkfifo("ready")
+    os.mkfifo("unlocked")
+
+    def unlock() -> None:
+        Path("ready").read_text()
+        rtdb.set("/cron-locks/job/expiresAt", 0)
+        Path("unlocked").write_text("\n")
+
+    threading.Thread(target=unlock, daemon=True).start()
+    result = execute(*RERUNNING, *sh(f"case $FIRECRON_ATTEMPT in 1) {tick};; 2) {rerun};; esac"))
+    assert result.exit_code == code
+    said = [line for line in result.stderr.splitlines() if '"job" failed' in line or '"job" lost' in line]
+    assert len(said) == len(told)
+    assert all(words in line for words, line in zip(told, said, strict=True))
+
+
+def test_a_rerun_that_can_not_be_started_is_told(rtdb: Rtdb, folder: Path) -> None:
+    """The exit code is that of the rerun whose command can't be started, also if it can be for the tick after it."""
+    abandon_the_tick_before(rtdb)
+    script = Path("script")
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    result = execute(*RERUNNING, "--", "./script")
+    assert result.exit_code == 127
+    assert "no such command" in result.stderr
 
 
 def test_ticks_that_nobody_ran_are_written_down_before_the_end(rtdb: Rtdb, folder: Path) -> None:
@@ -179,6 +237,19 @@ def test_a_held_lock_is_not_waited_for(rtdb: Rtdb, folder: Path) -> None:
         assert to_text(now + 60_000) in line
     assert rtdb.get("/cron-locks/job") == record
     assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--cron", YEARLY]], ids=["plain", "tick"])
+def test_what_others_have_written_does_not_reach_the_terminal(rtdb: Rtdb, folder: Path, arguments: list[str]) -> None:
+    """A holder's name with escape sequences and line ends in it is shown in one line, without them."""
+    now = time.time_ns() // 1_000_000
+    record = {"acquiredAt": now, "expiresAt": now + 60_000, "holder": "x", "instanceId": "\x1b[31mEVIL\nfirecron: fine"}
+    rtdb.set("/cron-locks/job", record)
+    result = execute(*arguments, *sh("true"))
+    assert result.exit_code == 75
+    [line] = result.stderr.splitlines()
+    assert "\N{REPLACEMENT CHARACTER}[31mEVIL\N{REPLACEMENT CHARACTER}firecron" in line
+    assert line.isprintable()
 
 
 def test_a_paused_lock_is_held(rtdb: Rtdb, folder: Path) -> None:
@@ -257,3 +328,17 @@ def test_standard_streams_are_the_commands_own(rtdb: Rtdb, folder: Path, capfd: 
         os.close(stdin)
         os.close(reads)
     assert capfd.readouterr() == ("typed", "complaint\n")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--cron", YEARLY]], ids=["plain", "tick"])
+def test_descriptors_are_the_commands_too(rtdb: Rtdb, folder: Path, arguments: list[str]) -> None:
+    """What firecron is given open, as by a shell's `<(…)`, the command has open, and reads to its end."""
+    reads, writes = os.pipe()
+    os.set_inheritable(reads, True)
+    os.write(writes, b"given")
+    os.close(writes)
+    try:
+        assert execute(*arguments, *sh(f"cat <&{reads} > read")).exit_code == 0
+    finally:
+        os.close(reads)
+    assert Path("read").read_text() == "given"

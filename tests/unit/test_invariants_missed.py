@@ -260,3 +260,55 @@ def _die(dying: Instance) -> None:
 def _once(fleet: Fleet, seconds: float) -> None:
     fleet.body = lambda run: None
     fleet.world.advance(seconds)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_i30_what_a_run_says_of_itself_is_not_overwritten(ended: bool) -> None:
+    """A run that was lost is not called abandoned by the claim after a run by hand, which raised the fence; one that
+    nobody recorded is.
+    """
+    fleet = Fleet()
+    one, other = fleet.instance(), fleet.instance()
+
+    def body(run: Run) -> None:
+        fleet.body = lambda run: None
+        fleet.world.edit(expiresAt=0)
+        fleet.world.advance(11)
+        run.check()
+
+    fleet.body = body
+    if ended:
+        one.turn(slot())
+    else:
+        one.die_holding(slot())
+        fleet.world.edit(expiresAt=0)
+    fleet.world.until(30)
+    other.crons.registry.trigger(NAME)
+    fleet.world.until(60)
+    other.turn(slot(60))
+    fleet.world.advance(1)
+    assert fleet.world.outcomes()[slot()] == ("lost" if ended else "abandoned")
+
+
+def test_i30_a_rerun_that_dies_is_abandoned() -> None:
+    """What the first attempt said of itself gives way to what is found of the last."""
+    fleet = Fleet(on_abandoned="rerun")
+    one, dying, other = fleet.instance(), fleet.instance(), fleet.instance()
+
+    def body(run: Run) -> None:
+        fleet.body = lambda run: None
+        fleet.world.edit(expiresAt=0)
+        fleet.world.advance(11)
+        run.check()
+
+    fleet.body = body
+    one.turn(slot())
+    assert fleet.world.outcomes()[slot()] == "lost"
+    for _ in range(2):
+        dying.hold(slot(60))
+        fleet.world.edit(expiresAt=0)
+    fleet.world.until(60)
+    other.turn(slot(60))
+    fleet.world.advance(1)
+    assert fleet.world.outcomes()[slot()] == "abandoned"
+    assert fleet.world.history()[slot()]["attempt"] == 3
