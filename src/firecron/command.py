@@ -47,7 +47,7 @@ from firecron.errors import Denied, FirecronError, Unavailable
 from firecron.flag import Flag
 from firecron.instants import to_datetime
 from firecron.patience import Patience
-from firecron.process_group import ProcessGroup, check_command
+from firecron.process_group import NotStarted, ProcessGroup, check_command
 from firecron.record import Moment
 from firecron.refusal import Refusal, not_known
 from firecron.run import Run, Stopping
@@ -77,8 +77,8 @@ class CommandFailed(FirecronError):
 
 
 class Command:
-    """A command line. `code` is what it ended with, 128 and the signal's number if one killed it; None while it has
-    not.
+    """A command line. `code` is what it ended with, 128 and the signal's number if one killed it, 126 or 127 if it
+    could not be started; None while it has not.
     """
 
     def __init__(
@@ -106,7 +106,11 @@ class Command:
             raise Stopping
         self.code = None
         given = {f"FIRECRON_{name.upper()}": str(value) for name, value in facts.items() if value is not None}
-        group = ProcessGroup(self._arguments, {**self._environment, **given})
+        try:
+            group = ProcessGroup(self._arguments, {**self._environment, **given})
+        except NotStarted as error:
+            self.code = error.code
+            raise
         ended = threading.Event()
         watch = threading.Thread(target=self._watch, args=(group, lost, ended), name="firecron-watch", daemon=True)
         try:

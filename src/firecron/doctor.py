@@ -19,7 +19,6 @@ from firecron.errors import ConfigurationError, Denied, StoreError, Unavailable
 from firecron.findings import Finding
 from firecron.lock import LockService
 from firecron.operating import Operator
-from firecron.redaction import redacted
 from firecron.refusal import Refusal
 from firecron.rtdb.anonymous import may_read
 from firecron.rtdb.target import Target, find_target
@@ -51,7 +50,7 @@ def examine(variables: Mapping[str, str] = os.environ) -> Iterator[Finding]:
         else:
             yield findings.ok("credentials", "an emulator needs none")
     except StoreError as error:
-        yield findings.of_error("credentials", _redacted(error))
+        yield findings.of_error("credentials", error)
         return
     locks = LockService(settings=settings)
     try:
@@ -69,6 +68,7 @@ class Examination:
         self._timing = timing
         self._root = f"{settings.prefix}/" if settings.prefix else ""
         self._name = f"firecron-doctor-{secrets.token_hex(6)}"
+        self._left_behind: list[tuple[str, StoreError]] = []
 
     def findings(self, target: Target) -> Iterator[Finding]:
         """What there is to be found; it ends where the database can't be reached or says no."""
@@ -86,7 +86,9 @@ class Examination:
             step = "instances"
             yield from self._instances()
         except (StoreError, ConfigurationError) as error:
-            yield findings.of_error(step, _redacted(error))
+            yield findings.of_error(step, error)
+        for path, why in self._left_behind:
+            yield findings.left_behind(path, why)
 
     def _latency(self) -> Finding:
         path = f"{self._root}cron-locks/{self._name}"
@@ -129,14 +131,17 @@ class Examination:
         return self._is_written(path, held.etag, other)
 
     def _is_written(self, path: str, etag: str, node: dict[str, object]) -> bool:
-        """Whether this may be written; it is deleted if so."""
+        """Whether this may be written; it is deleted if so, and where it can't be, told at the end."""
         try:
             answer = self._locks.store.swap(path, etag, node, self._deadline())
         except Denied:
             return False
         if isinstance(answer, Snapshot):
             raise Unavailable(f"{path} was changed by somebody else while it was tried")
-        self._locks.store.swap(path, answer, None, self._deadline())
+        try:
+            self._locks.store.swap(path, answer, None, self._deadline())
+        except StoreError as error:
+            self._left_behind.append((path, error))
         return True
 
     def _strangers(self, target: Target) -> Finding:
@@ -179,7 +184,3 @@ def _kind(credential: Credential) -> str:
     if module.startswith("google.oauth2.credentials"):
         return "a person's, by gcloud auth application-default login"
     return f"{module}.{type(credential).__name__}"
-
-
-def _redacted(error: StoreError | ConfigurationError) -> StoreError | ConfigurationError:
-    return type(error)(redacted(str(error)))

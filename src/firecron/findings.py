@@ -13,16 +13,18 @@ from firecron.errors import ConfigurationError, Denied, Malformed, StoreError
 from firecron.guard import judge
 from firecron.inspection import LockView
 from firecron.instants import to_text
+from firecron.redaction import REDACTED, redacted
 from firecron.rtdb.target import EMULATOR_HOST, Target
 from firecron.settings import Settings
 
 Level: TypeAlias = Literal["ok", "warning", "problem"]
 Kind: TypeAlias = Literal["configuration", "unreachable", "denied", "malformed", "other"]
 
+_KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 _LOOKED_AT = (
     "FIRECRON_DATABASE_URL",
     "FIREBASE_CONFIG",
-    "GOOGLE_APPLICATION_CREDENTIALS",
+    _KEY_FILE,
     EMULATOR_HOST,
     "K_SERVICE",
     "K_REVISION",
@@ -61,17 +63,18 @@ def problem(check: str, message: str, remedy: str | None, kind: Kind = "other") 
 
 def of_error(check: str, error: StoreError | ConfigurationError) -> Finding:
     """What an error of the library's means here. The message of some names the remedy already."""
+    told = redacted(str(error))
     match error:
         case ConfigurationError():
-            return problem(check, str(error), None, "configuration")
+            return problem(check, told, None, "configuration")
         case Denied():
-            return problem(check, str(error), None, "denied")
+            return problem(check, told, None, "denied")
         case Malformed():
-            return problem(check, str(error), "mend the node in the Firebase console", "malformed")
+            return problem(check, told, "mend the node in the Firebase console", "malformed")
         case _:
             return problem(
                 check,
-                str(error),
+                told,
                 "look at this machine's network and proxies, and at status.firebase.google.com",
                 "unreachable",
             )
@@ -79,16 +82,20 @@ def of_error(check: str, error: StoreError | ConfigurationError) -> Finding:
 
 def environment(variables: Mapping[str, str]) -> Iterator[Finding]:
     """Which of the variables that lead to the database are there, and whether they fit together."""
-    shown = [
-        f"{name}{'' if name in _NOT_SHOWN else '=' + without_query(variables[name])}"
-        for name in _LOOKED_AT
-        if variables.get(name)
-    ]
+    shown = [f"{name}{_shown(name, variables[name])}" for name in _LOOKED_AT if variables.get(name)]
     yield ok("environment", f"found {', '.join(shown)}" if shown else "none of the variables that firecron looks at")
+    if variables.get(_KEY_FILE, "").lstrip().startswith("{"):
+        yield problem(
+            "environment",
+            f"{_KEY_FILE} holds a key: it has to be the path of a key's file",
+            f"put the key into a file, and that file's path into {_KEY_FILE}; on Cloud Run neither is needed",
+            "configuration",
+        )
     if variables.get(EMULATOR_HOST) and (variables.get("K_SERVICE") or variables.get("CLOUD_RUN_JOB")):
         yield problem(
             "environment",
-            f"{EMULATOR_HOST}={variables[EMULATOR_HOST]} is set on Cloud Run: each instance would lock in an emulator",
+            f"{EMULATOR_HOST}{_shown(EMULATOR_HOST, variables[EMULATOR_HOST])} is set on Cloud Run: each instance "
+            "would lock in an emulator",
             f"remove {EMULATOR_HOST} from the service",
             "configuration",
         )
@@ -96,16 +103,18 @@ def environment(variables: Mapping[str, str]) -> Iterator[Finding]:
 
 def database(target: Target) -> Finding:
     """Which database it is."""
-    name = target.parameters.get("ns")
+    url = redacted(without_query(target.base_url))
     if target.is_emulator:
-        return ok("database", f"the emulator at {target.base_url}, database {name}")
-    return ok("database", target.base_url)
+        name = target.parameters.get("ns", "")
+        # A name has neither: it was cut from a URL with a password.
+        return ok("database", f"the emulator at {url}, database {REDACTED if ':' in name or '@' in name else name}")
+    return ok("database", url)
 
 
 def settings(values: Settings) -> Iterator[Finding]:
     """What is set otherwise than by default."""
     changed = [
-        f"{name}={without_query(value) if isinstance(value, str) else value!r}"
+        f"{name}={redacted(without_query(value)) if isinstance(value, str) else value!r}"
         for name, field in type(values).model_fields.items()
         if (value := getattr(values, name)) != field.default and name not in ("roles", "prefix", "database_url")
     ]
@@ -220,6 +229,15 @@ def rules(user: str, writes_elsewhere: bool, takes_live_locks: bool) -> Iterator
         yield ok("rules", "a write outside of its paths, and one to a lock that another holds, were refused")
 
 
+def left_behind(path: str, error: StoreError) -> Finding:
+    """The doctor's own write, which it could not take back."""
+    return warning(
+        "rules",
+        f"what was written to {path} as a test could not be deleted: {redacted(str(error))}",
+        f"delete {path} in the Firebase console",
+    )
+
+
 def strangers(may_read: bool, *, is_emulator: bool) -> Finding:
     """Whether somebody without credentials can read the locks."""
     if not may_read:
@@ -245,8 +263,14 @@ def without_query(url: str) -> str:
     base, _, query = url.partition("?")
     scheme, separator, rest = base.rpartition("://")
     namespaces = [part for part in query.split("&") if part.startswith("ns=")]
-    host = rest.rpartition("@")[2] if separator else rest
+    user, _, after = rest.rpartition("@")
+    host = after if separator or ":" in user else rest
     return f"{scheme}{separator}{host}{'?' if namespaces else ''}{'&'.join(namespaces)}"
+
+
+def _shown(name: str, value: str) -> str:
+    # With a brace in it, it may be a whole key.
+    return "" if name in _NOT_SHOWN or "{" in value else f"={redacted(without_query(value))}"
 
 
 def _has_seen(node: object) -> bool:

@@ -14,6 +14,7 @@ When a lock is live is decided by the record itself, as for a contender.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
 from typing import Literal, TypeAlias, get_args
@@ -108,7 +109,10 @@ def inspect_lock(name: str, node: object, now: int, margin: int) -> LockView:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """An entry of the history: a run, or ticks that did not run (`count` of them, `at_least`, the last is `slot`)."""
+    """An entry of the history: a run, or ticks that did not run (`count` of them, `at_least`, the last is `slot`).
+
+    With `recorded_by` the instance is who wrote it down: it did not run there.
+    """
 
     key: str
     outcome: Outcome | Literal["malformed"]
@@ -121,13 +125,14 @@ class RunView:
     fence: int | None = None
     count: int = 1
     at_least: bool = False
+    recorded_by: str | None = None
     instance_id: str | None = None
     instance: str | None = None
     error: str | None = None
 
     @property
     def owner(self) -> str:
-        return "/".join(part for part in (self.instance_id, self.instance) if part)
+        return _owner(self.instance_id, self.instance)
 
     def to_json(self) -> dict[str, object]:
         """For programs: every field is always there, and instants are texts."""
@@ -143,6 +148,7 @@ class RunView:
             "fence": self.fence,
             "count": self.count,
             "atLeast": self.at_least,
+            "recordedBy": self.recorded_by,
             "instanceId": self.instance_id,
             "instance": self.instance,
             "error": self.error,
@@ -166,15 +172,55 @@ def inspect_run(key: str, entry: object) -> RunView:
         fence=_number(entry.get("fence")),
         count=1 if count is None else count,
         at_least=entry.get("atLeast") is True,
+        recorded_by=_word(entry.get("recordedBy")),
         instance_id=_word(entry.get("instanceId")),
         instance=_word(entry.get("instance")),
         error=_word(entry.get("error")),
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A tick that was begun, and of whose end the history says nothing: its run is under way if the lock is held
+    (`is_live`), else nobody knows what became of it. `since` and the instance are those of the last acquisition, and
+    None once that was released: then it was another's, such as a run by hand.
+    """
+
+    slot: str
+    is_live: bool
+    since: int | None = None
+    instance_id: str | None = None
+    instance: str | None = None
+
+    @property
+    def owner(self) -> str:
+        return _owner(self.instance_id, self.instance)
+
+    def to_json(self) -> dict[str, object]:
+        """For programs: every field is always there, and instants are texts."""
+        return {
+            "slot": self.slot,
+            "isLive": self.is_live,
+            "since": _text(self.since),
+            "instanceId": self.instance_id,
+            "instance": self.instance,
+        }
+
+
+def inspect_unfinished(lock: LockView, runs: Iterable[RunView]) -> Unfinished | None:
+    """What the lock says is not at its end, unless the history has this claim of the tick, or a later one."""
+    slot, attempt = lock.unfinished, lock.attempt or 1
+    if slot is None or any(run.slot == slot and (run.attempt or 1) >= attempt for run in runs):
+        return None
+    if lock.released_at is not None:
+        return Unfinished(slot, is_live=False)
+    return Unfinished(slot, lock.state == "held", lock.since, lock.instance_id, lock.instance)
+
+
 def plain(text: str) -> str:
     """The text in one line that a terminal shows as it is: what somebody wrote into the database may be anything."""
-    shown = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+    joined = text.replace("\r\n", "\n").replace("\n", " ⏎ ")
+    shown = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in joined)
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
 
 
@@ -185,6 +231,10 @@ def _state(record: LockRecord, now: int, margin: int) -> LockState:
         return "free"
     # No lease begins after its end, so this expiry is not the one that came with it.
     return "unlocked" if record.expiresAt < (record.acquiredAt or 1) else "died"
+
+
+def _owner(instance_id: str | None, instance: str | None) -> str:
+    return "/".join(part for part in (instance_id, instance) if part)
 
 
 def _is_paused(node: Current | object) -> bool:

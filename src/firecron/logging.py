@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TextIO
 
-from firecron.redaction import redacted
+from firecron.redaction import REDACTED, names_secret, redacted
 from firecron.run import current_run
 
 _NAME = "firecron"
@@ -69,7 +69,11 @@ def _details(record: logging.LogRecord) -> str:
         run = current_run()
         return "" if run is None else f" [run={_text(run.idempotency_key)}]"
     event = [str(fields["event"])] if "event" in fields else []
-    others = [f"{name}={_text(value)}" for name, value in fields.items() if name != "event"]
+    others = [
+        f"{name}={_text(REDACTED if names_secret(str(name)) else value)}"
+        for name, value in fields.items()
+        if name != "event"
+    ]
     return f" [{' '.join([*event, *others])}]"
 
 

@@ -4,10 +4,10 @@
     seen = operator.look("nightly-import")
     operator.unlock(seen)
 
-Everything raises StoreError where the database doesn't do it. `unlock` is a compare-and-swap on the node that was
-seen, so what an operator has looked at is what is freed, and never a successor. It does what `expiresAt = 0` in the
-console does: the slot, the fence and all else stay, and the holder learns of it at its next renewal. It doesn't end
-the body that runs.
+Everything raises StoreError where the database doesn't do it. `unlock` frees the acquisition that was seen, however
+often it has been renewed since, and never a successor: each try is a compare-and-swap. It does what `expiresAt = 0` in
+the console does: the slot, the fence and all else stay, and the holder learns of it at its next renewal. It doesn't
+end the body that runs.
 """
 
 from __future__ import annotations
@@ -67,18 +67,28 @@ class Operator:
         return tuple(inspect_run(key, entries[key]) for key in sorted(entries))
 
     def unlock(self, seen: Seen) -> bool:
-        """Free the lock that was seen; False, and nothing is done, if its node has changed since."""
+        """Free the lock that was seen; False, and nothing is done, if it was released or taken over since. Raises
+        Unavailable where it is not known whether it was done.
+        """
         node = seen.snapshot.node
         if not isinstance(node, dict) or seen.view.state == "malformed":
             raise Malformed(f"{seen.view.name} can't be unlocked: {seen.view.problem or 'it has no node'}")
-        path, freed = self._path(seen.view.name), {**node, "expiresAt": 0}
-        try:
-            return isinstance(self._locks.store.swap(path, seen.snapshot.etag, freed, self._deadline()), str)
-        except Unavailable:
-            # It may have been written all the same.
-            if self._locks.store.read(path, self._deadline()).node == freed:
+        path, etag, deadline = self._path(seen.view.name), seen.snapshot.etag, self._deadline()
+        acquisition = _acquisition(node)
+        while isinstance(node, dict) and _acquisition(node) == acquisition:
+            freed = {**node, "expiresAt": 0}
+            try:
+                answer = self._locks.store.swap(path, etag, freed, deadline)
+            except Unavailable:
+                # It may have been written all the same.
+                if self._locks.store.read(path, self._deadline()).node == freed:
+                    return True
+                raise
+            if isinstance(answer, str):
                 return True
-            raise
+            # A renewal changes the node, and a pause does, but not whose it is.
+            etag, node = answer.etag, answer.node
+        return False
 
     def pause(self, name: str, is_paused: bool) -> None:
         """Keep everybody from acquiring it, or let them again."""
@@ -92,6 +102,11 @@ class Operator:
 
     def _deadline(self) -> Deadline:
         return self._locks.deadline(self._locks.settings.request_timeout)
+
+
+def _acquisition(node: dict[str, object]) -> tuple[object, ...]:
+    """What stays as it is from when a lock is acquired until it is released."""
+    return tuple(node.get(field) for field in ("holder", "acquiredAt", "releasedAt"))
 
 
 def _children(node: object, path: str) -> dict[str, object]:

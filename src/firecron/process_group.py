@@ -63,7 +63,10 @@ class ProcessGroup:
         try:
             if self._has_terminal:
                 os.tcsetpgrp(_TERMINAL, self._number)
-            self._leader = subprocess.Popen(list(arguments), env=dict(environment), process_group=self._number)  # noqa: S603
+            # What is inherited (a shell's `<(…)`) is handed on; what Python opens itself is not inheritable.
+            self._leader = subprocess.Popen(  # noqa: S603
+                list(arguments), env=dict(environment), process_group=self._number, close_fds=False
+            )
         except OSError as error:
             self.close()
             raise _not_started(arguments[0], error) from None

@@ -2,7 +2,7 @@
 
 What firecron itself says has none. But a job's exception goes into the log as well, and exceptions quote what they
 stumbled over: a URL with `?access_token=…`, a header, the key of a service account. Known shapes only: a secret that
-looks like any other word stays.
+looks like any other word stays, unless it is a field whose name tells.
 """
 
 from __future__ import annotations
@@ -10,6 +10,17 @@ from __future__ import annotations
 import re
 
 REDACTED = "[redacted]"
+
+# In whatever spelling: access_token, accessToken, X-Api-Key, DB_PASSWORD.
+_SECRET_NAME = re.compile(
+    r"""
+    (?:.*[\W_])?(?:(?:access|id|refresh)[-_]?token|client[-_]?secret|private[-_]?key(?:[-_]?id)?|api[-_]?key|password
+        |authorization)
+    | secret
+    | token
+    """,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
 
 # No part of it may be tried from every position of a long text: each begins with a fixed text or at a boundary.
 _SECRET = re.compile(
@@ -28,6 +39,11 @@ _SECRET = re.compile(
     """,
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
+
+
+def names_secret(name: str) -> bool:
+    """Whether a field of this name is a secret, whatever its value looks like."""
+    return _SECRET_NAME.fullmatch(name) is not None
 
 
 def redacted(text: str) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from firecron.bodies import Loop
 from firecron.bookkeeper import Bookkeeper
-from firecron.claiming import Claimed, Claimer, Wish
+from firecron.claiming import Claimed, Claimer, Pursuit, Wish
 from firecron.claims import MOST_CLAIMS, MOST_MISSED
 from firecron.explorer import Job
 from firecron.flag import Flag
@@ -75,6 +75,7 @@ class Runner:
         self.stopping = Flag()
         self._changed = threading.Condition()
         self._busy: set[object] = set()
+        self._unanswered: dict[str, Pursuit] = {}
 
     def turn(self, job: Job, wish: Wish) -> Turn:
         """A turn at a job, to `go_on` with."""
@@ -115,7 +116,8 @@ class Runner:
 
     def run_tick(self, job: Job, slot: str, trigger: Trigger) -> Result:
         """Run this tick now, if nobody has claimed it or a later one, whatever its grace; before it, what the record
-        says.
+        says. If the database gives no answer, the next try for the same tick shares its token: a write whose reply was
+        lost may still become a win.
         """
         wish = Wish(slot, trigger, is_patient=False)
         with self._place_at_once(job) as place:
@@ -124,8 +126,11 @@ class Runner:
             for _ in range(MOST_MISSED + MOST_CLAIMS + 1):
                 if self.stopping:
                     raise Stopping
-                answer = self._claimer.claim(self._claimer.pursue(job, wish))
+                pursuit = self._unanswered_for(job, wish) or self._claimer.pursue(job, wish)
+                answer = self._claimer.claim(pursuit)
                 if isinstance(answer, Refusal):
+                    if answer.reason == "unavailable":
+                        self._unanswered[job.name] = pursuit
                     return Result(None, None, answer)
                 assert isinstance(answer, Claimed), "who has no patience gets an answer at once"
                 place.occupy()
@@ -189,6 +194,7 @@ class Runner:
         self._changed = threading.Condition()
         self.stopping = Flag()
         self._busy = set()
+        self._unanswered = {}  # its tokens are the parent's
         self._places.after_fork()
         self._performer.after_fork()
         self._bookkeeper.after_fork()
@@ -223,6 +229,11 @@ class Runner:
                     place.vacate()
 
     # --- the run
+
+    def _unanswered_for(self, job: Job, wish: Wish) -> Pursuit | None:
+        """What was pursued without an answer, if it is the same; taken out, so that no two tries at once share it."""
+        pursuit = self._unanswered.pop(job.name, None)
+        return pursuit if pursuit is not None and pursuit.job is job and pursuit.wish == wish else None
 
     def _drop(self, turn: Turn) -> None:
         """It is over: the instance stops, or the job is not to run here any more."""

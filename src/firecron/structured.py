@@ -1,7 +1,8 @@
 """The log as Cloud Logging reads it: one JSON object a line, with severity, message, fields, labels and trace.
 
 It is google-cloud-logging's own handler, which needs no credentials and makes no request, with its traps closed:
-nothing that is logged through it can raise into who logs it, or lose the line because of a value that JSON can't hold.
+nothing that is logged through it can raise into who logs it, or lose the line because of a value that JSON can't hold:
+where a value has no text either, the line has its message alone.
 Each line says which lock it is about and which run it is part of, also those that a job's own code writes. Secrets are
 redacted, in messages, tracebacks and fields.
 """
@@ -21,11 +22,12 @@ from google.cloud.logging_v2.handlers import StructuredLogHandler
 from google.cloud.logging_v2.handlers.handlers import CloudLoggingFilter
 
 from firecron.events import LOCK_LABEL, RUN_LABEL
-from firecron.redaction import redacted
+from firecron.redaction import REDACTED, names_secret, redacted
 from firecron.run import current_run
 from firecron.tracing import current_trace
 
 _TIMEOUT = 1.0
+_OWN = frozenset(vars(logging.makeLogRecord({})))
 _PATH = "/computeMetadata/v1/project/project-id"
 
 
@@ -46,10 +48,22 @@ class CloudHandler(StructuredLogHandler):
     def handle(self, record: logging.LogRecord) -> bool:
         """Write a copy, so that what is added for Google is seen by no other handler."""
         try:
-            return bool(super().handle(self._prepared(record)))
+            try:
+                return bool(super().handle(self._prepared(record)))
+            except Exception as error:
+                return bool(super().handle(self._prepared(_bare(record, error))))
         except Exception:
             self.handleError(record)
             return False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # Not Google's, which would begin the log with two lines about itself. What has no form raises, for `handle`.
+        line = self.format(record)
+        try:
+            self.stream.write(f"{line}{self.terminator}")
+            self.flush()
+        except Exception:
+            self.handleError(record)
 
     def format(self, record: logging.LogRecord) -> str:
         # Which Google's handler may have found by itself, in Flask or Django, and writes without its encoder.
@@ -58,14 +72,13 @@ class CloudHandler(StructuredLogHandler):
         text: str = super().format(record)  # type: ignore[no-untyped-call]  # as above
         return text
 
-    def emit_instrumentation_info(self) -> None:
-        """Nothing: Google's handler would begin the log with two lines about itself."""
-
     def _prepared(self, record: logging.LogRecord) -> logging.LogRecord:
         made = copy.copy(record)
         given = getattr(record, "labels", None)
         labels = (
-            {str(name): redacted(str(value)) for name, value in given.items()} if isinstance(given, Mapping) else {}
+            {str(name): REDACTED if names_secret(str(name)) else redacted(str(value)) for name, value in given.items()}
+            if isinstance(given, Mapping)
+            else {}
         )
         made.labels = {**run_labels(), **labels}
         request = getattr(record, "http_request", None)
@@ -109,6 +122,24 @@ def run_labels() -> dict[str, str]:
     return {} if run is None else {LOCK_LABEL: run.name, RUN_LABEL: run.idempotency_key}
 
 
+def _bare(record: logging.LogRecord, error: Exception) -> logging.LogRecord:
+    """The record with nothing but what logging itself has put into it, and a message that is a text, and no JSON."""
+    made = logging.makeLogRecord({name: value for name, value in vars(record).items() if name in _OWN})
+    made.msg = f"without its fields, which could not be written ({type(error).__name__}): {_said(record)}"
+    made.args = None
+    return made
+
+
+def _said(record: logging.LogRecord) -> str:
+    message: object = record.msg
+    try:
+        if isinstance(message, Mapping):
+            return str(message["message"])
+        return record.getMessage()
+    except Exception:
+        return message if isinstance(message, str) else f"a {type(message).__name__}"
+
+
 def _plain(value: object) -> object:
     match value:
         case None | bool() | int():
@@ -118,7 +149,7 @@ def _plain(value: object) -> object:
         case str():
             return redacted(value)
         case Mapping():
-            return {str(name): _plain(item) for name, item in value.items()}
+            return {str(name): REDACTED if names_secret(str(name)) else _plain(item) for name, item in value.items()}
         case list() | tuple() | set() | frozenset():
             return [_plain(item) for item in value]
         case _:

@@ -77,12 +77,29 @@ RUN = exactly(
         "fence": perhaps(NUMBER),
         "count": NUMBER,
         "atLeast": TRUTH,
+        "recordedBy": perhaps(TEXT),
         "instanceId": perhaps(TEXT),
         "instance": perhaps(TEXT),
         "error": perhaps(TEXT),
     }
 )
-RUNS = exactly({"name": TEXT, "counts": {"type": "object", "additionalProperties": NUMBER}, "runs": each(RUN)})
+UNFINISHED = exactly(
+    {
+        "slot": INSTANT,
+        "isLive": TRUTH,
+        "since": perhaps(INSTANT),
+        "instanceId": perhaps(TEXT),
+        "instance": perhaps(TEXT),
+    }
+)
+RUNS = exactly(
+    {
+        "name": TEXT,
+        "counts": {"type": "object", "additionalProperties": NUMBER},
+        "runs": each(RUN),
+        "unfinished": perhaps(UNFINISHED),
+    }
+)
 
 TICK = exactly({"local": LOCAL, "utc": INSTANT})
 CHANGE = exactly({"at": INSTANT, "kind": one_of(get_args(Kind)), "times": each(TEXT), "said": TEXT})

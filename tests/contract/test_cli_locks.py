@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import firebase_admin
 import pytest
 from tests.contract.cli_calls import answer, call, complaint
 from tests.contract.cli_schemas import LOCKS, RUNS
@@ -37,7 +38,7 @@ def states(value: dict[str, object]) -> dict[str, str]:
 def test_an_empty_database_says_so(rtdb: Rtdb) -> None:
     """Where no lock has a node, `locks` and `runs` say that there is nothing, with exit code 0."""
     assert answer(LOCKS, "locks") == {"locks": []}
-    assert answer(RUNS, "runs", "job") == {"name": "job", "counts": {}, "runs": []}
+    assert answer(RUNS, "runs", "job") == {"name": "job", "counts": {}, "runs": [], "unfinished": None}
     for arguments, words in ((("locks",), "no lock"), (("runs", "job"), "no run of job")):
         result = call(*arguments)
         assert result.exit_code == 0
@@ -63,6 +64,15 @@ def test_a_lock_that_is_held_is_shown_with_its_owner(rtdb: Rtdb) -> None:
     assert lease.holder not in said + str(value)
     lease.release()
     assert states(answer(LOCKS, "locks")) == {"import": "free"}
+
+
+@pytest.mark.parametrize(("name", "state"), [("dead", "died"), ("unknown", "absent")])
+def test_one_lock_is_shown_by_its_name(rtdb: Rtdb, name: str, state: str) -> None:
+    """`locks NAME` shows that lock alone, also where it has no node."""
+    rtdb.set("/cron-locks", {"dead": DIED, "paused": {"paused": True}})
+    assert states(answer(LOCKS, "locks", name)) == {name: state}
+    [line] = call("locks", name).stdout.splitlines()
+    assert line.startswith(f"{name}: ")
 
 
 def test_each_kind_of_node_is_shown(rtdb: Rtdb) -> None:
@@ -136,6 +146,84 @@ def test_the_history_is_shown_newest_last(rtdb: Rtdb) -> None:
     assert "manual" in lines[3]
     assert "malformed" in lines[4]
     assert lines[5] == "5 entries: 1 failed, 1 malformed, at least 12 missed, 2 succeeded"
+
+
+@pytest.mark.parametrize("older", [None, "succeeded"])
+@pytest.mark.parametrize(
+    ("fields", "is_live", "words"),
+    [
+        ({}, False, "begun, not ended (on api-1/0a1b)"),
+        ({"expiresAt": 0}, False, "begun, not ended (on api-1/0a1b)"),
+        ({"expiresAt": 2 * 10**12}, True, "under way since 2020-09-13 "),
+    ],
+    ids=["dead", "unlocked", "live"],
+)
+def test_a_run_that_is_not_recorded_yet_is_the_last_line(
+    rtdb: Rtdb, fields: dict[str, object], is_live: bool, words: str, older: str | None
+) -> None:
+    """`runs` also shows the tick that the lock's node names as unfinished, below older entries and without any."""
+    rtdb.set("/cron-locks/job", {**DIED, **fields})
+    if older is not None:
+        rtdb.set(f"/cron-runs/job/{to_text(LONG_AGO - 60_000)}", entry(LONG_AGO - 60_000, outcome=older))
+    assert answer(RUNS, "runs", "job")["unfinished"] == {
+        "slot": SLOT,
+        "isLive": is_live,
+        "since": SLOT,
+        "instanceId": "api-1",
+        "instance": "0a1b",
+    }
+    lines = call("runs", "job").stdout.splitlines()
+    assert len(lines) == (1 if older is None else 3)
+    assert words in lines[0 if older is None else 1]
+    assert "api-1/0a1b" in lines[0 if older is None else 1]
+
+
+@pytest.mark.parametrize(("attempt", "is_shown"), [(1, True), (2, False), (3, False)])
+def test_a_claim_that_is_recorded_is_shown_once(rtdb: Rtdb, attempt: int, is_shown: bool) -> None:
+    """An unfinished tick with an entry for its last claim is that entry, and for an earlier claim a line of its own."""
+    rtdb.set("/cron-locks/job", DIED)
+    rtdb.set(f"/cron-runs/job/{SLOT}", entry(LONG_AGO, outcome="interrupted", slot=SLOT, attempt=attempt))
+    assert (answer(RUNS, "runs", "job")["unfinished"] is not None) == is_shown
+    assert ("begun, not ended" in call("runs", "job").stdout) == is_shown
+
+
+@pytest.mark.parametrize(("node", "is_misspelt"), [(None, True), ({"paused": True}, False), ("text", False)])
+def test_a_name_with_a_node_is_not_misspelt(rtdb: Rtdb, node: object, is_misspelt: bool) -> None:
+    """Without any run, `runs` says that the name may be misspelt only where no lock of that name has a node."""
+    rtdb.set("/cron-locks/job", node)
+    said = call("runs", "job").stdout
+    assert said.startswith("There is no run of job in this database")
+    assert ("misspelt" in said) == is_misspelt
+
+
+def test_who_may_only_read_gets_the_history(rtdb: Rtdb) -> None:
+    """Where the rules allow no write, `runs` shows the history, and says that it can't tell what is under way."""
+    rtdb.set(f"/cron-runs/job/{SLOT}", entry(LONG_AGO))
+    firebase_admin.initialize_app(options={"databaseURL": rtdb.url, "databaseAuthVariableOverride": None})
+    rtdb.set_rules({"rules": {".read": True, ".write": False}})
+    assert answer(RUNS, "runs", "job")["counts"] == {"succeeded": 1}
+    said = call("runs", "job")
+    assert (said.exit_code, "1 entry: 1 succeeded" in said.stdout) == (0, True)
+    assert "Whether a run is under way is not known" in said.stdout
+
+
+def test_who_recorded_a_tick_is_not_where_it_ran(rtdb: Rtdb) -> None:
+    """Beside a tick that did not run is who recorded that, for people and for programs."""
+    fields = {"outcome": "missed", "slot": SLOT, "instanceId": "api-2", "instance": "0c", "recordedBy": "bookkeeper"}
+    rtdb.set(f"/cron-runs/job/{SLOT}", fields)
+    runs = answer(RUNS, "runs", "job")["runs"]
+    assert isinstance(runs, list)
+    assert runs[0]["recordedBy"] == "bookkeeper"
+    first, total = call("runs", "job").stdout.splitlines()
+    assert first.endswith("(recorded by api-2/0c)")
+    assert total == "1 entry: 1 missed"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_an_error_of_several_lines_is_one(rtdb: Rtdb, end: str) -> None:
+    """The end of a line within an error is shown as a sign, so that the entry stays one line."""
+    rtdb.set(f"/cron-runs/job/{SLOT}", entry(LONG_AGO, outcome="failed", error=f"ValueError: a{end}b"))
+    assert "ValueError: a ⏎ b\n" in call("runs", "job").stdout
 
 
 def test_a_database_of_another_shape_is_no_crash(rtdb: Rtdb) -> None:

@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
+
 import firebase_admin
 import pytest
 from tests.contract.cli_calls import answer, call, complaint
 from tests.contract.cli_schemas import CHANGED
 from tests.contract.test_cli_locks import DIED
 
+from firecron.conversation import Snapshot
 from firecron.errors import Unavailable
 from firecron.lease import Lease
 from firecron.lock import LockService
 from firecron.operating import Operator
+from firecron.timing import Deadline
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
 
 PATH = "/cron-locks/job"
-COMMANDS = [("locks",), ("runs", "job"), ("pause", "job"), ("resume", "job"), ("unlock", "job", "--yes")]
+COMMANDS = [
+    ("locks",),
+    ("locks", "job"),
+    ("runs", "job"),
+    ("pause", "job"),
+    ("resume", "job"),
+    ("unlock", "job", "--yes"),
+]
 
 
 def held() -> Lease:
     lease = LockService().acquire("job", 3600, fenced=True)
     assert isinstance(lease, Lease)
     return lease
+
+
+def before_each_swap(operator: Operator, *happens: Callable[[], object]) -> None:
+    """Have these happen, one before each of the operator's next writes."""
+    store = operator._locks.store
+    swap, left = store.swap, list(happens)
+
+    def swap_late(path: str, etag: str, node: dict[str, object] | None, deadline: Deadline) -> str | Snapshot:
+        if left:
+            left.pop(0)()
+        return swap(path, etag, node, deadline)
+
+    store.swap = swap_late  # type: ignore[method-assign]  # for this operator alone
 
 
 def become_nobody(rtdb: Rtdb) -> None:
@@ -53,17 +78,63 @@ def test_a_lock_that_is_free_is_left_alone(rtdb: Rtdb, node: object) -> None:
     assert rtdb.get(PATH) == node
 
 
-def test_unlock_does_not_free_a_successor(rtdb: Rtdb) -> None:
-    """A lock that has changed since it was looked at is left byte for byte."""
-    held()
+@pytest.mark.parametrize("change", [{"holder": "another"}, {"acquiredAt": 1}, {"releasedAt": 1}, None])
+@pytest.mark.parametrize("is_late", [False, True], ids=["seen", "fresh"])
+def test_unlock_does_not_free_a_successor(rtdb: Rtdb, change: dict[str, object] | None, is_late: bool) -> None:
+    """A lock that was released, deleted or taken over since it was looked at, also after a renewal and just before the
+    second try, is left byte for byte.
+    """
+    lease = held()
     operator = Operator(LockService())
     seen = operator.look("job")
     node = rtdb.get(PATH)
     assert isinstance(node, dict)
-    successor = {**node, "holder": "another"}
-    rtdb.set(PATH, successor)
+    successor = None if change is None else {**node, **change}
+    take_over = lambda: rtdb.set(PATH, successor)  # noqa: E731  # one of two things to do before a write
+    before_each_swap(operator, *([lease.renew, take_over] if is_late else [take_over]))
     assert operator.unlock(seen) is False
     assert rtdb.get(PATH) == successor
+
+
+@pytest.mark.parametrize("renewals", [1, 2, 3])
+def test_unlock_frees_a_lock_that_is_renewed_meanwhile(rtdb: Rtdb, renewals: int) -> None:
+    """However often its holder renews it between the look and the write, it is the lock that was shown, and is
+    freed.
+    """
+    lease = held()
+    operator = Operator(LockService())
+    seen = operator.look("job")
+    before_each_swap(operator, *[lease.renew] * renewals)
+    assert operator.unlock(seen) is True
+    node = rtdb.get(PATH)
+    assert isinstance(node, dict)
+    assert isinstance(seen.snapshot.node, dict)
+    assert node == {**seen.snapshot.node, "expires": node["expires"], "expiresAt": 0}
+    assert not lease.renew()
+
+
+def test_unlock_keeps_what_was_set_meanwhile(rtdb: Rtdb) -> None:
+    """A pause that was set between the look and the write stays."""
+    held()
+    operator = Operator(LockService())
+    seen = operator.look("job")
+    operator.pause("job", True)
+    assert operator.unlock(seen) is True
+    assert rtdb.get(f"{PATH}/paused") is True
+    assert rtdb.get(f"{PATH}/expiresAt") == 0
+
+
+def test_unlock_ends_with_its_deadline(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock that changes before every write is given up on when the time for the request is over."""
+    held()
+    operator = Operator(LockService())
+    seen = operator.look("job")
+    instants = count(seen.now + 1)
+    before_each_swap(operator, *[lambda: rtdb.set(f"{PATH}/expiresAt", next(instants))] * 10_000)
+    monkeypatch.setattr(operator, "_deadline", lambda: operator._locks.deadline(0.2))
+    with pytest.raises(Unavailable):
+        operator.unlock(seen)
+    assert rtdb.get(f"{PATH}/expiresAt") != 0
 
 
 def test_an_unlock_whose_reply_was_lost_is_found(rtdb: Rtdb) -> None:
@@ -99,6 +170,7 @@ def test_pause_and_resume(rtdb: Rtdb) -> None:
     assert "paused" in call("pause", "job").stdout
     assert answer(CHANGED, "resume", "job")["changed"] is True
     assert answer(CHANGED, "resume", "job")["changed"] is False
+    assert "job: it was not paused: nothing was changed" in call("resume", "job").stdout
     assert rtdb.count(method="PATCH", path=PATH) == 2
     assert rtdb.get(PATH) == before
     lease.release()
@@ -120,7 +192,7 @@ def test_a_malformed_node_is_left_alone(rtdb: Rtdb, command: str, node: object) 
     assert rtdb.get(PATH) == node
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_what_the_rules_forbid_is_denied(rtdb: Rtdb, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command ends with exit code 78 and the remedy, and without a change, where the rules refuse it."""
     held()
@@ -143,7 +215,7 @@ def test_who_may_only_read_is_denied_the_change(rtdb: Rtdb, command: str) -> Non
     assert rtdb.get(PATH) == before
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_database_that_is_gone_is_unreachable(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command ends with exit code 69, and names the address, where nobody listens."""
     with Emulator() as emulator:
@@ -154,7 +226,7 @@ def test_a_database_that_is_gone_is_unreachable(command: tuple[str, ...], monkey
     assert "can't be reached" in said
 
 
-@pytest.mark.parametrize("command", COMMANDS[1:], ids=lambda command: command[0])
+@pytest.mark.parametrize("command", COMMANDS[1:], ids=" ".join)
 @pytest.mark.usefixtures("rtdb")
 def test_a_name_that_no_lock_can_have_is_wrong_usage(command: tuple[str, ...]) -> None:
     """A name that is none is exit code 2, in one line that says what a name is."""

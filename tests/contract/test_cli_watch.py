@@ -80,8 +80,25 @@ def test_new_runs_are_lines(rtdb: Rtdb, capsys: pytest.CaptureFixture[str]) -> N
     script = Script(lambda: rtdb.set(second, {"outcome": "failed"}), lambda: rtdb.set(first, {"outcome": "lost"}))
     watch(answers, view_of_runs(operator(), answers, "job", 20), 2, script)
     lines = capsys.readouterr().out.splitlines()
-    told = [word for line in lines for word in ("abandoned", "failed", "lost", "entries") if word in line]
-    assert told == ["abandoned", "abandoned", "entries", "failed", "lost"]
+    told = [word for line in lines for word in ("abandoned", "failed", "lost", "1 entry") if word in line]
+    assert told == ["abandoned", "abandoned", "1 entry", "failed", "lost"]
+
+
+def test_a_run_under_way_is_watched(rtdb: Rtdb, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run is told when it begins, when its lock has expired, and when it is recorded, each once."""
+    live = {**DIED, "expiresAt": 2 * 10**12}
+    answers = Answers(as_json=False)
+    script = Script(
+        lambda: rtdb.set("/cron-locks/job", live),
+        nothing,
+        lambda: rtdb.set("/cron-locks/job", DIED),
+        lambda: rtdb.set(f"/cron-runs/job/{SLOT}", {"outcome": "abandoned", "slot": SLOT, "attempt": 2}),
+        nothing,
+    )
+    watch(answers, view_of_runs(operator(), answers, "job", 20), 2, script)
+    lines = capsys.readouterr().out.splitlines()
+    words = ("no run of job", "under way", "begun, not ended", "abandoned")
+    assert [word for line in lines for word in words if word in line] == list(words)
 
 
 @pytest.mark.parametrize("as_json", [True, False])

@@ -2,6 +2,7 @@
 wants them to be.
 
     answer CODE     wait for a signal, say which, and end with this code
+    descriptors     say what is open beside the standard streams
     die             wait, and leave signals as they are
     count           say what time it is (milliseconds), again and again
     stubborn        wait, beside a process of its own, and ignore SIGTERM in both
@@ -14,6 +15,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 
 # Seconds. No test takes so long: what nobody has ended ends by itself then.
 LONGEST = 90
@@ -42,6 +44,11 @@ match sys.argv[1:]:
         while True:
             say(time.time_ns() // 1_000_000)
             time.sleep(0.01)
+    case ["descriptors"]:
+        say("ready")
+        for number in range(3, 256):
+            with suppress(OSError):
+                say(number, os.fstat(number))
     case ["die"]:
         wait()
     case ["stubborn"]:

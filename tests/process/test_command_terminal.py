@@ -133,24 +133,47 @@ def test_an_unlock_is_asked_for(terminal: Open, rtdb: Rtdb) -> None:
         screen = terminal("unlock", "nightly-import")
         shown = screen.wait_for("Unlock it? [y/N]: ")
         assert "held by api-v3-00042-abc/00bf4b9c3f2a" in shown
-        assert f"its fence {node['fence']} stays" in " ".join(shown.split())
+        assert f"at once. Its fence {node['fence']} stays. If" in " ".join(shown.split())
         assert_fits(shown)
         screen.type(f"{key}\r")
         ended, rest = screen.end()
         assert (ended, rtdb.get(PATH)) == (code, {**node, "expiresAt": expected}), rest
 
 
+def test_an_unlock_says_what_it_keeps(terminal: Open, rtdb: Rtdb) -> None:
+    """`unlock` says in a sentence that the slot and the fence stay, where the node has both."""
+    node = hold(rtdb)
+    slot = to_text(time.time_ns() // 1_000_000)
+    rtdb.set(f"{PATH}/slot", slot)
+    screen = terminal("unlock", "nightly-import")
+    shown = screen.wait_for("Unlock it? [y/N]: ")
+    assert f"at once. Its slot {slot} and fence {node['fence']} stay. If" in " ".join(shown.split())
+    screen.type("n\r")
+    assert screen.end()[0] == 1
+
+
 def test_an_unlock_of_what_has_changed_is_refused(terminal: Open, rtdb: Rtdb) -> None:
-    """A lock that is renewed while `unlock` asks stays as it is, and that is said, with exit code 1."""
+    """A lock that is taken over while `unlock` asks stays as it is, and that is said, with exit code 1."""
     node = hold(rtdb)
     screen = terminal("unlock", "nightly-import")
     screen.wait_for("Unlock it? [y/N]: ")
-    renewed = {**node, "expiresAt": int(str(node["expiresAt"])) + 1}
-    rtdb.set(PATH, renewed)
+    successor = {**node, "holder": "another", "expiresAt": int(str(node["expiresAt"])) + 1}
+    rtdb.set(PATH, successor)
     screen.type("y\r")
     code, rest = screen.end()
-    assert (code, rtdb.get(PATH)) == (1, renewed)
+    assert (code, rtdb.get(PATH)) == (1, successor)
     assert "has changed while you looked" in rest
+
+
+def test_a_lock_that_is_renewed_while_unlock_asks_is_freed(terminal: Open, rtdb: Rtdb) -> None:
+    """However late the answer is: a lock that its holder has renewed meanwhile is the one that was shown."""
+    node = hold(rtdb)
+    screen = terminal("unlock", "nightly-import")
+    screen.wait_for("Unlock it? [y/N]: ")
+    rtdb.set(PATH, {**node, "expiresAt": int(str(node["expiresAt"])) + 1})
+    screen.type("y\r")
+    code, rest = screen.end()
+    assert (code, rtdb.get(PATH)) == (0, {**node, "expiresAt": 0}), rest
 
 
 def test_runs_are_shown_as_bars(terminal: Open, rtdb: Rtdb) -> None:

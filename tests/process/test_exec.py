@@ -116,6 +116,16 @@ def test_a_wait_for_the_lock_can_be_ended(rtdb: Rtdb, start: Start) -> None:
     assert node(rtdb)["holder"] == "x"
 
 
+@pytest.mark.parametrize("arguments", [[], YEARLY], ids=["plain", "tick"])
+def test_nothing_of_firecrons_own_is_open_for_the_command(
+    rtdb: Rtdb, firecron: Callable[..., Process], arguments: list[str]
+) -> None:
+    """The command has its standard streams, and none of firecron's sockets and pipes."""
+    process = firecron(*arguments, "--", "descriptors")
+    assert process.communicate() == ("", "")
+    assert process.returncode == 0
+
+
 def test_an_unlock_kills_the_command(rtdb: Rtdb, firecron: Callable[..., Process], brief: list[str]) -> None:
     """When an operator has freed its lock, the command and all that it has started are killed, SIGTERM ignored or not,
     and the run is recorded as lost.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from firecron.cli.root import app
 from firecron.command import Command
+from firecron.flag import Flag
 from firecron.instants import to_milliseconds, to_text
 from firecron.signals import Signals
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -139,8 +140,8 @@ def abandon_the_tick_before(rtdb: Rtdb) -> None:
         ("exit 3", "exit 4", 3, ["exit code 3"]),
         ("exit 0", "exit 4", 4, []),
         ("exit 0", "exit 0", 0, []),
-        ("echo > ready; read line < unlocked", "exit 0", 1, ["lost"]),
-        ("echo > ready; read line < unlocked", "exit 4", 1, ["lost"]),
+        ("echo > ready; read line < taken", "exit 0", 1, ["lost"]),
+        ("echo > ready; read line < taken", "exit 4", 1, ["lost"]),
     ],
 )
 def test_a_rerun_that_ends_badly_is_told(
@@ -151,27 +152,43 @@ def test_a_rerun_that_ends_badly_is_told(
     """
     abandon_the_tick_before(rtdb)
     os.mkfifo("ready")
-    os.mkfifo("unlocked")
+    os.mkfifo("taken")
 
-    def unlock() -> None:
+    def take_it_away() -> None:
         Path("ready").read_text()
-        rtdb.set("/cron-locks/job/expiresAt", 0)
-        Path("unlocked").write_text("\n")
+        rtdb.set("/cron-locks/job/holder", "another")
+        rtdb.set("/cron-locks/job/expiresAt", 1)
+        Path("taken").write_text("\n")
 
-    threading.Thread(target=unlock, daemon=True).start()
+    threading.Thread(target=take_it_away, daemon=True).start()
     result = execute(*RERUNNING, *sh(f"case $FIRECRON_ATTEMPT in 1) {tick};; 2) {rerun};; esac"))
     assert result.exit_code == code
-    said = [line for line in result.stderr.splitlines() if '"job" failed' in line or '"job" lost' in line]
+    said = [
+        line
+        for line in result.stderr.splitlines()
+        if line.startswith(('firecron: "job" failed', 'firecron: "job" lost'))
+    ]
     assert len(said) == len(told)
     assert all(words in line for words, line in zip(told, said, strict=True))
 
 
-def test_a_rerun_that_can_not_be_started_is_told(rtdb: Rtdb, folder: Path) -> None:
+def test_a_rerun_that_can_not_be_started_is_told(rtdb: Rtdb, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The exit code is that of the rerun whose command can't be started, also if it can be for the tick after it."""
     abandon_the_tick_before(rtdb)
     script = Path("script")
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
+
+    class Mended(Command):
+        """Can be started the second time."""
+
+        def run(self, lost: Callable[[], Flag], facts: Mapping[str, object]) -> None:
+            try:
+                super().run(lost, facts)
+            finally:
+                script.write_text("#!/bin/sh\n")
+
+    monkeypatch.setattr("firecron.cli.exec.Command", Mended)
     result = execute(*RERUNNING, "--", "./script")
     assert result.exit_code == 127
     assert "no such command" in result.stderr
@@ -338,7 +355,7 @@ def test_descriptors_are_the_commands_too(rtdb: Rtdb, folder: Path, arguments: l
     os.write(writes, b"given")
     os.close(writes)
     try:
-        assert execute(*arguments, *sh(f"cat <&{reads} > read")).exit_code == 0
+        assert execute(*arguments, *sh(f"cat /dev/fd/{reads} > read")).exit_code == 0
     finally:
         os.close(reads)
     assert Path("read").read_text() == "given"

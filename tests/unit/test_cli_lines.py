@@ -11,8 +11,8 @@ from tests.unit.records import NOW, node, released_node
 
 from firecron.cli.lock_lines import lock_lines, rank
 from firecron.cli.moments import clock_time, distance, took
-from firecron.cli.run_lines import Paper, bar, run_lines
-from firecron.inspection import RunView, inspect_lock, inspect_run
+from firecron.cli.run_lines import Paper, bar, run_lines, unfinished_line
+from firecron.inspection import RunView, Unfinished, inspect_lock, inspect_run
 from firecron.instants import to_datetime
 
 BERLIN, LORD_HOWE = ZoneInfo("Europe/Berlin"), ZoneInfo("Australia/Lord_Howe")
@@ -203,6 +203,50 @@ def test_what_is_unusual_is_noted(fields: dict[str, object], note: str | None) -
     assert shown(entry(fields), 80)[1:] == ([] if note is None else [f"    {note}"])
     (line,) = shown(entry(fields), None)
     assert line.endswith("00bf4b9c3f2a" if note is None else f"00bf4b9c3f2a; {note}")
+
+
+def test_who_recorded_it_takes_no_room_from_the_others() -> None:
+    """At 80 columns who recorded a tick that did not run is below it, and the runs beside it keep their one line."""
+    fields = {"outcome": "missed", "durationMs": None, "recordedBy": "bookkeeper", "count": 12}
+    today = to_datetime(NOW).astimezone(BERLIN)
+    runs = [entry(), entry(fields)]
+    ran, missed = (line.plain.splitlines() for line in run_lines(runs, runs, today, Paper(80)))
+    assert len(ran) == 1
+    assert len(ran[0]) <= 80
+    assert missed[1:] == [
+        "    (recorded by api-v3-00042-abc/00bf4b9c3f2a)",
+        "    12 ticks, this is the last of them",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "width", "lines"),
+    [
+        (
+            Unfinished("2026-11-18T08:51:00Z", True, NOW - 9 * MINUTE, "local", "0a"),
+            None,
+            ["09:51:00 (08:51:00Z)  under way since 09:51:00 (08:51:00Z), on local/0a"],
+        ),
+        (
+            Unfinished("2026-11-18T08:51:00Z", True, NOW - 9 * MINUTE, "api-v3-00042-abc", "00bf4b9c3f2a"),
+            80,
+            [
+                "09:51:00 (08:51:00Z)  under way since 09:51:00 (08:51:00Z)",
+                "    on api-v3-00042-abc/00bf4b9c3f2a",
+            ],
+        ),
+        (
+            Unfinished("2026-11-18T08:51:00Z", False, NOW, "api-v3-00042-abc", "00bf4b9c3f2a"),
+            80,
+            ["09:51:00 (08:51:00Z)  begun, not ended (on api-v3-00042-abc/00bf4b9c3f2a)"],
+        ),
+        (Unfinished("2026-11-18T08:51:00Z", True), 80, ["09:51:00 (08:51:00Z)  under way"]),
+        (Unfinished("2026-11-18T08:51:00Z", False), 80, ["09:51:00 (08:51:00Z)  begun, not ended"]),
+    ],
+)
+def test_an_unfinished_run_in_a_line(found: Unfinished, width: int | None, lines: list[str]) -> None:
+    """A run that isn't recorded yet is shown at its tick, with whether it is under way, since when and where."""
+    assert unfinished_line(found, to_datetime(NOW).astimezone(BERLIN), Paper(width)).plain.splitlines() == lines
 
 
 def test_a_run_of_no_slot_is_shown_by_its_start() -> None:

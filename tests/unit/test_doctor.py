@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from typer.testing import CliRunner, Result
 import firecron.doctor
 from firecron.cli.root import app
 from firecron.doctor import Examination, examine
-from firecron.findings import Finding
+from firecron.findings import Finding, worst
 from firecron.lock import LockService
 from firecron.rtdb.target import Target
 from firecron.settings import load
@@ -138,6 +139,44 @@ def test_rules_that_open_everything_are_warned_of(rtdb: Rtdb) -> None:
     written = rtdb.get("/")
     assert isinstance(written, dict)
     assert list(written) == ["cron-instances"]
+
+
+KEEPING: dict[str, object] = {
+    "rules": {
+        "cron-locks": {".read": True, ".write": True},
+        "cron-instances": {".read": True, ".write": True},
+        "$other": {".read": True, ".write": "newData.exists()"},
+    }
+}
+
+
+@pytest.mark.parametrize("goes_on", [True, False], ids=["to the end", "until it fails"])
+def test_a_probe_that_cannot_be_deleted_is_named(rtdb: Rtdb, *, goes_on: bool) -> None:
+    """A node that rules let the doctor create but not delete is named in a warning, also if a later step fails."""
+    rtdb.set_rules(KEEPING)
+    user(rtdb)
+    with nullcontext() if goes_on else rtdb.faults.answer(503, path="/cron-locks"):
+        found = list(examine())
+    written = rtdb.get("/")
+    assert isinstance(written, dict)
+    [name] = [name for name in written if name.startswith("firecron-doctor-")]
+    [told] = [finding for finding in found if finding.remedy == f"delete {name} in the Firebase console"]
+    assert told.level == "warning"
+    assert "they let it write outside of its own paths" in [finding.message for finding in found]
+    assert worst(found) == (None if goes_on else "unreachable")
+
+
+def test_a_key_in_the_place_of_its_path_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No finding has the key or the password that stands in the variables, whatever fails because of it."""
+    key = json.dumps({"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----\nhunter2\n"})
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", key)
+    monkeypatch.setenv("FIRECRON_DATABASE_URL", "https://me:s3cret@x.firebaseio.com")
+    monkeypatch.delenv("FIREBASE_DATABASE_EMULATOR_HOST", raising=False)
+    found = list(examine())
+    assert found[-1].check == "credentials"
+    assert not any(secret in f"{found}" for secret in ("hunter2", "s3cret"))
+    assert [finding.message for finding in found if finding.check == "database"] == ["https://x.firebaseio.com"]
+    assert worst(found) == "configuration"
 
 
 def test_what_it_cannot_do_decides_the_exit_code(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:

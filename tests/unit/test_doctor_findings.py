@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from firecron import findings
@@ -10,10 +12,16 @@ from firecron.findings import Finding, Kind
 from firecron.inspection import LockView
 from firecron.instants import to_text
 from firecron.rtdb.target import Target
+from firecron.rtdb.tokens import Credential
 from firecron.settings import load
 
 NOW = 1_794_992_400_000
 SECRET = "hunter2"
+KEY = json.dumps({"type": "service_account", "private_key": f"-----BEGIN PRIVATE KEY-----\n{SECRET}", "id": SECRET})
+
+
+def no_credential() -> Credential:
+    raise AssertionError("no credential is needed")
 
 
 def levels(found: object) -> list[str]:
@@ -34,11 +42,40 @@ def test_the_environment_is_named_without_its_secrets() -> None:
     assert "none of the variables" in next(findings.environment({})).message
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("GOOGLE_APPLICATION_CREDENTIALS", "/etc/key.json", "=/etc/key.json"),
+        ("GOOGLE_APPLICATION_CREDENTIALS", KEY, ""),
+        ("GOOGLE_APPLICATION_CREDENTIALS", f"\n {KEY}", ""),
+        ("FIRECRON_DATABASE_URL", KEY, ""),
+        ("FIREBASE_DATABASE_EMULATOR_HOST", f"http://me:{SECRET}@h:1", "=http://h:1"),
+        ("FIREBASE_DATABASE_EMULATOR_HOST", f"me:{SECRET}@h:1", "=h:1"),
+        ("K_SERVICE", "Bearer hunter2hunter2hunter2", "=Bearer [redacted]"),
+    ],
+)
+def test_no_variables_secret_is_shown(name: str, value: str, shown: str) -> None:
+    """A value that may be a whole key is not shown, and of another neither a user nor what looks like a secret is."""
+    found = list(findings.environment({name: value}))
+    assert found[0].message == f"found {name}{shown}"
+    assert not any(SECRET in f"{finding}" for finding in found)
+
+
+@pytest.mark.parametrize(("value", "is_problem"), [("/etc/key.json", False), (KEY, True), (f"\n {KEY}", True)])
+def test_a_key_in_the_place_of_its_path_is_a_problem(value: str, is_problem: bool) -> None:
+    """A key in the variable that names the key's file is a problem of the configuration."""
+    found = list(findings.environment({"GOOGLE_APPLICATION_CREDENTIALS": value}))
+    assert levels(found) == (["ok", "problem"] if is_problem else ["ok"])
+    assert findings.worst(found) == ("configuration" if is_problem else None)
+
+
 @pytest.mark.parametrize("variable", ["K_SERVICE", "CLOUD_RUN_JOB"])
 def test_an_emulator_in_production_is_a_problem(variable: str) -> None:
     """The emulator's host on Cloud Run is a problem of the configuration."""
-    found = list(findings.environment({"FIREBASE_DATABASE_EMULATOR_HOST": "127.0.0.1:9000", variable: "api"}))
+    host = f"http://me:{SECRET}@127.0.0.1:9000"
+    found = list(findings.environment({"FIREBASE_DATABASE_EMULATOR_HOST": host, variable: "api"}))
     assert levels(found) == ["ok", "problem"]
+    assert SECRET not in f"{found}"
     assert findings.worst(found) == "configuration"
 
 
@@ -157,6 +194,11 @@ def test_errors_are_problems_of_their_kind(error: FirecronError, kind: Kind) -> 
     assert findings.of_error("reading", error).kind == kind
 
 
+def test_an_error_is_told_without_its_secrets() -> None:
+    """What an error quotes is redacted."""
+    assert findings.of_error("reading", Denied(f"no: https://me:{SECRET}@x")).message == "no: https://[redacted]@x"
+
+
 def test_the_worst_problem_decides() -> None:
     """What has to be solved first is the sum of it; warnings are none."""
     kinds: list[Kind] = ["other", "malformed", "denied", "unreachable", "configuration"]
@@ -167,8 +209,18 @@ def test_the_worst_problem_decides() -> None:
         assert findings.worst(found) == kind
 
 
-def test_the_database_is_named() -> None:
-    """An emulator is called one, with its namespace."""
-    assert findings.database(Target("http://h:1", {"ns": "mine"}, None)).message == (
-        "the emulator at http://h:1, database mine"
-    )
+@pytest.mark.parametrize(
+    ("url", "name", "message"),
+    [
+        ("http://h:1", "mine", "the emulator at http://h:1, database mine"),
+        (f"http://me:{SECRET}@h:1", "mine", "the emulator at http://h:1, database mine"),
+        ("http://h:1", f"me:{SECRET}@x", "the emulator at http://h:1, database [redacted]"),
+        ("http://h:1", f"me:{SECRET}", "the emulator at http://h:1, database [redacted]"),
+        ("https://x.firebaseio.com", None, "https://x.firebaseio.com"),
+        (f"https://me:{SECRET}@x.firebaseio.com", None, "https://x.firebaseio.com"),
+    ],
+)
+def test_the_database_is_named(url: str, name: str | None, message: str) -> None:
+    """A database is named without its URL's user and password, and an emulator is called one, with its namespace."""
+    target = Target(url, {}, no_credential) if name is None else Target(url, {"ns": name}, None)
+    assert findings.database(target).message == message

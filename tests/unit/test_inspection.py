@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.records import MARGIN, NOW, at
 
-from firecron.inspection import LockState, inspect_lock, inspect_run, plain
+from firecron.inspection import LockState, Unfinished, inspect_lock, inspect_run, inspect_unfinished, plain
 from firecron.record import LockRecord, Request, Take, decide, released, renewed
 
 ACQUIRED = {"acquiredAt": NOW - 10_000, "holder": "h", "instanceId": "api-1", "instance": "0a"}
@@ -95,6 +95,56 @@ def test_fields_that_make_no_sense_are_left_out() -> None:
     assert shown == {"key", "outcome", "count", "atLeast", "instanceId"}
 
 
+UNFINISHED = {"slot": SLOT, "unfinished": SLOT, "attempt": 2}
+
+
+@pytest.mark.parametrize(
+    ("node", "entry", "found"),
+    [
+        pytest.param(None, None, None, id="no node"),
+        pytest.param("text", None, None, id="malformed"),
+        pytest.param({**ACQUIRED, "expiresAt": NOW + 1}, None, None, id="a run by hand"),
+        pytest.param(
+            {**ACQUIRED, **UNFINISHED, "expiresAt": NOW + 1},
+            None,
+            Unfinished(SLOT, True, NOW - 10_000, "api-1", "0a"),
+            id="under way",
+        ),
+        pytest.param(
+            {**ACQUIRED, **UNFINISHED, "expiresAt": NOW - 1000},
+            None,
+            Unfinished(SLOT, False, NOW - 10_000, "api-1", "0a"),
+            id="dead",
+        ),
+        pytest.param(
+            {**RELEASED, **UNFINISHED, "expiresAt": NOW - 5000}, None, Unfinished(SLOT, False), id="released by another"
+        ),
+        pytest.param(
+            {**RELEASED, **UNFINISHED, "expiresAt": NOW + 1},
+            None,
+            Unfinished(SLOT, False),
+            id="minimum hold of another",
+        ),
+        pytest.param(
+            {**ACQUIRED, **UNFINISHED, "expiresAt": NOW + 1},
+            {"outcome": "interrupted", "slot": SLOT, "attempt": 1},
+            Unfinished(SLOT, True, NOW - 10_000, "api-1", "0a"),
+            id="an earlier claim is recorded",
+        ),
+        pytest.param(
+            {**ACQUIRED, **UNFINISHED, "expiresAt": NOW - 1000},
+            {"outcome": "abandoned", "slot": SLOT, "attempt": 2},
+            None,
+            id="recorded",
+        ),
+    ],
+)
+def test_an_unfinished_tick_that_is_not_recorded(node: object, entry: object, found: Unfinished | None) -> None:
+    """What is not at its end and not in the history is found, with its instance unless that was another's since."""
+    runs = [] if entry is None else [inspect_run(SLOT, entry)]
+    assert inspect_unfinished(inspect_lock("job", node, NOW, MARGIN), runs) == found
+
+
 def test_nothing_from_the_database_commands_the_terminal() -> None:
     """Control characters are replaced, lines joined and long texts cut, whatever they come in."""
     evil = "a\x1b[31m\r\nb\u202e"
@@ -103,4 +153,5 @@ def test_nothing_from_the_database_commands_the_terminal() -> None:
     runs = (inspect_run(evil, {"outcome": "failed", "error": evil, "slot": evil}), inspect_run(evil, evil))
     for value in (value for shown in (*views, *runs) for value in shown.to_json().values()):
         assert not isinstance(value, str) or value.isprintable()
+    assert plain("a\nb\r\nc\rd") == "a ⏎ b ⏎ c\N{REPLACEMENT CHARACTER}d"
     assert plain("x" * 501) == "x" * 500 + "…"

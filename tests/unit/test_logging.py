@@ -95,6 +95,13 @@ def test_an_event_is_a_line_that_a_person_reads(readable: Log) -> None:
     )
 
 
+@pytest.mark.parametrize("value", ["s3cr3t", "correct s3cr3t", ["s3cr3t"]])
+def test_a_field_is_secret_by_its_name(readable: Log, value: object) -> None:
+    """A field whose name says that it is a secret is not written, whatever its value looks like."""
+    logger.info("hello", extra={"json_fields": {"password": value, "X-Api-Key": value, "key": "shown"}})
+    assert readable.text().endswith('hello [password="[redacted]" X-Api-Key="[redacted]" key=shown]\n')
+
+
 def test_a_line_says_when_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the machine is, a line has the time that slots and nodes have."""
     record = logging.makeLogRecord({"created": 1_794_992_400.123, "msecs": 123.0, "msg": "hello"})

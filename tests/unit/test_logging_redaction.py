@@ -8,7 +8,7 @@ import pytest
 from tests.unit.fleet import recorded
 
 from firecron.events import Events
-from firecron.redaction import redacted
+from firecron.redaction import names_secret, redacted
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhk\niG9w0BAQEFAASC\n-----END PRIVATE KEY-----"
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJtZSJ9.c2lnbmF0dXJl"
@@ -62,12 +62,38 @@ def test_what_is_no_secret_stays(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [
+        ("password", True),
+        ("Authorization", True),
+        ("accessToken", True),
+        ("X-Api-Key", True),
+        ("DB_PASSWORD", True),
+        ("private_key_id", True),
+        ("token", True),
+        ("secret", True),
+        ("line one\npassword", True),
+        ("key", False),
+        ("lock", False),
+        ("next_page_token", False),
+        ("invalid_token", False),
+        ("passwords_checked", False),
+        ("", False),
+    ],
+)
+def test_a_name_tells_a_secret(name: str, is_secret: bool) -> None:
+    """A field is secret by its name, in whatever spelling, and with whatever before it."""
+    assert names_secret(name) is is_secret
+
+
+@pytest.mark.parametrize(
     "part", ["a", "eyJ", "://a", "://a:", "-----BEGIN PRIVATE KEY-----", "password ", "?token=", "Bearer "]
 )
 def test_no_text_keeps_it_busy(part: str) -> None:
     """The time for a long text grows with its length, whatever it consists of."""
     # What is quadratic needs minutes for it, and is ended by the time that a test has.
     redacted(part * (200_000 // len(part)))
+    names_secret(part * (200_000 // len(part)))
 
 
 def test_listeners_are_told_no_secret_either() -> None:

@@ -13,7 +13,7 @@ from functools import partial
 import flask
 import pytest
 from tests.unit.fleet import broken_listener
-from tests.unit.log_lines import LABELS, PROJECT, TRACE, Line, Log, on_cloud_run, root_of_nowhere
+from tests.unit.log_lines import LABELS, PROJECT, TRACE, Line, Log, on_cloud_run, refuse, root_of_nowhere
 
 import firecron.logging
 from firecron.events import Events
@@ -32,6 +32,14 @@ def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     return on_cloud_run(monkeypatch)
+
+
+@pytest.fixture
+def alone(log: Log, root: logging.Logger) -> logging.Logger:
+    """A logger that has the handler and no other beside it: pytest's own raises where a record has no text."""
+    made = logging.Logger("mailer")
+    made.handlers = [one for one in root.handlers if one.get_name() == "firecron"]
+    return made
 
 
 class Odd:
@@ -150,13 +158,87 @@ def test_what_is_added_for_google_is_seen_by_no_other_handler(log: Log, root: lo
     assert not {"trace", "_trace", "_labels_str", "_payload_str"} & set(vars(record))
 
 
-def test_what_can_not_be_written_is_a_complaint(log: Log, capsys: pytest.CaptureFixture[str]) -> None:
-    """A value without a text, in a field or a label, costs its line, and raises nothing into who logs it."""
-    logger.info("lost", extra={"json_fields": {"a": Broken()}})
-    logger.info("lost", extra={"labels": {"a": Broken()}})
+CYCLE: dict[str, object] = {"password": "s3cret"}
+CYCLE["self"] = CYCLE
+HUGE = 10**5000
+BARE = "without its fields, which could not be written"
+
+
+@pytest.mark.parametrize(
+    ("message", "extra", "written"),
+    [
+        ("hello", {"json_fields": CYCLE}, f"{BARE} (RecursionError): hello"),
+        ("hello", {"json_fields": {"a": Broken()}}, f"{BARE} (ValueError): hello"),
+        ("hello", {"json_fields": {"a": HUGE}}, f"{BARE} (ValueError): hello"),
+        ("hello", {"labels": {"a": Broken()}}, f"{BARE} (ValueError): hello"),
+        ("hello", {"trace": Broken()}, f"{BARE} (ValueError): hello"),
+        ("hello", {"span_id": Broken()}, f"{BARE} (ValueError): hello"),
+        ("hello", {"source_location": {"file": Broken()}}, f"{BARE} (TypeError): hello"),
+        ("hello", {"http_request": {"requestUrl": Broken()}}, f"{BARE} (ValueError): hello"),
+        ("?token=s3cret", {"json_fields": CYCLE}, f"{BARE} (RecursionError): ?token=[redacted]"),
+        (f'{{"a": 1{"0" * 5000}}}', {}, f'{BARE} (ValueError): {{"a": 1{"0" * 5000}}}'),
+        (CYCLE, {}, f"{BARE} (RecursionError): a dict"),
+        ({"message": "hello", "password": "s3cret", "a": Broken()}, {}, f"{BARE} (ValueError): hello"),
+        (Broken(), {}, f"{BARE} (ValueError): a Broken"),
+    ],
+)
+def test_what_can_not_be_written_costs_no_line(
+    alone: logging.Logger,
+    log: Log,
+    capsys: pytest.CaptureFixture[str],
+    message: object,
+    extra: dict[str, object],
+    written: str,
+) -> None:
+    """A line whose fields can't be written has its message, severity, traceback and place, and says what is missing."""
+    try:
+        raise KeyError("a reason")
+    except KeyError:
+        alone.exception(message, extra=extra)
+    line = log.line()
+    assert line["severity"] == "ERROR"
+    assert str(line["message"]).startswith(f"{written}\nTraceback (most recent call last):\n")
+    assert line[LABELS] == {"python_logger": "mailer"}
+    location = line["logging.googleapis.com/sourceLocation"]
+    assert isinstance(location, dict)
+    assert location["file"] == __file__
+    assert "s3cret" not in log.text()
+    assert capsys.readouterr().err == ""
+
+
+def test_arguments_that_do_not_fit_cost_no_line(
+    alone: logging.Logger, log: Log, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A message whose arguments don't fit it is written without them."""
+    alone.warning("%d sent", "some")
+    assert log.line()["message"] == f"{BARE} (TypeError): %d sent"
+    assert capsys.readouterr().err == ""
+
+
+def test_a_stream_that_takes_nothing_is_a_complaint(
+    log: Log, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where a line can't be written at all, that is said once on standard error, and nothing is raised."""
+    with monkeypatch.context() as patch:
+        patch.setattr(log.stream, "write", refuse)
+        logger.info("lost")
     logger.info("there")
     assert log.line()["message"] == "there"
-    assert capsys.readouterr().err.count("--- Logging error ---") == 2
+    assert capsys.readouterr().err.count("--- Logging error ---") == 1
+
+
+def broken_filter(record: logging.LogRecord) -> bool:
+    raise ValueError("no verdict")
+
+
+def test_a_filter_that_breaks_is_a_complaint(
+    alone: logging.Logger, log: Log, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A filter of somebody's that raises costs the line, but raises nothing into who logs it."""
+    alone.handlers[0].addFilter(broken_filter)
+    alone.info("lost")
+    assert log.text() == ""
+    assert capsys.readouterr().err.count("--- Logging error ---") == 1
 
 
 def test_no_line_is_about_the_handler(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,6 +319,29 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Log:
         if thread.name == "firecron-project":
             thread.join(20)
     return log
+
+
+SECRET_FIELDS: dict[str, object] = {"access_token": "s3cret", "password": ["hunter s3cret"], "key": "shown"}
+
+
+@pytest.mark.parametrize(
+    ("message", "extra"),
+    [
+        ("hello", {"json_fields": SECRET_FIELDS}),
+        ("hello", {"json_fields": {"deep": [SECRET_FIELDS]}}),
+        ("hello", {"labels": {"password": "hunter s3cret", "key": "shown"}}),
+        (json.dumps(SECRET_FIELDS), {}),
+        (SECRET_FIELDS, {}),
+    ],
+    ids=["fields", "deep", "labels", "JSON", "mapping"],
+)
+def test_a_field_is_secret_by_its_name(log: Log, message: object, extra: dict[str, object]) -> None:
+    """A field whose name says that it is a secret is not written, wherever it stands and whatever it looks like."""
+    logger.info(message, extra=extra)
+    assert log.line()
+    assert "s3cret" not in log.text()
+    assert "[redacted]" in log.text()
+    assert "shown" in log.text()
 
 
 def test_no_line_has_a_secret(log: Log) -> None:

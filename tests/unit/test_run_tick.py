@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from tests.unit.instances import Fleet
+from tests.unit.instances import Fleet, Instance
 from tests.unit.world import NAME, slot
 
 from firecron import Run
+from firecron.claiming import Claimed, Pursuit
+from firecron.refusal import Refusal
 from firecron.run import Stopping
 
 NINE = datetime(2026, 11, 18, 9, tzinfo=UTC)
@@ -62,6 +64,84 @@ def test_there_is_one_try(prepare: object, reason: str, overlap: str) -> None:
     assert result.refusal.reason == reason
     assert fleet.world.mono() - before < 10_000
     assert fleet.runs == []
+
+
+def lose_the_reply(one: Instance) -> None:
+    """The next write is applied, and nothing is heard of it before the try is over."""
+    one.network.lost_replies = 1
+    one.network.before = lambda method, path: setattr(one.network, "is_down", method == "read")
+
+
+def mend(one: Instance) -> None:
+    one.network.before = lambda method, path: None
+    one.network.is_down = False
+
+
+def test_a_claim_without_a_reply_is_won_by_the_next_try() -> None:
+    """Who asks again for a tick that was claimed by a write whose reply was lost runs it, once, as its first
+    attempt.
+    """
+    fleet = Fleet()
+    one = fleet.instance()
+    lose_the_reply(one)
+    refusal = one.crons.registry.trigger(NAME, slot=NINE, source="schedule").refusal
+    assert refusal is not None
+    assert refusal.reason == "unavailable"
+    assert fleet.world.node()["slot"] == slot()
+    one.network.is_down = True
+    one.network.before = lambda method, path: None
+    assert one.crons.registry.trigger(NAME, slot=NINE, source="schedule").refusal is not None
+    mend(one)
+    result = one.crons.registry.trigger(NAME, slot=NINE, source="schedule")
+    assert (result.outcome, fleet.slots()) == ("succeeded", [slot()])
+    assert [(run.attempt, run.trigger) for run in fleet.runs] == [(1, "schedule")]
+    again = one.crons.registry.trigger(NAME, slot=NINE, source="schedule").refusal
+    assert again is not None
+    assert again.reason == "slot_done"
+
+
+def test_only_who_asks_again_has_the_token() -> None:
+    """What another instance, a forked child or another tick asks for is refused by a claim whose reply was lost."""
+    fleet = Fleet()
+    one, other = fleet.instance(), fleet.instance()
+    lose_the_reply(one)
+    one.crons.registry.trigger(NAME, slot=NINE)
+    mend(one)
+    fleet.world.until(max(5, fleet.world.mono() / 1000))
+    one.runner.after_fork()
+    for instance in (one, other):
+        refusal = instance.crons.registry.trigger(NAME, slot=NINE).refusal
+        assert refusal is not None
+        assert refusal.reason == "slot_done"
+    assert fleet.runs == []
+
+
+@pytest.mark.parametrize("answer", ["paused", "denied"])
+def test_an_answer_ends_the_claim(answer: str) -> None:
+    """Only tries that got no answer share a token: after a refusal the next one is a claim of its own."""
+    fleet = Fleet()
+    one = fleet.instance()
+    pursuits: list[Pursuit] = []
+    claim = one.runner._claimer.claim
+
+    def noting(pursuit: Pursuit) -> Claimed | Refusal | float | None:
+        pursuits.append(pursuit)
+        return claim(pursuit)
+
+    one.runner._claimer.claim = noting  # type: ignore[method-assign]  # to see who is asked for
+    one.network.is_down = True
+    one.crons.registry.trigger(NAME, slot=NINE)
+    one.network.is_down = False
+    if answer == "paused":
+        one.locks.pause(NAME)
+    one.network.is_denied = answer == "denied"
+    one.crons.registry.trigger(NAME, slot=NINE)
+    one.network.is_denied = False
+    one.locks.pause(NAME, False)
+    one.crons.registry.trigger(NAME, slot=NINE)
+    first, second, third = pursuits
+    assert first is second is not third
+    assert fleet.slots() == [slot()]
 
 
 def test_a_tick_to_come_is_refused() -> None:

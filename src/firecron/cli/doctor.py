@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typer
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -12,11 +13,11 @@ from firecron.cli.telling import silence_log
 from firecron.doctor import examine
 from firecron.findings import Finding, Kind, Level, worst
 
-HELP = """Look at what firecron depends on, with the remedy for what is wrong.
+HELP = """What is wrong here, and the remedy.
 
-Environment, settings, database, credentials, latency, clock, whether it can write, security rules, locks, instances. It
-writes a lock of its own, and removes it. Exit codes: 0 nothing but warnings, 2 configuration, 69 the database can't be
-reached, 78 denied or malformed, 1 any other problem.
+It looks at what firecron depends on: environment, settings, database, credentials, latency, clock, whether it can
+write, security rules, locks, instances. It writes a lock of its own, and removes it. Exit codes: 0 nothing but
+warnings, 2 configuration, 69 the database can't be reached, 78 denied or malformed, 1 any other problem.
 
 Example: firecron doctor --json
 """
@@ -43,7 +44,7 @@ def _doctor(as_json: Json = False) -> None:
         silence_log()
         found = list(examine())
         code = _CODES[worst(found)]
-        answers.give({"code": int(code), "findings": [_to_json(finding) for finding in found]}, _table(found))
+        answers.give({"code": int(code), "findings": [_to_json(finding) for finding in found]}, _shown(answers, found))
         raise SystemExit(code)
 
 
@@ -55,6 +56,16 @@ def _to_json(finding: Finding) -> dict[str, object]:
         "remedy": finding.remedy,
         "kind": finding.kind,
     }
+
+
+def _shown(answers: Answers, found: list[Finding]) -> RenderableType:
+    """On a terminal a table, elsewhere a line for each."""
+    return _table(found) if answers.out.is_terminal else Text("\n").join(_line(finding) for finding in found)
+
+
+def _line(finding: Finding) -> Text:
+    said = finding.message if finding.remedy is None else f"{finding.message} → {finding.remedy}"
+    return Text(f"{finding.level:<7}  {finding.check:<11}  {' '.join(said.splitlines())}")
 
 
 def _table(found: list[Finding]) -> Table:

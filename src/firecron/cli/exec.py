@@ -16,6 +16,8 @@ from firecron.cli.answers import Answers, Exit, Failure, answering
 from firecron.cli.telling import code_of_refusal, tell_events
 from firecron.command import Command, CommandFailed, under_lock, under_tick
 from firecron.decorator import distributed_cron
+from firecron.events import Event
+from firecron.inspection import plain
 from firecron.job_options import OnAbandoned
 from firecron.lease import LeaseLost
 from firecron.lock import LockService
@@ -31,13 +33,14 @@ With --cron it claims a tick: of all that are started for one tick, on whatever 
 come late. The exit code is the command's, 128 and the number of the signal that ended it, 127 if there is no such
 command, 126 if it can't be executed; 1 if its lock was lost, or no tick is within the grace; 75 if the lock is held or
 paused or the tick is done, 69 if the database can't be reached, 78 if it is denied or the node is malformed, and then
-COMMAND was not started.
+COMMAND was not started. If an earlier tick is rerun first, the code is the first that isn't 0.
 
 Example: firecron exec --lock report --cron '30 2 * * *' --timezone Europe/Berlin -- ./report.sh
 """
 
 # The exit code, or the last line, says the same.
 _SAID_OTHERWISE = {"lock.refused", "lock.unavailable", "run.failed"}
+_BAD_ENDS = ("run.failed", "run.lost", "run.interrupted")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -83,6 +86,8 @@ def _exec(
             raise Failure("--timezone, --grace and --on-abandoned are about ticks: give --cron as well", Exit.USAGE)
         settings = load()
         run = Command(command, signals, settings.margin / 2)
+        reruns: list[int] = []
+        code: int = Exit.FINE
         try:
             run.check()
             if cron is None:
@@ -94,17 +99,29 @@ def _exec(
                     _job(run, lock, cron, timezone or "UTC", ttl, hold_at_least, on_abandoned), enabled=False
                 )
                 tell_events(crons.events, answers, _SAID_OTHERWISE)
+                crons.events.subscribe(lambda event: reruns.extend(_code_of_rerun(event, run)))
                 refusal = _under_tick(crons, lock, run, grace, wait)
         except NotStarted as error:
             answers.say(f"firecron: {error}")
-            raise SystemExit(error.code) from None
-        except (CommandFailed, LeaseLost):
-            raise SystemExit(run.code or Exit.FAILED) from None
-        except Stopping:
-            raise SystemExit(run.code or 128 + (signals.received or 0)) from None
-        if refusal is not None:
-            answers.say(f"firecron: {refusal.message}")
-            raise SystemExit(code_of_refusal(refusal, held_exit_code))
+            code = error.code
+        except (CommandFailed, LeaseLost, Stopping) as error:
+            code = _code_of_end(run, is_stopped=isinstance(error, Stopping))
+        else:
+            if refusal is not None:
+                answers.say(f"firecron: {plain(refusal.message)}")
+                code = code_of_refusal(refusal, held_exit_code)
+        raise SystemExit(reruns[0] if reruns else code)
+
+
+def _code_of_end(command: Command, *, is_stopped: bool) -> int:
+    return command.code or (128 + (command.signals.received or 0) if is_stopped else Exit.FAILED)
+
+
+def _code_of_rerun(event: Event, command: Command) -> list[int]:
+    """What a rerun has ended with, if that is what the event is about and it ended badly."""
+    if event.slug not in _BAD_ENDS or event.fields.get("trigger") != "rerun":
+        return []
+    return [_code_of_end(command, is_stopped=event.slug == "run.interrupted")]
 
 
 def _job(

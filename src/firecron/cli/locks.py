@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -18,18 +19,21 @@ from firecron.operating import Operator, SeenAll
 _NOTHING = "There is no lock in this database: nothing is held, and nothing to be remembered."
 
 
+OnlyName = Annotated[str | None, typer.Argument(metavar="NAME", help="Only this lock, which is the job's.")]
+
+
 def add_to(app: typer.Typer) -> None:
     app.command("locks", epilog="Example: firecron locks --watch")(locks)
 
 
-def locks(watching: Watch = False, interval: Interval = 2.0, as_json: Json = False) -> None:
+def locks(name: OnlyName = None, watching: Watch = False, interval: Interval = 2.0, as_json: Json = False) -> None:
     """What is held, by whom, since and until when.
 
     Also what is paused, what died without releasing, and what the last tick came to.
     """
     answers = Answers(as_json=as_json)
     with answering(answers):
-        view = view_of_locks(Operator(LockService()), answers)
+        view = view_of_locks(Operator(LockService()), answers, name)
         if watching:
             watch(answers, view, interval)
         else:
@@ -37,9 +41,16 @@ def locks(watching: Watch = False, interval: Interval = 2.0, as_json: Json = Fal
             answers.give(view.value(seen), view.show(seen))
 
 
-def view_of_locks(operator: Operator, answers: Answers) -> View[SeenAll]:
-    """How all locks are shown."""
-    return View(operator.look_at_all, lambda seen: _shown(answers, seen), _news, _value, lambda seen: seen.views)
+def view_of_locks(operator: Operator, answers: Answers, name: str | None = None) -> View[SeenAll]:
+    """How all locks are shown, or the one of this name, also where it has no node."""
+
+    def look() -> SeenAll:
+        if name is None:
+            return operator.look_at_all()
+        seen = operator.look(name)
+        return SeenAll((seen.view,), seen.now)
+
+    return View(look, lambda seen: _shown(answers, seen), _news, _value, lambda seen: seen.views)
 
 
 def _shown(answers: Answers, seen: SeenAll) -> Text:

@@ -39,8 +39,9 @@ def resume(name: Name, as_json: Json = False) -> None:
 def unlock(name: Name, yes: Yes = False, as_json: Json = False) -> None:
     """Free a lock that is held; slot and fence stay.
 
-    As `expiresAt = 0` in the console does. It asks first, and does nothing if the lock has changed meanwhile. It
-    doesn't end a run that is still alive: that learns of it at its next renewal, at the latest when its lease is over.
+    As `expiresAt = 0` in the console does. It asks first, and does nothing if the lock was released or taken over
+    meanwhile. It doesn't end a run that is still alive: that learns of it at its next renewal, at the latest when its
+    lease is over.
     """
     answers = Answers(as_json=as_json)
     with answering(answers):
@@ -66,11 +67,12 @@ def _ask(answers: Answers, seen: Seen) -> None:
     """Show what is about to happen, and go on only at a yes."""
     if answers.as_json or not sys.stdin.isatty():
         raise Failure(f"{seen.view.name} was not unlocked: there is nobody to ask; give --yes", Exit.USAGE)
-    kept = [f"its slot {seen.view.slot}"] if seen.view.slot else []
-    kept += [f"its fence {seen.view.fence}"] if seen.view.fence is not None else []
+    kept = [f"slot {seen.view.slot}"] if seen.view.slot else []
+    kept += [f"fence {seen.view.fence}"] if seen.view.fence is not None else []
+    stays = f"Its {' and '.join(kept)} {'stay' if len(kept) > 1 else 'stays'}." if kept else "All else stays."
     answers.out.print(Text("\n").join([Text(seen.view.name, "bold"), *lock_lines(seen.view, seen.now)]))
     answers.out.print(
-        f"\nThis sets expiresAt to 0, so that others can acquire it at once. {' and '.join(kept) or 'All else'} stays. "
+        f"\nThis sets expiresAt to 0, so that others can acquire it at once. {stays} "
         "If its holder is alive, it works on until its next renewal, beside whoever comes next.",
         markup=False,
     )
@@ -90,7 +92,7 @@ def _set_paused(name: str, is_paused: bool, as_json: bool) -> None:
                 Exit.REFUSED,
             )
         if before.is_paused == is_paused:
-            said = f"it is {'paused' if is_paused else 'not paused'} already: nothing was changed"
+            said = f"{'it is paused already' if is_paused else 'it was not paused'}: nothing was changed"
         else:
             operator.pause(name, is_paused)
             said = "paused everywhere" if is_paused else "resumed"

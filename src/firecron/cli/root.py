@@ -14,10 +14,10 @@ The database is the one that the environment names:
 
 \b
 FIRECRON_DATABASE_URL            https://<name>.firebaseio.com, or
-FIREBASE_CONFIG                  Firebase's own configuration, with its databaseURL
-GOOGLE_APPLICATION_CREDENTIALS   the credentials, where none are found by default
-FIREBASE_DATABASE_EMULATOR_HOST  host:port of an emulator, instead of all that
-FIRECRON_PREFIX                  the path that firecron's nodes are put under
+FIREBASE_CONFIG                  Firebase's own, with its databaseURL
+GOOGLE_APPLICATION_CREDENTIALS   credentials, if none are found by default
+FIREBASE_DATABASE_EMULATOR_HOST  host:port of an emulator, instead of that
+FIRECRON_PREFIX                  the path that firecron's nodes are under
 NO_COLOR                         set it, and nothing is coloured
 
 Exit codes: 0 fine, 1 failed, 2 wrong usage or configuration, 69 the database can't be reached, 75 held or paused,

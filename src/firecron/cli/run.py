@@ -34,11 +34,12 @@ from firecron.runner import Result
 from firecron.signals import Signals
 from firecron.ticks import newest_tick
 
-HELP = """Run the job NAME of APP now, under its lock, and wait for its end.
+HELP = """Run the job NAME of APP once, now, under its lock.
 
-A run by hand claims no tick, unless --slot says which. The production guard doesn't matter here. The exit code is 0 if
-it succeeded, 1 if it failed or lost its lock, 75 if the lock is held or paused or the tick is done; 130 or 143 if
-Ctrl-C or SIGTERM interrupted it: it has FIRECRON_SHUTDOWN_GRACE seconds to stop, and a second Ctrl-C leaves it at once.
+It waits for the end of the run. A run by hand claims no tick, unless --slot says which. The production guard doesn't
+matter here. The exit code is 0 if it succeeded, 1 if it failed or lost its lock, 75 if the lock is held or paused or
+the tick is done; 130 or 143 if Ctrl-C or SIGTERM interrupted it: it has FIRECRON_SHUTDOWN_GRACE seconds to stop, and a
+second Ctrl-C leaves it at once.
 
 Example: firecron run myservice.main:crons send-daily-digest --slot now
 """

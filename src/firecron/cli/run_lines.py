@@ -9,7 +9,7 @@ from datetime import datetime
 from rich.text import Text
 
 from firecron.cli.moments import clock_time, took
-from firecron.inspection import RunView
+from firecron.inspection import RunView, Unfinished
 from firecron.instants import to_milliseconds
 
 STYLES = {
@@ -42,7 +42,7 @@ def run_lines(wanted: Sequence[RunView], among: Sequence[RunView], today: dateti
     when, outcome, duration = [max(map(len, column), default=0) for column in zip(*rows, strict=True)] or [0, 0, 0]
     longest = max((run.duration or 0 for run in among), default=0)
     used = when + outcome + duration + 8
-    owner = max((len(run.owner) for run in wanted), default=0)
+    owner = max((len(run.owner) for run in wanted if run.recorded_by is None), default=0)
     room = _BARS[-1] if paper.width is None else min(paper.width - used - owner, _BARS[-1])
     # Where the owner has no room in any case, it gets a line of its own, and the bars all of theirs.
     bars = room if room in _BARS else _BARS[-1]
@@ -53,6 +53,19 @@ def run_lines(wanted: Sequence[RunView], among: Sequence[RunView], today: dateti
         line.append(f"{bar(run.duration or 0, longest, bars, paper.has_blocks):<{bars}}", STYLES[run.outcome])
         lines.append(_finished(line, run, paper.width))
     return lines
+
+
+def unfinished_line(found: Unfinished, today: datetime, paper: Paper) -> Text:
+    """A line for the tick that isn't in the history yet."""
+    now = round(today.timestamp() * 1000)
+    tick = _milliseconds(found.slot, None)
+    line = Text(f"{found.slot if tick is None else clock_time(tick, now, today.tzinfo)}  ")
+    if not found.is_live:
+        line.append("begun, not ended", "bold red")
+        return _with_owner(line, f" (on {found.owner})" if found.owner else "", paper.width)
+    since = "" if found.since is None else f" since {clock_time(found.since, now, today.tzinfo)}"
+    line.append(f"under way{since}", "cyan")
+    return _with_owner(line, f", on {found.owner}" if found.owner else "", paper.width)
 
 
 def bar(part: int, whole: int, width: int, has_blocks: bool = True) -> str:
@@ -66,13 +79,24 @@ def bar(part: int, whole: int, width: int, has_blocks: bool = True) -> str:
 def _finished(line: Text, run: RunView, width: int | None) -> Text:
     """The line, with where it ran, and what is to be noted of it."""
     notes = list(_notes(run))
+    # Who writes down that a tick did not run is not where it would have run.
+    owner = f"(recorded by {run.owner})" if run.recorded_by is not None and run.owner else run.owner
     if width is None:
-        return line.append("  " + "; ".join([run.owner, *notes] if run.owner else notes))
-    if len(line) + 2 + len(run.owner) <= width:
-        line.append(f"  {run.owner}")
+        return line.append("  " + "; ".join([owner, *notes] if owner else notes))
+    if len(line) + 2 + len(owner) <= width:
+        line.append(f"  {owner}")
+    elif len("; ".join([owner, *notes])) + 4 <= width:
+        notes.insert(0, owner)
     else:
-        notes.insert(0, run.owner)
+        line.append(f"\n    {owner}", "dim")
     return line.append(f"\n    {'; '.join(notes)}", "dim") if notes else line
+
+
+def _with_owner(line: Text, owner: str, width: int | None) -> Text:
+    """The line with its owner, or with the owner below it where there is no room."""
+    if width is None or len(line) + len(owner) <= width:
+        return line.append(owner)
+    return line.append(f"\n    {owner.strip(', ')}", "dim")
 
 
 def _notes(run: RunView) -> Iterator[str]:

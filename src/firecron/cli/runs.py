@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
@@ -12,13 +13,28 @@ from rich.text import Text
 
 from firecron.cli.answers import Answers, answering
 from firecron.cli.options import Interval, Json, Name, Watch
-from firecron.cli.run_lines import Paper, run_lines
+from firecron.cli.run_lines import Paper, run_lines, unfinished_line
 from firecron.cli.watching import View, watch
-from firecron.inspection import RunView
+from firecron.errors import Denied
+from firecron.inspection import RunView, Unfinished, inspect_unfinished
 from firecron.lock import LockService
 from firecron.operating import Operator
 
 Most = Annotated[int, typer.Option("-n", min=1, max=1000, help="How many to show, the newest.")]
+
+_MISSPELT = "a misspelt name looks the same: firecron locks"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRuns:
+    """The history of a job, and what its lock adds: the tick whose run isn't in it yet. `denied` says why the lock
+    couldn't be looked at.
+    """
+
+    runs: tuple[RunView, ...]
+    unfinished: Unfinished | None
+    has_lock: bool
+    denied: str | None = None
 
 
 def add_to(app: typer.Typer) -> None:
@@ -28,7 +44,8 @@ def add_to(app: typer.Typer) -> None:
 def runs(name: Name, most: Most = 20, watching: Watch = False, interval: Interval = 2.0, as_json: Json = False) -> None:
     """What ran, where, how it ended, how long it took.
 
-    The newest is last; a bar compares a duration with the longest that is shown.
+    The newest is last; a bar compares a duration with the longest that is shown. A run that is under way, or has died
+    and isn't recorded yet, comes after them.
     """
     answers = Answers(as_json=as_json)
     with answering(answers):
@@ -40,19 +57,41 @@ def runs(name: Name, most: Most = 20, watching: Watch = False, interval: Interva
             answers.give(view.value(found), view.show(found))
 
 
-def view_of_runs(operator: Operator, answers: Answers, name: str, most: int) -> View[Sequence[RunView]]:
+def view_of_runs(operator: Operator, answers: Answers, name: str, most: int) -> View[SeenRuns]:
     """How the history of a job is shown."""
 
-    def show(found: Sequence[RunView]) -> Text:
-        return _shown(answers, name, found, most)
+    def show(seen: SeenRuns) -> Text:
+        return _shown(answers, name, seen, most)
 
-    def news(last: Sequence[RunView] | None, found: Sequence[RunView]) -> list[Text]:
-        return _lines(answers, [run for run in found if run not in last], found) if last else [show(found)]
+    def news(last: SeenRuns | None, seen: SeenRuns) -> list[Text]:
+        if last is None or not (last.runs or last.unfinished):
+            return [show(seen)]
+        lines = _lines(answers, [run for run in seen.runs if run not in last.runs], seen.runs)
+        return lines if seen.unfinished == last.unfinished else [*lines, *_unfinished(answers, seen)]
 
-    def value(found: Sequence[RunView]) -> object:
-        return {"name": name, "counts": counts(found), "runs": [run.to_json() for run in found[-most:]]}
+    def value(seen: SeenRuns) -> object:
+        return {
+            "name": name,
+            "counts": counts(seen.runs),
+            "runs": [run.to_json() for run in seen.runs[-most:]],
+            "unfinished": None if seen.unfinished is None else seen.unfinished.to_json(),
+        }
 
-    return View(lambda: operator.runs(name), show, news, value, essence=lambda found: found, is_newest_last=True)
+    def essence(seen: SeenRuns) -> object:
+        return seen.runs, seen.unfinished
+
+    return View(lambda: _look(operator, name), show, news, value, essence, is_newest_last=True)
+
+
+def _look(operator: Operator, name: str) -> SeenRuns:
+    """The lock before the history: so a run that ends meanwhile is in one of them at least."""
+    try:
+        lock = operator.look(name).view
+    except Denied as error:
+        # Who may only read gets no time from RTDB, and the history all the same.
+        return SeenRuns(operator.runs(name), None, has_lock=True, denied=str(error))
+    found = operator.runs(name)
+    return SeenRuns(found, inspect_unfinished(lock, found), has_lock=lock.state != "absent")
 
 
 def counts(found: Sequence[RunView]) -> dict[str, int]:
@@ -63,18 +102,37 @@ def counts(found: Sequence[RunView]) -> dict[str, int]:
     return dict(sorted(counter.items()))
 
 
-def _shown(answers: Answers, name: str, found: Sequence[RunView], most: int) -> Text:
-    if not found:
-        return Text(f"There is no run of {name} in this database (a misspelt name looks the same: firecron locks).")
+def _shown(answers: Answers, name: str, seen: SeenRuns, most: int) -> Text:
+    found = seen.runs
+    lines = [*_lines(answers, found[-most:], found[-most:]), *_unfinished(answers, seen)]
+    if not lines:
+        why = f"its lock has a node: firecron locks {name}" if seen.has_lock else _MISSPELT
+        lines = [Text(f"There is no run of {name} in this database ({why}).")]
+    if found:
+        lines.append(_total(found, min(most, len(found))))
+    if seen.denied is not None:
+        lines.append(Text(f"Whether a run is under way is not known: {seen.denied}", "dim"))
+    return Text("\n").join(lines)
+
+
+def _total(found: Sequence[RunView], number: int) -> Text:
     uncounted = {run.outcome for run in found if run.at_least}
     sums = counts(found).items()
     of_all = ", ".join(f"{'at least ' if outcome in uncounted else ''}{number} {outcome}" for outcome, number in sums)
-    number = min(most, len(found))
-    total = Text(f"{f'{number} of ' if number < len(found) else ''}{len(found)} entries: {of_all}", "dim")
-    return Text("\n").join([*_lines(answers, found[-most:], found[-most:]), total])
+    entries = f"{len(found)} {'entry' if len(found) == 1 else 'entries'}"
+    return Text(f"{f'{number} of ' if number < len(found) else ''}{entries}: {of_all}", "dim")
+
+
+def _unfinished(answers: Answers, seen: SeenRuns) -> list[Text]:
+    if seen.unfinished is None:
+        return []
+    return [unfinished_line(seen.unfinished, datetime.now().astimezone(), _paper(answers))]
 
 
 def _lines(answers: Answers, wanted: Sequence[RunView], among: Sequence[RunView]) -> list[Text]:
+    return run_lines(wanted, among, datetime.now().astimezone(), _paper(answers))
+
+
+def _paper(answers: Answers) -> Paper:
     width = answers.out.width if answers.out.is_terminal else None
-    paper = Paper(width, has_blocks=answers.out.encoding.lower().startswith("utf"))
-    return run_lines(wanted, among, datetime.now().astimezone(), paper)
+    return Paper(width, has_blocks=answers.out.encoding.lower().startswith("utf"))

@@ -7,16 +7,20 @@ from collections.abc import Set
 
 from firecron.cli.answers import OF_REFUSAL, Answers, Exit
 from firecron.events import Event, Events
+from firecron.inspection import plain
 from firecron.refusal import Refusal
 
 
 def tell_events(events: Events, answers: Answers, unless: Set[str]) -> None:
-    """Say what the log would call a WARNING or worse, but for these slugs: the command says that itself."""
+    """Say what the log would call a WARNING or worse, but for these slugs: the command says that itself, except of
+    the rerun of an earlier tick.
+    """
     silence_log()
 
     def tell(event: Event) -> None:
-        if event.level >= logging.WARNING and event.slug not in unless:
-            answers.say(f"firecron: {event.message}")
+        is_said_otherwise = event.slug in unless and event.fields.get("trigger") != "rerun"
+        if event.level >= logging.WARNING and not is_said_otherwise:
+            answers.say(f"firecron: {plain(event.message)}")
 
     events.subscribe(tell)
 
