@@ -2,8 +2,8 @@
 
 Side work: it happens after the lock's own writes and is never in their way. What can't be written is logged and given
 up after some tries. An entry is written only where there is none; where there is one, the higher fence wins, and a run
-over the bookkeeper's guess of the same fence. A run's own entry gives way to the bookkeeper's only for a later attempt. Every tenth write or so the oldest entries are pruned; two that prune at
-once delete the same ones.
+over the bookkeeper's guess of the same fence. A run's own entry gives way to the bookkeeper's only for a later attempt.
+Every tenth write or so the oldest entries are pruned; two that prune at once delete the same ones.
 """
 
 from __future__ import annotations

@@ -83,7 +83,8 @@ def _message(name: str, refused: Refused, record: LockRecord | None) -> str:
             until = to_text(int(record.expiresAt))
             return f'Lock "{name}" held by another instance, skipping ({describe_owner(record)}, until {until})'
         case "slot_done", LockRecord():
-            return f'Lock "{name}": the tick, or a later one, is claimed already, skipping ({record.slot} by {describe_owner(record)})'
+            done = f"{record.slot} by {describe_owner(record)}"
+            return f'Lock "{name}": the tick, or a later one, is claimed already, skipping ({done})'
         case "slot_done", _:
             return f'Lock "{name}": there is nothing left to claim'
         case "slot_early", _:

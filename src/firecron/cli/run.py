@@ -28,6 +28,7 @@ from firecron.cli.telling import code_of_refusal, tell_events
 from firecron.events import Event
 from firecron.execution import described
 from firecron.explorer import Job
+from firecron.inspection import plain
 from firecron.instants import to_datetime, to_text
 from firecron.run import Stopping
 from firecron.runner import Result
@@ -173,7 +174,7 @@ def _show(answers: Answers, name: str, result: Result, duration: int | None) -> 
     if result.error is not None:
         answers.say(_traceback(result.error))
     if refusal is not None:
-        answers.give(value, refusal.message)
+        answers.give(value, plain(refusal.message))
         return
     said = f"{name} {result.outcome}" + ("" if duration is None else f" after {took(duration)}")
     if run is not None and run.slot is not None:
