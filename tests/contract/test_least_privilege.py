@@ -40,7 +40,7 @@ def ask(rtdb: Rtdb, session: requests.Session, row: Row) -> int:
         f"{rtdb.emulator.url}/{row.path}.json",
         params={"ns": rtdb.namespace, "auth_variable_override": json.dumps(row.auth)},
         headers={"Authorization": "Bearer owner"},
-        json=row.body,
+        data=None if row.body is None else json.dumps(row.body),
         timeout=10,
     )
     return reply.status_code
