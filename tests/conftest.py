@@ -53,9 +53,14 @@ class Start(Protocol):
 
 
 def pytest_configure() -> None:
-    """Undo what a shell does to a job in the background: it ignores Ctrl-C, and every child would inherit that."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Undo what a shell, or `nohup`, does to a job in the background: every child would inherit what is ignored."""
+    for number, handler in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGQUIT, signal.SIG_DFL),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True)

@@ -258,14 +258,14 @@ def test_a_held_lock_is_not_waited_for(rtdb: Rtdb, folder: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [[], ["--cron", YEARLY]], ids=["plain", "tick"])
 def test_what_others_have_written_does_not_reach_the_terminal(rtdb: Rtdb, folder: Path, arguments: list[str]) -> None:
-    """A holder's name with escape sequences and line ends in it is shown in one line, without them."""
+    """A holder's name with escape sequences and line ends in it is shown in one line that has none of them."""
     now = time.time_ns() // 1_000_000
     record = {"acquiredAt": now, "expiresAt": now + 60_000, "holder": "x", "instanceId": "\x1b[31mEVIL\nfirecron: fine"}
     rtdb.set("/cron-locks/job", record)
     result = execute(*arguments, *sh("true"))
     assert result.exit_code == 75
     [line] = result.stderr.splitlines()
-    assert "\N{REPLACEMENT CHARACTER}[31mEVIL\N{REPLACEMENT CHARACTER}firecron" in line
+    assert "\N{REPLACEMENT CHARACTER}[31mEVIL ⏎ firecron" in line
     assert line.isprintable()
 
 

@@ -231,7 +231,7 @@ class LeaseConformance(Kit):
         self.jump(TTL - MARGIN)
         assert dead.lost
         refused(contender.acquire(self.name, TTL), "held")
-        self.jump(2 * MARGIN)
+        self.jump(3 * MARGIN)
         lease = taken(contender.acquire(self.name, TTL))
         assert self.fields["holder"] == lease.holder
         refused(holder.acquire(self.name, TTL), "held")
