@@ -172,7 +172,7 @@ lines = st.tuples(
 ).map(" ".join)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(line=lines, place=st.sampled_from(sorted(NIGHTS)), seed=st.integers(0, 9))
 def test_any_line_fires_when_the_daemon_runs_it(line: str, place: tuple[str, str], seed: int) -> None:
     """Whatever the line, its ticks in days with a change are the daemon's runs, and one that never fires is refused."""
