@@ -100,6 +100,10 @@ class Places:
             self._resume(called)
         return is_its_turn
 
+    def is_open(self, turn: Turn) -> bool:
+        """Whether it is still to try: it has not come yet, or its lane is waiting for it."""
+        return not turn.has_entered or turn.lane.at_it is turn
+
     def wait(self, turn: Turn) -> bool:
         """Its try had no answer that lasts. Whether it waits for another; if not, a newer turn does."""
         with self._lock:

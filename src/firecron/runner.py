@@ -237,9 +237,10 @@ class Runner:
 
     def _drop(self, turn: Turn) -> None:
         """It is over: the instance stops, or the job is not to run here any more."""
+        wish, was_open = turn.wish, self._places.is_open(turn)
         self._places.give_up(turn)
-        wish = turn.wish
-        if not self.stopping and wish.due is not None and not wish.looks_back:
+        # What a newer tick has overtaken is said already.
+        if was_open and not self.stopping and wish.due is not None and not wish.looks_back:
             message = f'"{turn.job.name}" does not run here any more (paused, or removed), skipping its tick {wish.due}'
             self._events.emit("run.skipped", turn.job.name, logging.INFO, message, slot=wish.due)
 

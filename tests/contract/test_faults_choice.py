@@ -127,7 +127,7 @@ def test_one_client_is_cut_off(rtdb: Rtdb, by: str) -> None:
 def test_a_cut_client_has_one_mark(both: bool) -> None:
     """cut_off wants a header or a port, and not both."""
     with pytest.raises(ValueError, match="either a header or a port"):
-        Faults().cut_off(**({"header": ("a", "b"), "port": 1} if both else {}))  # type: ignore[arg-type]
+        Faults().cut_off(**({"header": ("a", "b"), "port": 1} if both else {}))  # type: ignore[arg-type]  # of both kinds
 
 
 def test_faults_end_with_the_emulator() -> None:

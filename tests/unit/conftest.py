@@ -1,6 +1,9 @@
-"""Fleets in virtual time for the tests of the lock."""
+"""Fleets in virtual time for the tests of the lock, and a gate for real threads."""
 
 from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
 
 import pytest
 from tests.unit.fleet import Fleet, Instance
@@ -24,3 +27,11 @@ def fleet(by_hand: None) -> Fleet:
 def one(fleet: Fleet) -> Instance:
     """One instance of the fleet."""
     return fleet.instance()
+
+
+@pytest.fixture
+def go_on() -> Iterator[threading.Event]:
+    """What a body waits for; set at the end at the latest, so that no thread outlives its test."""
+    event = threading.Event()
+    yield event
+    event.set()

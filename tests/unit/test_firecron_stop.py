@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
 import pytest
+from tests.unit.threads import PATIENCE, ended
 from tests.unit.world import NAME, START
 
 from firecron import FireCron, Run, distributed_cron
@@ -16,8 +17,6 @@ from firecron.run import Stopping
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 from firecron.timing import Deadline
-
-PATIENCE = 20
 
 
 class Silent(MemoryStore):
@@ -77,18 +76,6 @@ class Bench:
     def outcomes(self) -> list[object]:
         entries = self.crons.history.read(NAME).values()
         return [entry["outcome"] for entry in entries if isinstance(entry, dict)]
-
-
-@pytest.fixture
-def go_on() -> Iterator[threading.Event]:
-    event = threading.Event()
-    yield event
-    event.set()
-
-
-def ended(thread: threading.Thread) -> bool:
-    thread.join(PATIENCE)
-    return not thread.is_alive()
 
 
 @pytest.mark.parametrize("enabled", [True, False], ids=["ticking", "guarded"])

@@ -319,3 +319,19 @@ def test_half_a_character_in_an_error_is_written_down() -> None:
     one = fleet.instance()
     one.turn(slot())
     assert fleet.world.history()[slot()]["error"] == "ValueError: no such file: caf?"
+
+
+def test_what_was_overtaken_is_said_once() -> None:
+    """A tick that a newer one has taken over is not said to be skipped again when the job is paused afterwards."""
+    fleet = Fleet("*/20 * * * * *")
+    one = fleet.instance()
+    older, newer = (one.runner.turn(one.job(), Wish(slot(seconds), "schedule")) for seconds in (0, 20))
+    one.network.is_down = True
+    assert one.runner.go_on(older) is not None
+    fleet.world.until(20)
+    assert one.runner.go_on(newer) is not None
+    one.crons.registry.pause(NAME)
+    for turn in (older, newer):
+        assert one.runner.go_on(turn) is None
+    said = [(event.slug, event.fields["slot"]) for event in one.events if event.slug in ("run.missed", "run.skipped")]
+    assert said == [("run.missed", slot()), ("run.skipped", slot(20))]

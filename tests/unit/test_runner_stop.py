@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from tests.unit.test_bodies import running_loop
+from tests.unit.threads import PATIENCE, ended
 from tests.unit.world import NAME, START, slot
 
 from firecron import FireCron, Run, distributed_cron
@@ -15,8 +16,6 @@ from firecron.claiming import Wish
 from firecron.events import Event
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
-
-PATIENCE = 20
 
 
 class Bench:
@@ -76,18 +75,6 @@ class Bench:
     def node(self) -> dict[str, object]:
         found = self.store.get(f"cron-locks/{NAME}")
         return found if isinstance(found, dict) else {}
-
-
-@pytest.fixture
-def go_on() -> Iterator[threading.Event]:
-    event = threading.Event()
-    yield event
-    event.set()
-
-
-def ended(thread: threading.Thread) -> bool:
-    thread.join(PATIENCE)
-    return not thread.is_alive()
 
 
 def test_a_stop_waits_for_what_looks_at_its_run() -> None:

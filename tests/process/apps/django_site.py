@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from django.apps import AppConfig  # type: ignore[import-untyped]
-from django.http import HttpRequest, JsonResponse  # type: ignore[import-untyped]
-from django.urls import URLPattern, path  # type: ignore[import-untyped]
+from django.apps import AppConfig
+from django.http import HttpRequest, JsonResponse
+from django.urls import URLPattern, path
 
 SECRET_KEY = "of a test"
 DEBUG = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from django.core.management import execute_from_command_line  # type: ignore[import-untyped]
+from django.core.management import execute_from_command_line
 
 if __name__ == "__main__":
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.process.apps.django_site"
