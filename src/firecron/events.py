@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from firecron.instants import to_text
 from firecron.redaction import redacted
 
 Scalar: TypeAlias = str | int | float | bool
@@ -86,11 +85,6 @@ class Events:
     def after_fork(self) -> None:
         """In a forked child: a thread that the child doesn't have may have held the lock."""
         self._lock = threading.Lock()
-
-
-def instant_fields(**instants: int | None) -> dict[str, str]:
-    """Instants as texts, those that are None left out."""
-    return {name: to_text(instant) for name, instant in instants.items() if instant is not None}
 
 
 def _clean(fields: Mapping[str, Scalar | None]) -> dict[str, Scalar]:

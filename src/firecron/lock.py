@@ -253,10 +253,6 @@ class LockService:
         self._known[bid.name] = answer.snapshot
         return answer
 
-    def let_go(self, lease: Lease) -> None:
-        """Renew it no more: it lasts until it expires."""
-        self.keeper.forget(lease)
-
     def read(self, name: str) -> object:
         """What the lock's node holds, as it is. Raises StoreError."""
         return self.store.read(self._path(name), self.deadline(self.settings.request_timeout)).node

@@ -11,7 +11,7 @@ from tests.unit.fleet import Fleet, Instance, broken_listener, failing, recorded
 
 from firecron import Lease
 from firecron.errors import Denied, Unavailable
-from firecron.events import Event, Events, instant_fields
+from firecron.events import Event, Events
 
 SLOT = "2026-11-18T09:00:00Z"
 
@@ -152,11 +152,6 @@ def test_a_forked_child_can_subscribe() -> None:
     assert events._lock.acquire(timeout=1)
     events.after_fork()
     assert recorded(events) == []
-
-
-def test_instants_become_texts() -> None:
-    """Instants are told as the console shows them."""
-    assert instant_fields(until=1_794_992_400_123, since=None) == {"until": SLOT}
 
 
 def held(fleet: Fleet, one: Instance) -> None:
