@@ -14,12 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from firecron.backoff import backoff
-from firecron.claims import Claim, choose, is_tick, missed_after, start_ends
+from firecron.claims import Claim, choose, is_tick, start_ends
 from firecron.conversation import Held
 from firecron.errors import Malformed
 from firecron.explorer import Job
 from firecron.job_options import JobOptions
 from firecron.lock import Bid, LockService
+from firecron.missing import remember
 from firecron.record import LockRecord, Refused, Request, parse
 from firecron.refusal import Refusal
 from firecron.run import Trigger
@@ -52,7 +53,11 @@ class Wish:
 
 @dataclass(eq=False)
 class Pursuit:
-    """A wish through all its tries, which share a token."""
+    """A wish through all its tries, which share a token.
+
+    `asked` are the claims that were asked for, by the instant of the asking: any of them may have been written although
+    its reply was lost. `in_doubt` are earlier ticks for which that is still open, with the last refusal of each.
+    """
 
     job: Job
     wish: Wish
@@ -60,6 +65,8 @@ class Pursuit:
     ends: float | None = None
     tries: int = 0
     refusal: Refusal | None = None
+    asked: dict[int, Claim] = field(default_factory=dict)
+    in_doubt: list[tuple[str, Refusal]] = field(default_factory=list)
 
     def move_on(self, wish: Wish) -> None:
         """Go after another tick, with the same token: a write whose reply was lost may still become a win."""
@@ -94,10 +101,19 @@ class Claimer:
         return pursuit
 
     def move_on(self, pursuit: Pursuit, wish: Wish) -> None:
-        """Leave its tick for another."""
-        if pursuit.wish.due is not None:
-            self._give_up(pursuit)
+        """Leave its tick for another. A tick that may have been claimed is not given up before that is known."""
+        due, refusal = pursuit.wish.due, pursuit.refusal
+        if due is not None:
+            may_be_claimed = any(claim.slot == due for claim in pursuit.asked.values())
+            if refusal is not None and refusal.reason == "unavailable" and may_be_claimed:
+                pursuit.in_doubt.append((due, refusal))
+            else:
+                self._give_up(pursuit.job, due, refusal)
         pursuit.move_on(wish)
+
+    def abandon(self, pursuit: Pursuit) -> None:
+        """Try no more: whatever was in doubt is given up."""
+        self._settle_doubts(pursuit)
 
     def claim(self, pursuit: Pursuit) -> Claimed | Refusal | float | None:
         """Try once: a claim, the refusal that is the answer, or the seconds until the next try. None: its time is
@@ -109,14 +125,21 @@ class Claimer:
                 pursuit.ends = self._ends(job.options, due)
             left = self._left(pursuit)
             if left <= 0:
-                self._give_up(pursuit)
+                self._settle_doubts(pursuit)
+                assert due is not None, "only a tick has an end"
+                self._give_up(job, due, pursuit.refusal)
                 return None
             answer = self._locks.attempt(pursuit.bid, within=left)
             if isinstance(answer, Held):
                 replaced = _record(answer.replaced, answer.term.reading.server)
                 self._compare(job, None if replaced is None else replaced.slot)
-                return Claimed(pursuit.bid, answer, _claimed(answer.record, job.options, due, wish.trigger))
+                # What was asked for at the reading that this very lease is aged from.
+                claim = pursuit.asked[answer.term.reading.server]
+                self._settle_doubts(pursuit, claim.slot)
+                return Claimed(pursuit.bid, answer, claim)
             pursuit.refusal = answer
+            if answer.reason != "unavailable":
+                self._settle_doubts(pursuit)
             self._note(job, answer)
             pursuit.tries += 1
             delay = self._delay(pursuit, answer)
@@ -140,7 +163,7 @@ class Claimer:
 
         def ask(request: Request, node: object, now: int) -> Request:
             record = _record(node, now)
-            return request if record is None else replace(request, missed_after=missed_after(record, options, now))
+            return request if record is None else replace(request, missed=remember(record, options.schedule, now))
 
         bid = self._bid(options, choose=ask)
         answer = self._locks.attempt(bid)
@@ -176,17 +199,18 @@ class Claimer:
             except Malformed:
                 return request  # which `decide` will refuse, saying why
             wish, due = pursuit.wish, pursuit.wish.due
-            if due is not None and wish.is_patient and now > start_ends(options, due):
-                return Refused("slot_done", current)  # the time was not known when it was asked for
-            if not options.once_per_tick:
-                return request
             record = current if isinstance(current, LockRecord) else None
+            if due is not None and wish.is_patient and now > start_ends(options, due):
+                due = None  # the time was not known before; what others left is claimed all the same
             if wish.looks_back and (record is None or record.slot is None):
                 return Refused("slot_done", current)
             claim = choose(record, options, due, now, self._margin)
             if claim is None:
                 return Refused("slot_done", current)
-            return replace(request, slot=claim.slot, rerun=claim.is_rerun, missed_after=claim.missed_after)
+            pursuit.asked[now] = replace(claim, trigger=wish.trigger) if claim.trigger == "schedule" else claim
+            if not options.once_per_tick:
+                return request
+            return replace(request, slot=claim.slot, rerun=claim.is_rerun, missed=claim.missed)
 
         return self._bid(options, choose=ask)
 
@@ -212,8 +236,14 @@ class Claimer:
             return 0.5 + 4.5 * self._chance()
         return None
 
-    def _give_up(self, pursuit: Pursuit) -> None:
-        job, due, refusal = pursuit.job, pursuit.wish.due, pursuit.refusal
+    def _settle_doubts(self, pursuit: Pursuit, claimed: str | None = None) -> None:
+        """It is known now which tick was claimed, if any: the others are given up."""
+        doubts, pursuit.in_doubt = pursuit.in_doubt, []
+        for due, refusal in doubts:
+            if due != claimed:
+                self._give_up(pursuit.job, due, refusal)
+
+    def _give_up(self, job: Job, due: str, refusal: Refusal | None) -> None:
         if refusal is not None:
             self._locks.tell(refusal)
         if refusal is not None and refusal.reason == "held":
@@ -256,17 +286,6 @@ class Claimer:
             "that instant by hand"
         )
         self._events.emit("job.schedule_differs", job.name, logging.WARNING, message, slot=slot, line=schedule.line)
-
-
-def _claimed(record: LockRecord, options: JobOptions, due: str | None, trigger: Trigger) -> Claim:
-    """Which slot a record says was claimed, and why."""
-    # Only a run that is watched is unfinished, and may be a rerun.
-    is_watched = options.once_per_tick and options.overlap != "allow"
-    slot = record.unfinished if is_watched else record.slot if options.once_per_tick else due
-    assert slot is not None, "a tick is due, or a slot was claimed"
-    if is_watched and (record.attempt or 1) > 1:
-        return Claim(slot, "rerun")
-    return Claim(slot, trigger if slot == due else "catch_up")
 
 
 def _record(node: object, now: int) -> LockRecord | None:

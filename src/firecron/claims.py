@@ -3,23 +3,18 @@
 `choose` is asked inside the compare-and-swap, for every record that is read on the way, so that what it answers is
 right for the very record that the claim replaces. `between` says, after a claim, what its claimer owes to the
 history: whoever's claim replaces a record owns what lies between the two slots, and alone writes it.
-
-A claim overwrites when the lock was free before it. Where ticks lie there that nobody has accounted for, it leaves
-that behind in the record: those later than `missedAfter` and earlier than `acquiredAt` found nobody either.
-
-    slot    missedAfter      acquiredAt     expiresAt or releasedAt      now
-      |  held   |     missed      |   held            |     missed        |
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import accumulate, islice, pairwise
+from itertools import islice
 
 from firecron.instants import to_datetime, to_milliseconds, to_text
 from firecron.job_options import JobOptions
-from firecron.record import LockRecord
+from firecron.missing import Span, free, held, remember
+from firecron.record import NONE_MISSED, LockRecord, Missed
 from firecron.run import Outcome, Trigger
 from firecron.schedule import Schedule
 
@@ -33,11 +28,11 @@ _SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The slot to claim and why; `missed_after` is what the record has to remember of the time before it."""
+    """The slot to claim and why; `missed` is what the record has to remember of ticks that nobody ran."""
 
     slot: str
     trigger: Trigger
-    missed_after: str | None = None
+    missed: Missed = NONE_MISSED
 
     @property
     def is_rerun(self) -> bool:
@@ -78,13 +73,13 @@ def choose(record: LockRecord | None, options: JobOptions, due: str | None, now:
         return own
     if needs_rerun(record, options, now, margin):
         assert record.unfinished is not None
-        return Claim(record.unfinished, "rerun", missed_after(record, options, now))
+        return Claim(record.unfinished, "rerun", remember(record, options.schedule, now))
     if options.catch_up != "skip":
         late = missed(record, options, now, due)
         if late:
             slot = late[0] if options.catch_up == "all" else late[-1]
-            return Claim(slot, "catch_up", _if_ticks(options, to_milliseconds(slot), now))
-    return own
+            return Claim(slot, "catch_up", remember(record, options.schedule, now, slot))
+    return None if due is None else Claim(due, "schedule", remember(record, options.schedule, now, due))
 
 
 def needs_rerun(record: LockRecord, options: JobOptions, now: int, margin: int) -> bool:
@@ -94,29 +89,16 @@ def needs_rerun(record: LockRecord, options: JobOptions, now: int, margin: int) 
 
 
 def missed(record: LockRecord, options: JobOptions, now: int, due: str | None) -> list[str]:
-    """The ticks that nobody could claim: while nobody held the lock, older than grace, inside the window, the newest
-    100. Oldest first.
+    """The ticks that nobody ran, and nobody will: nobody held the lock, and the claim of the tick that is due passes
+    them over; without such a tick, they are older than grace, so no live instance tries them. Inside the window, the
+    newest 100; oldest first.
     """
-    end = now - options.grace - 1
-    if due is not None:
-        end = min(end, to_milliseconds(due) - 1)
-    # What lies before a claim that has caught up was its own to choose from: with "once" that was all.
-    was_once = options.catch_up == "once" and record.missedAfter is not None and record.missedAfter == record.slot
-    oldest_start = int(record.acquiredAt or 0) if was_once else 0
+    end = now - options.grace - 1 if due is None else to_milliseconds(due) - 1
     found: list[str] = []
-    for start, stop, was_held in reversed(_spans(record, end)):
-        if not was_held and start >= oldest_start:
-            oldest = max(start, now - options.catch_up_window)
-            found = newest(options.schedule, oldest, stop, MOST_MISSED - len(found)) + found
+    for span in reversed(free(record, end)):
+        oldest = max(span.start, now - options.catch_up_window)
+        found = newest(options.schedule, oldest, span.end, MOST_MISSED - len(found)) + found
     return found
-
-
-def missed_after(record: LockRecord, options: JobOptions, now: int) -> str | None:
-    """What a claim that isn't for a later tick has to leave behind, so that what was missed before it isn't forgotten,
-    nor taken for skipped.
-    """
-    free = [start for start, _, was_held in _spans(record, now) if not was_held]
-    return _if_ticks(options, free[0], now) if free else None
 
 
 def between(record: LockRecord | None, options: JobOptions, claim: Claim) -> list[Entry]:
@@ -129,13 +111,13 @@ def between(record: LockRecord | None, options: JobOptions, claim: Claim) -> lis
         entries.append(Entry(record.unfinished, "abandoned", int(record.attempt or 1), fence))
     if record.slot is None or claim.slot <= record.slot:
         return entries
-    spans = _spans(record, to_milliseconds(claim.slot) - 1)
-    for outcome, held in (("skipped", True), ("missed", False)):
+    end = to_milliseconds(claim.slot) - 1
+    unrun: list[tuple[Outcome, list[Span]]] = [("skipped", held(record, end)), ("missed", free(record, end))]
+    for outcome, spans in unrun:
         slots: list[str] = []
-        for start, stop, was_held in reversed(spans):
-            if was_held == held:
-                slots = newest(options.schedule, start, stop, MOST_COUNTED + 1 - len(slots)) + slots
-        entries += _entries(slots, outcome)  # type: ignore[arg-type]  # they are two of its words
+        for span in reversed(spans):
+            slots = newest(options.schedule, span.start, span.end, MOST_COUNTED + 1 - len(slots)) + slots
+        entries += _entries(slots, outcome)
     return entries
 
 
@@ -165,31 +147,6 @@ def is_tick(schedule: Schedule, slot: str) -> bool:
     """Whether a slot is on this schedule."""
     instant = to_datetime(to_milliseconds(slot))
     return schedule.after(instant - _SECOND) == instant
-
-
-def _spans(record: LockRecord, end: int) -> list[tuple[int, int, bool]]:
-    """The time after the record's slot, up to `end`: each span's start (not part of it), its end, and whether the lock
-    was held then.
-    """
-    if record.slot is None:
-        return []
-    slot = to_milliseconds(record.slot)
-    # Others are kept out to the end of a minimum hold, which may be later than the release.
-    ended = max(int(record.expiresAt), int(record.releasedAt or 0))
-    marks = [(slot, True), (ended, False)]
-    if record.missedAfter is not None and record.acquiredAt is not None:
-        free = to_milliseconds(record.missedAfter)
-        marks[1:1] = [(free, False), (int(record.acquiredAt) - 1, True)]
-    # An operator's unlock is an expiry in the past.
-    starts = accumulate((mark for mark, _ in marks), max)
-    bounds = [(min(start, end), held) for start, (_, held) in zip(starts, marks, strict=True)] + [(end, True)]
-    return [(start, stop, held) for (start, held), (stop, _) in pairwise(bounds) if start < stop]
-
-
-def _if_ticks(options: JobOptions, after: int, now: int) -> str | None:
-    """This instant, if there are ticks after it by now."""
-    instant = to_datetime(after)
-    return to_text(after) if options.schedule.after(instant) <= to_datetime(now) else None
 
 
 def _entries(slots: list[str], outcome: Outcome) -> list[Entry]:

@@ -35,7 +35,15 @@ def _instant(text: str) -> str:
     return text
 
 
+def _spans(text: str) -> str:
+    for pair in text.split(" "):
+        start, _, end = pair.partition("/")
+        to_milliseconds(start), to_milliseconds(end)
+    return text
+
+
 Instant = Annotated[str, AfterValidator(_instant)]
+Spans = Annotated[str, AfterValidator(_spans)]
 Number: TypeAlias = int | float
 
 
@@ -53,7 +61,9 @@ class LockRecord(BaseModel):
     holder: str | None = None
     instance: str | None = None
     instanceId: str | None = None
-    missedAfter: Instant | None = None
+    missedAfter: Instant | None = None  # what these three mean says `missing`
+    missedMore: Spans | None = None
+    missedUntil: Instant | None = None
     outcome: str | None = None
     paused: object = None
     releasedAt: Number | None = None
@@ -146,10 +156,25 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
+class Missed:
+    """What a record remembers of ticks that nobody ran: the values of `missedAfter`, `missedUntil`, `missedMore`."""
+
+    after: str | None = None
+    until: str | None = None
+    more: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        return {"missedAfter": self.after, "missedUntil": self.until, "missedMore": self.more}
+
+
+NONE_MISSED = Missed()
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What a contender wants: a lock, or (`momentary`) a slot claimed and let go in one write. `holder` is its random
-    token; `slot` claims a tick in the same write, `rerun` an unfinished one. `missed_after` is for the record to
-    remember, until a later tick is claimed.
+    token; `slot` claims a tick in the same write, `rerun` an unfinished one. `missed` is what the record is to remember
+    of ticks that nobody ran; None leaves what it remembers.
     """
 
     holder: str
@@ -161,7 +186,7 @@ class Request:
     slot: str | None = None
     rerun: bool = False
     momentary: bool = False
-    missed_after: str | None = None
+    missed: Missed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,9 +288,9 @@ def _claim(record: LockRecord | None, request: Request) -> dict[str, object]:
         # Nobody's tick is touched: what the node knew of the last one stays, with the number of its claims.
         if record is None:
             return {}
-        kept = {key: getattr(record, key) for key in ("slot", "unfinished", "attempt")}
-        return {**kept, "missedAfter": request.missed_after or record.missedAfter}
-    claim: dict[str, object] = {"slot": request.slot, "unfinished": request.slot, "missedAfter": request.missed_after}
+        kept = {key: getattr(record, key) for key in ("slot", "unfinished", "attempt", *NONE_MISSED.to_json())}
+        return kept if request.missed is None else {**kept, **request.missed.to_json()}
+    claim = {"slot": request.slot, "unfinished": request.slot, **(request.missed or NONE_MISSED).to_json()}
     if record is None or request.slot != record.unfinished:
         return {**claim, "attempt": 1}
     # A rerun: the newest tick claimed stays the newest.

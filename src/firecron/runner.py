@@ -85,7 +85,7 @@ class Runner:
         """Claim and run as far as it goes. Seconds until it is to go on again; None: it is over, or `resume` will get
         it.
         """
-        job, due = turn.job, turn.wish.due
+        job = turn.job
         with self._at_work():
             # Each round claims another slot, so this many are more than there can be.
             for _ in range(MOST_MISSED + MOST_CLAIMS + 1):
@@ -97,12 +97,19 @@ class Runner:
                 answer = self._claim(turn)
                 if isinstance(answer, float):
                     return answer if self._places.wait(turn) else None
+                if answer is None and turn.results and job.options.catch_up != "skip":
+                    # Catching up took longer than the tick's own grace, so that is missed as well, and comes next: a
+                    # tick later the turn would be in the same place, and no tick would start on schedule again.
+                    turn.wish, turn.pursuit = Wish(None, "catch_up"), None
+                    if not self._places.wait(turn):
+                        return None
+                    continue
                 if not isinstance(answer, Claimed):
                     self._places.give_up(turn)
                     turn.results += [] if answer is None else [Result(None, None, answer)]
                     return None
                 self._places.begin(turn)
-                is_last = _slot_of(answer) == due
+                is_last = _slot_of(answer) == turn.wish.due
                 ran: Ran | None = None
                 try:
                     ran = self._run_slot(job, answer)
@@ -239,6 +246,8 @@ class Runner:
         """It is over: the instance stops, or the job is not to run here any more."""
         wish, was_open = turn.wish, self._places.is_open(turn)
         self._places.give_up(turn)
+        if turn.pursuit is not None and was_open and not self.stopping:
+            self._claimer.abandon(turn.pursuit)
         # What a newer tick has overtaken is said already.
         if was_open and not self.stopping and wish.due is not None and not wish.looks_back:
             message = f'"{turn.job.name}" does not run here any more (paused, or removed), skipping its tick {wish.due}'

@@ -21,7 +21,7 @@ from firecron.claims import (
 )
 from firecron.decorator import declared
 from firecron.job_options import JobOptions
-from firecron.record import LockRecord
+from firecron.record import LockRecord, Missed
 
 MARGIN = 1_000
 MINUTELY, SECONDLY = "* * * * *", "* * * * * *"
@@ -62,6 +62,11 @@ def chosen(current: LockRecord | None, wanted: JobOptions, due: float | None, no
     return choose(current, wanted, None if due is None else slot(due), at(now), MARGIN)
 
 
+def kept(after: float, until: float = 599) -> Missed:
+    """What a claim remembers: one span, here up to the second before ten past nine."""
+    return Missed(slot(after), slot(until))
+
+
 OWN = Claim(slot(600), "schedule")
 ALL, ONCE = {"catch_up": "all"}, {"catch_up": "once"}
 RERUN = {"on_abandoned": "rerun"}
@@ -74,40 +79,40 @@ RERUN = {"on_abandoned": "rerun"}
         (None, {**ALL, **RERUN}, OWN),
         (record(540, released=541), {**ALL, **RERUN}, OWN),
         (record(0, released=1), {}, OWN),
-        (record(0, released=1), ONCE, Claim(slot(540), "catch_up", slot(540))),
-        (record(480, released=590, acquiredAt=at(585), missedAfter=slot(480)), ONCE, OWN),
+        (record(0, released=1), ONCE, Claim(slot(540), "catch_up")),
+        (record(480, released=590, acquiredAt=at(585), missedAfter=slot(480)), ONCE, Claim(slot(540), "catch_up")),
         (
             record(480, released=590, acquiredAt=at(585), missedAfter=slot(480)),
             ALL,
-            Claim(slot(540), "catch_up", slot(540)),
+            Claim(slot(540), "catch_up"),
         ),
         (
             record(480, released=590, acquiredAt=at(585), missedAfter=slot(500)),
             ONCE,
-            Claim(slot(540), "catch_up", slot(540)),
+            Claim(slot(540), "catch_up"),
         ),
-        (record(0, released=1), ALL, Claim(slot(60), "catch_up", slot(60))),
-        (record(480, released=481), ALL, Claim(slot(540), "catch_up", slot(540))),
+        (record(0, released=1), ALL, Claim(slot(60), "catch_up", kept(60))),
+        (record(480, released=481), ALL, Claim(slot(540), "catch_up")),
         # Skipped, because somebody held it.
         (record(0, released=599), ALL, OWN),
         (record(0, released=1, expires=595), ALL, OWN),
         (record(0, released=541), ALL, OWN),
-        (record(0, released=539), ALL, Claim(slot(540), "catch_up", slot(540))),
-        (record(0), ALL, Claim(slot(60), "catch_up", slot(60))),
+        (record(0, released=539), ALL, Claim(slot(540), "catch_up")),
+        (record(0), ALL, Claim(slot(60), "catch_up", kept(60))),
         # Not further back than the window.
-        (record(0, released=1), {**ALL, "catch_up_window": 125}, Claim(slot(480), "catch_up", slot(480))),
+        (record(0, released=1), {**ALL, "catch_up_window": 125}, Claim(slot(480), "catch_up", kept(480))),
         # Abandoned comes first, whatever else there is to do.
         (record(540), {}, OWN),
-        (record(540), RERUN, Claim(slot(540), "rerun", slot(570))),
-        (record(540), {**RERUN, "overlap": "queue"}, Claim(slot(540), "rerun", slot(570))),
-        (record(0), {**RERUN, **ALL}, Claim(slot(0), "rerun", slot(30))),
-        (record(560), {**RERUN, **ALL}, Claim(slot(560), "rerun", slot(590))),
-        (record(540, attempt=2), RERUN, Claim(slot(540), "rerun", slot(570))),
+        (record(540), RERUN, Claim(slot(540), "rerun")),
+        (record(540), {**RERUN, "overlap": "queue"}, Claim(slot(540), "rerun")),
+        (record(0), {**RERUN, **ALL}, Claim(slot(0), "rerun", kept(30))),
+        (record(560), {**RERUN, **ALL}, Claim(slot(560), "rerun")),
+        (record(540, attempt=2), RERUN, Claim(slot(540), "rerun")),
         (record(540, attempt=3), RERUN, OWN),
-        (record(540, released=541, unfinished=slot(540)), RERUN, Claim(slot(540), "rerun", slot(541))),
+        (record(540, released=541, unfinished=slot(540)), RERUN, Claim(slot(540), "rerun")),
         # Live, to the millisecond: neither abandoned nor to be caught up.
         (record(0, expires=599.001), {**RERUN, **ALL}, OWN),
-        (record(0, expires=599), RERUN, Claim(slot(0), "rerun", slot(599))),
+        (record(0, expires=599), RERUN, Claim(slot(0), "rerun")),
         (record(0, released=1, expires=600.001), ALL, OWN),
     ],
 )
@@ -124,10 +129,10 @@ def test_a_tick_that_is_due_comes_after_what_others_left(
         (None, {**ALL, **RERUN}, None),
         (record(0, released=1), {}, None),
         (record(0), {}, None),
-        (record(0), RERUN, Claim(slot(0), "rerun", slot(30))),
+        (record(0), RERUN, Claim(slot(0), "rerun", kept(30, 604))),
         (record(540, expires=600), RERUN, Claim(slot(540), "rerun")),
         (record(0, attempt=3), RERUN, None),
-        (record(0, released=1), ONCE, Claim(slot(540), "catch_up", slot(540))),
+        (record(0, released=1), ONCE, Claim(slot(540), "catch_up", kept(540, 604))),
     ],
 )
 def test_without_a_tick_only_what_others_left_is_claimed(
@@ -223,10 +228,10 @@ def test_what_is_still_to_be_caught_up_is_remembered() -> None:
     wanted = options(**ALL)
     current = record(0, released=1)
     ran = []
-    now = 600.0
+    now = 600.5
     while (claim := chosen(current, wanted, None, now)) is not None:
         ran.append(claim.slot)
-        fields: dict[str, Any] = {"acquiredAt": at(now), "missedAfter": claim.missed_after, "slot": claim.slot}
+        fields: dict[str, Any] = {"acquiredAt": at(now), **claim.missed.to_json(), "slot": claim.slot}
         current = record(0, released=now + 1, **fields)
         now += 2
     assert ran == [slot(seconds) for seconds in range(60, 601, 60)]
@@ -238,8 +243,8 @@ def test_a_rerun_forgets_no_missed_ticks() -> None:
     wanted = options(**ALL, **RERUN)
     dead = record(0, expires=125)
     claim = chosen(dead, wanted, None, 300)
-    assert claim == Claim(slot(0), "rerun", slot(125))
-    rerun = record(0, released=310, acquiredAt=at(300), missedAfter=claim.missed_after, attempt=2)
+    assert claim == Claim(slot(0), "rerun", kept(125, 299))
+    rerun = record(0, released=310, acquiredAt=at(300), attempt=2, **claim.missed.to_json())
     assert missed(rerun, wanted, at(320), None) == [slot(180), slot(240)]
     assert [(entry.slot, entry.outcome) for entry in between(rerun, wanted, Claim(slot(360), "schedule"))] == [
         (slot(60), "skipped"),

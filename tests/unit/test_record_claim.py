@@ -6,7 +6,7 @@ import pytest
 from tests.unit.records import MARGIN, NOW, TTL, at, node, released_node, request, slot, taken
 
 from firecron.instants import to_text
-from firecron.record import Moment, Request, Take, decide
+from firecron.record import Missed, Moment, Request, Take, decide
 
 UNKNOWN = {"note": {"by": "an operator"}, "team": "mail"}
 OWN = {
@@ -22,6 +22,8 @@ REMEMBERING = released_node(
     attempt=3,
     fence=9,
     missedAfter=slot(-600),
+    missedMore=f"{slot(-400)}/{slot(-350)} {slot(-300)}/{slot(-250)}",
+    missedUntil=slot(-500),
     outcome="failed",
     paused=False,
     slot=slot(-60),
@@ -47,6 +49,8 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
             "attempt": 3,
             "fence": 9,
             "missedAfter": slot(-600),
+            "missedMore": f"{slot(-400)}/{slot(-350)} {slot(-300)}/{slot(-250)}",
+            "missedUntil": slot(-500),
             "paused": False,
             "slot": slot(-60),
             "unfinished": slot(-120),
@@ -55,13 +59,25 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
     ),
     "no slot, and something else that was missed": (
         released_node(slot=slot(-60), missedAfter=slot(-600)),
-        request(missed_after=slot(-300)),
-        {"missedAfter": slot(-300), "slot": slot(-60)},
+        request(missed=Missed(slot(-300), slot(-200))),
+        {"missedAfter": slot(-300), "missedUntil": slot(-200), "slot": slot(-60)},
+    ),
+    "no slot, and nothing that was missed": (
+        released_node(slot=slot(-60), missedAfter=slot(-600)),
+        request(missed=Missed()),
+        {"slot": slot(-60)},
     ),
     "a new slot, and something that was missed": (
         released_node(slot=slot(-60), missedAfter=slot(-600)),
-        request(slot=slot(), missed_after=slot(-300)),
-        {"attempt": 1, "missedAfter": slot(-300), "slot": slot(), "unfinished": slot()},
+        request(slot=slot(), missed=Missed(slot(-300), slot(-250), f"{slot(-200)}/{slot(-100)}")),
+        {
+            "attempt": 1,
+            "missedAfter": slot(-300),
+            "missedMore": f"{slot(-200)}/{slot(-100)}",
+            "missedUntil": slot(-250),
+            "slot": slot(),
+            "unfinished": slot(),
+        },
     ),
     "momentary: claimed and let go, and nothing is unfinished": (
         REMEMBERING,

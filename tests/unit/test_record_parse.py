@@ -11,7 +11,7 @@ from firecron.record import LOCK_FIELDS, Idle, LockRecord, Refused, decide, desc
 
 NUMBERS = ("acquiredAt", "attempt", "expiresAt", "fence", "releasedAt")
 TEXTS = ("holder", "instance", "instanceId", "outcome")
-SLOTS = ("missedAfter", "slot", "unfinished")
+SLOTS = ("missedAfter", "missedUntil", "slot", "unfinished")
 
 NO_INSTANTS = (
     "",
@@ -92,6 +92,8 @@ def test_every_field_of_the_contract_is_known() -> None:
         "instance",
         "instanceId",
         "missedAfter",
+        "missedMore",
+        "missedUntil",
         "outcome",
         "releasedAt",
         "slot",
