@@ -102,7 +102,7 @@ RECORD = _in(
     ('"unfinished": request.slot, **(request', "**(request", CLAIM),
     ('{**claim, "slot": max(record.slot or "", request.slot), "attempt"', '{**claim, "attempt"', CLAIM),
     ("**(request.missed or NONE_MISSED).to_json()}", "}", CLAIM),
-    (', *NONE_MISSED.to_json())', ")", CLAIM),
+    (", *NONE_MISSED.to_json())", ")", CLAIM),
     ("return kept if request.missed is None else", "return", CLAIM),
     ("{**kept, **request.missed.to_json()}", "kept", CLAIM),
     (

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import firebase_admin
 import pytest
-from tests.unit.world import NAME, NEVER, Clock, Crew, Network, World
+from tests.unit.world import NAME, NEVER, Clock, Crew, Network, Task, TaskLock, World
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.claiming import Claimed, Wish
@@ -52,6 +52,7 @@ class Instance:
         self._is_alive = True
         self._due = 0.0
         self._busy: set[str] = set()
+        self.locks.clock._syncing = TaskLock()  # type: ignore[assignment]  # waited for across requests
         world.machines.append(self)
         # So that a test's first request is one about a lock.
         self.locks.clock.now(Deadline.after(self.timing, 10))
@@ -81,13 +82,22 @@ class Instance:
     def work(self) -> None:
         """What its threads would do now: each of them one thing at a time."""
         if self._renewal_due <= self.world.mono():
-            with self._at_work("keeper"):
-                self.locks.keeper.work()
+            Task(self.world, self._renew).begin()
         elif self._ticks_due <= self.world.mono():
-            with self._at_work("ticker"):
-                self.crons._engine.ticker._has_news = False
-                wait = min(self.crons._engine.heartbeat.work_if_due(), self.crons._engine.ticker.work())
-                self._due = self.world.mono() + wait * 1000
+            Task(self.world, self._tick).begin()
+
+    def _renew(self) -> None:
+        with self._at_work("keeper"):
+            for lease in self.locks.keeper._kept:
+                if isinstance(lease, Lease) and not isinstance(lease._talking, TaskLock):
+                    lease._talking = TaskLock()  # type: ignore[assignment]  # waited for across requests
+            self.locks.keeper.work()
+
+    def _tick(self) -> None:
+        with self._at_work("ticker"):
+            self.crons._engine.ticker._has_news = False
+            wait = min(self.crons._engine.heartbeat.work_if_due(), self.crons._engine.ticker.work())
+            self._due = self.world.mono() + wait * 1000
 
     @contextmanager
     def _at_work(self, thread: str) -> Iterator[None]:

@@ -11,7 +11,7 @@ from tests.unit.world import NAME, START, slot
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.claiming import Wish
-from firecron.errors import FirecronError
+from firecron.errors import FirecronError, Unavailable
 from firecron.run import Stopping
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
@@ -97,6 +97,10 @@ def test_a_stop_takes_those_in_line_along() -> None:
     assert fleet.slots() == [slot(), slot(120)]
 
 
+def busy(method: str, path: str) -> None:
+    raise Unavailable("too many requests", retry_after=30)
+
+
 @pytest.mark.parametrize("action", ["pause", "remove"])
 def test_what_is_taken_off_the_schedule_does_not_start(action: str) -> None:
     """A tick that waits for the lock, or for the database, is given up when the job is paused here or removed."""
@@ -106,10 +110,10 @@ def test_what_is_taken_off_the_schedule_does_not_start(action: str) -> None:
         one.start()
         fleet.world.until(59)
         lease = other.hold(slot()) if overlap == "queue" else None
-        one.network.is_down = overlap == "skip"
+        one.network.before = busy if overlap == "skip" else one.network.before
         fleet.world.until(62)
         getattr(one.crons.registry, action)(NAME)
-        one.network.is_down = False
+        one.network.before = lambda method, path: None
         if lease is not None:
             lease.release()
         fleet.world.until(90)

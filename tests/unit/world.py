@@ -1,7 +1,8 @@
-"""Virtual time for a fleet on one thread: what threads would do happens when its time has come.
+"""Virtual time for a fleet: what threads would do happens when its time has come, one thing at a time.
 
-Whoever waits or sleeps lets the world's time pass, and so all else happens in between, inside of that wait. What can't
-be told so is a wait that somebody's *later* line would end.
+A test that waits lets the world's time pass, and all else happens in between. What a crew is given is a task: a thread
+that runs while all others stand still, and hands over whenever it waits. So several bodies, and several requests, can
+be under way at once, and the order is the same in each run of a test.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ START = to_milliseconds(NINE)
 NAME = "job"
 NEVER = float("inf")
 
+# How often a task that waits for a condition looks.
+_LOOK = 0.01
+
 Method: TypeAlias = Literal["read", "swap", "timestamp", "merge", "keys", "newest"]
 T = TypeVar("T")
 
@@ -39,6 +43,78 @@ class Machine(Protocol):
     def due(self) -> float: ...
 
     def work(self) -> None: ...
+
+
+class Task:
+    """Work on a thread of its own, which runs only while the world stands still for it."""
+
+    def __init__(self, world: World, work: Callable[[], object]) -> None:
+        self._world = world
+        self._work = work
+        self._may_run = threading.Semaphore(0)
+        self._has_stopped = threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def begin(self) -> None:
+        """Run it until it waits, or ends."""
+        self._thread.start()
+        self._let_run()
+
+    def pause(self, seconds: float) -> None:
+        """On the task's thread: let so much of the world's time pass."""
+        self._world.at(self._world.mono() / 1000 + seconds, self._let_run)
+        self._has_stopped.release()
+        self._may_run.acquire()
+
+    def _let_run(self) -> None:
+        self._may_run.release()
+        assert self._has_stopped.acquire(timeout=30), "a task waits for something that the world knows nothing of"
+
+    def _run(self) -> None:
+        self._may_run.acquire()
+        _tasks.current = self
+        try:
+            self._work()
+        except BaseException as error:
+            self._world.failure = error
+        finally:
+            self._has_stopped.release()
+
+
+class TaskLock:
+    """A lock whose waiting lets the world's time pass; outside of tasks it is a lock like any other."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        task = current_task()
+        if task is None or not blocking:
+            return self._lock.acquire(blocking, timeout)
+        waited = 0.0
+        while not self._lock.acquire(blocking=False):
+            if 0 <= timeout <= waited:
+                return False
+            task.pause(_LOOK)
+            waited += _LOOK
+        return True
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+_tasks = threading.local()
+
+
+def current_task() -> Task | None:
+    """The task that this code is part of."""
+    return getattr(_tasks, "current", None)
 
 
 class World(FakeTiming):
@@ -65,6 +141,10 @@ class World(FakeTiming):
         self.advance(seconds - self.mono() / 1000)
 
     def advance(self, seconds: float) -> None:
+        task = current_task()
+        if task is not None:
+            task.pause(max(seconds, 0.0))
+            return
         target = self.mono() + seconds * 1000
         while self.step(target):
             self.check()
@@ -134,11 +214,22 @@ class Clock(FakeTiming):
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
         # To the next thing that happens: it may be what is waited for.
         assert seconds is not None, "nothing waits without a limit here"
-        self._world.step(self._world.mono() + seconds * 1000)
+        task = current_task()
+        condition.release()
+        try:
+            if task is None:
+                self._world.step(self._world.mono() + seconds * 1000)
+            else:
+                task.pause(min(seconds, _LOOK))
+        finally:
+            condition.acquire()
 
 
 class Network:
-    """One instance's way to the store: it can be down, lose replies, or be denied; `calls` are all requests."""
+    """One instance's way to the store: it can be down, lose replies, or be denied; `calls` are all requests.
+
+    A task's requests about locks take `latency` seconds each way.
+    """
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
@@ -146,6 +237,7 @@ class Network:
         self.is_down = False
         self.is_denied = False
         self.lost_replies = 0
+        self.latency = 0.0
         self.before: Callable[[Method, str], object] = lambda method, path: None
 
     def read(self, path: str, deadline: Deadline) -> Snapshot:
@@ -176,6 +268,7 @@ class Network:
 
     def _call(self, method: Method, path: str, call: Callable[[], T]) -> T:
         self.calls.append((method, path))
+        self._travel(path)
         self.before(method, path)
         if self.is_down:
             raise Unavailable("the network is down")
@@ -185,18 +278,24 @@ class Network:
         if method == "swap" and self.lost_replies:
             self.lost_replies -= 1
             raise Unavailable("the reply was lost")
+        self._travel(path)
         return answer
+
+    def _travel(self, path: str) -> None:
+        task = current_task()
+        if self.latency and task is not None and path.startswith("cron-locks/"):
+            task.pause(self.latency)
 
 
 class Crew:
-    """Does what it is given as the next thing that happens."""
+    """Begins what it is given as the next thing that happens."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.is_dead = False
 
     def submit(self, work: Callable[[], object]) -> None:
-        self._world.soon(lambda: None if self.is_dead else work())
+        self._world.soon(lambda: None if self.is_dead else Task(self._world, work).begin())
 
     def after_fork(self) -> None:
         """Nothing of it is a thread's."""
