@@ -1,8 +1,8 @@
 """The history: `cron-runs/<name>/<key>`, one entry a run or a tick that did not run.
 
 Side work: it happens after the lock's own writes and is never in their way. What can't be written is logged and given
-up after some tries. An entry is written only where there is none; where there is one, the higher fence wins, and a run
-over the bookkeeper's guess of the same fence. A run's own entry gives way to the bookkeeper's only for a later attempt.
+up after some tries. An entry is written only where there is none. Where another run's is there, the higher fence wins.
+Between a run's own entry and the bookkeeper's guess, the later attempt wins, and the run's own where that is the same.
 Every tenth write or so the oldest entries are pruned; two that prune at once delete the same ones.
 """
 
@@ -167,13 +167,12 @@ def _outranks(entry: dict[str, object], other: object) -> bool:
     """Whether an entry replaces another one that is there already."""
     if not isinstance(other, dict):
         return True
-    if "recordedBy" in entry and "recordedBy" not in other:
+    is_ours, is_theirs = "recordedBy" in entry, other.get("recordedBy") == BOOKKEEPER
+    if is_ours != is_theirs:
         # The bookkeeper was not there, and the fence that it found may be a later run's: a run by hand raises it.
-        return _number(entry, "attempt") > _number(other, "attempt")
-    ours, theirs = _number(entry, "fence"), _number(other, "fence")
-    if ours != theirs:
-        return ours > theirs
-    return other.get("recordedBy") == BOOKKEEPER and "recordedBy" not in entry
+        ours, theirs = _number(entry, "attempt"), _number(other, "attempt")
+        return ours > theirs if is_ours else ours >= theirs
+    return _number(entry, "fence") > _number(other, "fence")
 
 
 def _number(entry: dict[str, object], name: str) -> float:

@@ -9,7 +9,9 @@ thread). The others stand in line. Whenever something has changed, the lane is s
                                               not be claimed until then is catch_up's
     a turn tries                              who is in line waits for its answer
 
-In line is the newest alone; all of them, in the order of their ticks, if they queue for a grace of their own.
+In line is the newest alone; all of them, in the order of their ticks, if they queue for a grace of their own. A look (a
+turn without a tick: for a run that died, or ticks that were missed) comes after all of them. One is enough, and none is
+needed once a body begins: its claim has looked.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ class Lane:
     at_it: Turn | None = None
     state: State = "called"
     line: list[Turn] = field(default_factory=list)
+    look: Turn | None = None
 
 
 class Places:
@@ -154,6 +157,7 @@ class Places:
         with self._lock:
             for lane in self._lanes.values():
                 lane.line.clear()
+                lane.look = None
                 if lane.state != "trying":
                     lane.at_it = None
 
@@ -167,6 +171,8 @@ class Places:
         lane = turn.lane
         with self._lock:
             lane.taken += taken
+            if taken:
+                lane.look = None
             if lane.at_it is turn:
                 lane.at_it = None
         self._go_on(lane)
@@ -182,7 +188,10 @@ class Places:
     def _settle(self, lane: Lane, dropped: _Dropped) -> Turn | None:
         """Who is called by what has changed, if anybody is. Called under the lock."""
         if not lane.line:
-            return None
+            if lane.look is None or lane.at_it is not None or lane.taken >= lane.most:
+                return None
+            lane.at_it, lane.look, lane.state = lane.look, None, "called"
+            return lane.at_it
         first = lane.line[0]
         if lane.at_it is not None:
             if lane.state == "trying" or lane.keeps_all or not _is_newer(first, lane.at_it):
@@ -201,8 +210,10 @@ class Places:
 
     def _stand_in_line(self, turn: Turn, dropped: _Dropped) -> None:
         line = turn.lane.line
-        if turn.wish.due is None and (line or turn.lane.at_it is not None):
-            return  # whoever is there will look after what was left behind
+        if turn.wish.due is None:
+            # Not dropped: a turn ahead of it may be given up without another try.
+            turn.lane.look = turn.lane.look or turn
+            return
         line.append(turn)
         line.sort(key=lambda one: one.wish.due or "")
         if not turn.lane.keeps_all:

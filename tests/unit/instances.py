@@ -89,7 +89,8 @@ class Instance:
     def _renew(self) -> None:
         with self._at_work("keeper"):
             for lease in self.locks.keeper._kept:
-                if isinstance(lease, Lease) and not isinstance(lease._talking, TaskLock):
+                talking: object = getattr(lease, "_talking", None)
+                if isinstance(lease, Lease) and not isinstance(talking, TaskLock):
                     lease._talking = TaskLock()  # type: ignore[assignment]  # waited for across requests
             self.locks.keeper.work()
 

@@ -244,7 +244,8 @@ def test_a_rerun_forgets_no_missed_ticks() -> None:
     dead = record(0, expires=125)
     claim = chosen(dead, wanted, None, 300)
     assert claim == Claim(slot(0), "rerun", kept(125, 299))
-    rerun = record(0, released=310, acquiredAt=at(300), attempt=2, **claim.missed.to_json())
+    fields: dict[str, Any] = claim.missed.to_json()
+    rerun = record(0, released=310, acquiredAt=at(300), attempt=2, **fields)
     assert missed(rerun, wanted, at(320), None) == [slot(180), slot(240)]
     assert [(entry.slot, entry.outcome) for entry in between(rerun, wanted, Claim(slot(360), "schedule"))] == [
         (slot(60), "skipped"),

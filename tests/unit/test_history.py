@@ -48,6 +48,10 @@ MISSED = Entry(slot(), "missed")
         (LATER_RUN, ABANDONED, False),
         (LATER_ABANDONED, RUN, False),
         (ABANDONED, ABANDONED, False),
+        # The fence that the bookkeeper found was a run by hand's, after this one.
+        (Entry(slot(), "abandoned", 1, 20), RUN, True),
+        (RUN, Entry(slot(), "abandoned", 1, 20), False),
+        (Entry(slot(), "abandoned", 2, 20), RUN, False),
         (MISSED, RUN, True),
         (RUN, MISSED, False),
         (MISSED, UNFENCED, True),

@@ -47,7 +47,7 @@ class Ledger:
                 self._look()
             return answer
 
-        store.swap = watched  # type: ignore[method-assign]  # the fleet's only way to write a lock
+        store.swap = watched  # type: ignore[method-assign, assignment]  # the fleet's only way to write a lock
 
     def _look(self) -> None:
         node: dict[str, Any] = self._fleet.world.node()
@@ -93,8 +93,8 @@ def is_on_time(fleet: Fleet, number: int = 3) -> bool:
 
 
 def check(fleet: Fleet, ledger: Ledger, line: str, catch_up: str) -> None:
-    """Each tick from the first run to the last was run once, or its entry says why not; with "all", each at which nobody
-    held the lock was run.
+    """Each tick from the first run to the last was run once, or its entry says why not; with "all", every one at which
+    nobody held the lock was run.
     """
     outcomes = fleet.world.outcomes()
     claims = [(run.slot, run.attempt) for run in fleet.runs if run.slot is not None]
@@ -136,7 +136,7 @@ def test_i24_after_an_outage_the_schedule_comes_back(
 @pytest.mark.parametrize("catch_up", ["once", "all"])
 def test_i24_after_a_rerun_the_schedule_comes_back(catch_up: str) -> None:
     """What came while a rerun of 90 seconds held the lock is skipped: the next ticks are run on time."""
-    fleet, _, ledger = fleet_of(2, "* * * * *", body=90, catch_up=catch_up, on_abandoned="rerun", lock_ttl=30)
+    fleet, _, _ = fleet_of(2, "* * * * *", body=90, catch_up=catch_up, on_abandoned="rerun", lock_ttl=30)
     dying = fleet.instance()
     fleet.world.until(59)
     fleet.world.at(60, lambda: dying.die_holding(slot(60)))

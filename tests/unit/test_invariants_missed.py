@@ -312,3 +312,25 @@ def test_i30_a_rerun_that_dies_is_abandoned() -> None:
     fleet.world.advance(1)
     assert fleet.world.outcomes()[slot()] == "abandoned"
     assert fleet.world.history()[slot()]["attempt"] == 3
+
+
+def test_i30_a_late_run_says_itself_what_came_of_it() -> None:
+    """A run that lost its lease and ends after a run by hand, and after the next tick's claim, has its own entry."""
+    fleet = Fleet("*/20 * * * * *", lock_ttl=6)
+    one, other = fleet.instance(), fleet.instance()
+
+    def body(run: Run) -> None:
+        fleet.body = lambda run: None
+        one.network.is_down = True
+        fleet.world.advance(10)
+        one.network.is_down = False
+        other.crons.registry.trigger(NAME)
+        fleet.world.until(20)
+        other.turn(slot(20))
+        fleet.world.advance(1)
+        assert fleet.world.outcomes()[slot()] == "abandoned"
+        run.check()
+
+    fleet.body = body
+    one.turn(slot())
+    assert fleet.world.outcomes()[slot()] == "lost"
