@@ -188,6 +188,18 @@ def test_a_record_without_a_slot_has_missed_nothing() -> None:
         ),
         (record(540), Claim(slot(540), "rerun"), []),
         (record(420), Claim(slot(540), "catch_up"), [Entry(slot(420), "abandoned", 1), Entry(slot(480), "missed")]),
+        # Between a slot and its late claim nobody held the lock, where the claim has said so.
+        (
+            record(420, released=545, acquiredAt=at(490), missedAfter=slot(420), missedUntil=slot(489)),
+            OWN,
+            [Entry(slot(540), "skipped"), Entry(slot(480), "missed")],
+        ),
+        # After an unlock the lock counts as free from the claim on, and not from its slot on.
+        (
+            record(420, expires=0, acquiredAt=at(485)),
+            OWN,
+            [Entry(slot(420), "abandoned", 1), Entry(slot(480), "skipped"), Entry(slot(540), "missed")],
+        ),
         # An older revision's claim, or a later slot than this one.
         (record(600, released=601), OWN, []),
     ],

@@ -36,6 +36,11 @@ def test_the_newest_ticks_are_those_of_a_walk_through_all(line: str, data: st.Da
     assert newest(schedule, start, end, most) == (every[-most:] if most else [])
 
 
+def test_ticks_that_are_sparse_and_then_dense_are_found() -> None:
+    """Seen from the evening, the last ticks of a line that fires each second from nine to ten are those before ten."""
+    assert newest(Schedule("* * 9 * * *"), at(-3_600), at(11 * 3_600), 3) == [slot(3_597), slot(3_598), slot(3_599)]
+
+
 class Counted(Schedule):
     """A schedule that counts the ticks that were computed."""
 

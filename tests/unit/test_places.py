@@ -12,6 +12,7 @@ from tests.unit.world import NAME, START, slot
 from firecron import FireCron, Run, distributed_cron
 from firecron.claiming import Wish
 from firecron.errors import FirecronError, Unavailable
+from firecron.places import Lane
 from firecron.run import Stopping
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
@@ -339,3 +340,127 @@ def test_what_was_overtaken_is_said_once() -> None:
         assert one.runner.go_on(turn) is None
     said = [(event.slug, event.fields["slot"]) for event in one.events if event.slug in ("run.missed", "run.skipped")]
     assert said == [("run.missed", slot()), ("run.skipped", slot(20))]
+
+
+def test_a_look_for_a_dead_run_waits_its_turn() -> None:
+    """A run that died is taken over at its lock's expiry, although a queued tick is given up just then."""
+    fleet = Fleet("0,25 * * * * *", overlap="queue", grace=6, on_abandoned="rerun")
+    dying, one = fleet.instance(), fleet.instance()
+    dying.die_holding(slot())
+    turn = one.runner.turn(one.job(), Wish(slot(25), "schedule"))
+    fleet.world.until(25)
+    assert one.runner.go_on(turn)
+    fleet.world.until(31)
+    assert one.runner.go_on(one.runner.turn(one.job(), Wish(None, "rerun"))) is None
+    fleet.world.until(31.01)
+    assert one.runner.go_on(turn) is None  # its time is over
+    fleet.world.advance(0)
+    assert [(run.trigger, run.attempt) for run in fleet.runs] == [("rerun", 2)]
+
+
+def test_one_look_is_enough_and_none_behind_a_body() -> None:
+    """Looks that come while a turn waits cost one request in all; behind a body that began since, none."""
+    fleet = Fleet(overlap="queue")
+    one, other = fleet.instance(), fleet.instance()
+    lease = other.hold(slot(-60))
+    turn = one.runner.turn(one.job(), Wish(slot(), "schedule"))
+    assert one.runner.go_on(turn)
+    for _ in range(3):
+        assert one.runner.go_on(one.runner.turn(one.job(), Wish(None, "rerun"))) is None
+    one.network.requests()
+    one.runner._places.give_up(turn)
+    fleet.world.advance(0)
+    assert one.network.requests("cron-locks") == ["read"]
+    lease.release()
+    turn = one.runner.turn(one.job(), Wish(slot(60), "schedule"))
+    fleet.world.until(60)
+
+    def body(run: Run) -> None:
+        one.network.requests()
+
+    fleet.body = body
+    assert one.runner._places.enter(turn)
+    assert one.runner.go_on(one.runner.turn(one.job(), Wish(None, "rerun"))) is None
+    one.runner._places.wait(turn)
+    assert one.runner.go_on(turn) is None
+    fleet.world.advance(0)
+    assert fleet.slots() == [slot(60)]
+    assert one.network.requests("cron-locks") == ["swap"]
+
+
+def test_a_stop_frees_the_lane_of_a_turn_that_waits() -> None:
+    """After a stop while a queued tick waits, the next start's ticks run."""
+    fleet = Fleet(overlap="queue", grace=600)
+    one, other = fleet.instance(), fleet.instance()
+    lease = other.hold(slot())
+    turn = one.runner.turn(one.job(), Wish(slot(60), "schedule"))
+    fleet.world.until(60)
+    assert one.runner.go_on(turn)
+    one.crons.stop()
+    lease.release()
+    one.start()
+    fleet.world.until(125)
+    assert fleet.slots()[-1] == slot(120)
+
+
+def test_i07_after_a_run_by_hand_there_is_one_place_still() -> None:
+    """A run by hand gives back the one place it took: a second body of the job beside a first is refused."""
+    fleet = Fleet()
+    one = fleet.instance()
+    one.crons.registry.trigger(NAME)
+    seen: list[object] = []
+    fleet.body = lambda run: seen.append(one.crons.registry.trigger(NAME).refusal)
+    one.turn(slot())
+    assert "still runs on this instance" in str(seen[0])
+    assert len(fleet.runs) == 2
+
+
+def test_a_turn_that_was_overtaken_leaves_the_newer_one_alone() -> None:
+    """A queued tick's timer that fires after a newer tick took its place, beside a run by hand, costs no tick."""
+    fleet = Fleet(overlap="queue")
+    one, other = fleet.instance(), fleet.instance()
+    lease = other.hold(slot())
+    older = one.runner.turn(one.job(), Wish(slot(60), "schedule"))
+    fleet.world.until(60)
+    assert one.runner.go_on(older)
+    newer = one.runner.turn(one.job(), Wish(slot(120), "schedule"))
+    fleet.world.until(120)
+    assert one.runner.go_on(newer)
+    lease.release()
+
+    def by_hand(run: Run) -> None:
+        fleet.body = lambda run: None
+        assert one.runner.go_on(older) is None
+
+    fleet.body = by_hand
+    one.crons.registry.trigger(NAME)
+    assert one.runner.go_on(newer) is None
+    fleet.world.advance(0)
+    assert fleet.slots() == [None, slot(120)]
+
+
+class Guarded(Lane):
+    """A lane that may be changed only while the places' lock is held."""
+
+    lock: threading.Lock | None = None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        assert Guarded.lock is None or Guarded.lock.locked(), f"{name} was changed without the lock"
+        super().__setattr__(name, value)
+
+
+def test_lanes_are_changed_under_the_lock_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever turns, runs by hand and stops do, no lane is changed by a thread that doesn't hold the lock."""
+    monkeypatch.setattr("firecron.places.Lane", Guarded)
+    fleet = Fleet(overlap="queue")
+    one, other = fleet.instance(), fleet.instance()
+    monkeypatch.setattr(Guarded, "lock", one.runner._places._lock)
+    lease = other.locks.acquire(NAME, 90)
+    assert lease
+    one.start()
+    fleet.world.until(70)
+    lease.release()
+    fleet.world.until(130)
+    one.crons.registry.trigger(NAME)
+    one.crons.stop()
+    assert fleet.slots() == [slot(60), slot(120), None]

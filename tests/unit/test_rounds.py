@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from tests.unit.instances import Instance
 from tests.unit.world import START, World, slot
@@ -9,6 +11,7 @@ from tests.unit.world import START, World, slot
 from firecron import Run, Unavailable, distributed_cron
 from firecron.errors import Denied
 from firecron.rounds import FEW, MOST_AT_ONCE
+from firecron.timing import Deadline
 
 MIDNIGHT = slot(-9 * 3_600)
 
@@ -176,3 +179,70 @@ def test_a_round_that_fails_raises_what_the_store_said() -> None:
     many.one.network.is_down = True
     with pytest.raises(Unavailable):
         many.one.crons._engine.rounds.make(many.one.locks.deadline(20))
+
+
+@pytest.mark.parametrize(("number", "requests"), [(1, 1), (FEW + 1, 2)])
+def test_i15_a_rounds_requests_have_their_own_deadline(
+    number: int, requests: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request of a round may take as long as one request may, and not as long as the round."""
+    many = Many(number)
+    many.die(*many.names)
+    left: list[float] = []
+
+    def timed(plain: Callable[[str, Deadline], object]) -> Callable[[str, Deadline], object]:
+        def call(path: str, deadline: Deadline) -> object:
+            left.append(deadline.remaining())
+            return plain(path, deadline)
+
+        return call
+
+    for name in ("read", "keys"):
+        monkeypatch.setattr(many.one.network, name, timed(getattr(many.one.network, name)))
+    many.one.crons._engine.rounds.make(many.one.locks.deadline(20))
+    assert left == [3.0] * requests
+
+
+def test_a_stop_forgets_the_rest_of_a_round() -> None:
+    """A round that a stop left half done begins anew after the next start, with the jobs of then."""
+    many = Many(3)
+    rounds = many.one.crons._engine.rounds
+    many.one.network.before = lambda method, path: setattr(many.one.network, "is_down", path.endswith("-0001"))
+    with pytest.raises(Unavailable):
+        rounds.make(many.one.locks.deadline(20))
+    many.one.network.before = lambda method, path: None
+    many.one.network.is_down = False
+    many.one.crons.registry.remove("job-0002")
+    rounds.forget()
+    many.read()
+    assert rounds.make(many.one.locks.deadline(20))
+    assert many.read() == ["job-0000", "job-0001"]
+
+
+def test_missed_ticks_of_a_job_that_skips_them_cost_no_turn() -> None:
+    """A job that only reruns has missed ticks as well: a round reads its record, and asks for nothing more."""
+    many = Many(1)
+    ended = {
+        "slot": slot(-3 * 86_400),
+        "holder": "done",
+        "expiresAt": START - 2 * 86_400_000,
+        "releasedAt": START - 2 * 86_400_000,
+    }
+    many.world.put(ended, many.names[0])
+    assert many.one.crons._engine.rounds.make(many.one.locks.deadline(20))
+    many.world.advance(0)
+    assert many.read() == many.names
+
+
+def test_i31_a_round_that_finds_a_lock_denied_says_so() -> None:
+    """A dead run whose lock the rules no longer let be written is said once by the turn that wants to take it over."""
+    many = Many(1)
+    many.die(*many.names)
+
+    def refuse(method: str, path: str) -> None:
+        if method == "swap":
+            raise Denied
+
+    many.one.network.before = refuse
+    many.one.start()
+    assert [event.fields["reason"] for event in many.one.said("lock.refused")] == ["denied"]

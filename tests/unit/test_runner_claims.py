@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 
 import pytest
 from tests.unit.instances import Fleet, Instance, refusal_of
 from tests.unit.world import NAME, START, slot
 
-from firecron import Lease, Run
+from firecron import Lease, Run, Unavailable
 from firecron.claiming import Wish
 
 
@@ -384,3 +385,102 @@ def test_an_instance_that_starts_within_grace_runs_the_tick(
     one.start()
     fleet.world.until(starts + 5)
     assert fleet.slots() == ran
+
+
+def busy(method: str, path: str) -> None:
+    raise Unavailable("too many requests", retry_after=30)
+
+
+def test_a_rerun_is_tried_again_after_a_pause(fleet: Fleet) -> None:
+    """While the database is down, a dead run is looked for every two to five seconds, and not at once again."""
+    fleet = Fleet("0 0 * * *", on_abandoned="rerun")
+    one = fleet.instance()
+    midnight = slot(-9 * 3_600)
+    fleet.world.put({"slot": midnight, "unfinished": midnight, "holder": "dead", "expiresAt": START})
+    asked: list[float] = []
+
+    def down(method: str, path: str) -> None:
+        if path.startswith("cron-locks"):
+            asked.append(fleet.world.mono() / 1000)
+            busy(method, path)
+
+    fleet.world.until(40)
+    one.network.before = down
+    one.crons._engine.rounds.look_again(one.job(), START + 41_000)
+    one._is_ticking = True
+    fleet.world.until(60)
+    tries = sorted({second for second in asked if second > 40})
+    assert 4 <= len(tries) <= 11
+    assert all(2 <= later - sooner <= 5.1 for sooner, later in pairwise(tries))
+
+
+def test_the_least_pause_of_a_queue_is_half_a_second(fleet: Fleet) -> None:
+    """A tick that queues asks again after half a second at the soonest, and five at the latest."""
+    fleet = Fleet(overlap="queue")
+    one, other = fleet.instance(), fleet.instance()
+    other.hold(slot(-60))
+    for chance, pause in ((0.0, 0.5), (1.0, 5.0)):
+        one.runner._claimer._chance = lambda chance=chance: chance  # type: ignore[misc]  # bound on purpose
+        assert one.claim(slot()) == pause
+
+
+def test_a_tick_that_was_never_asked_for_is_missed(fleet: Fleet) -> None:
+    """What became of the tick before says nothing of the next, whose time is over before its first try."""
+    fleet = Fleet(overlap="queue")
+    one, other = fleet.instance(), fleet.instance()
+    other.hold(slot(-60))
+    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(), "schedule")))
+    fleet.world.until(121)
+    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(60), "schedule"))) is None
+    fleet.world.advance(0)
+    assert [
+        (event.slug, event.fields["slot"]) for event in one.events if event.slug in ("run.skipped", "run.missed")
+    ] == [
+        ("run.skipped", slot()),
+        ("run.missed", slot(60)),
+    ]
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_claim_whose_reply_was_lost_is_what_it_was(fleet: Fleet, is_ours: bool) -> None:
+    """A tick whose claim is found by the next tick's turn runs as a tick of the schedule, and is not called missed; a
+    claim that never landed is.
+    """
+    one = fleet.instance()
+    one.network.lost_replies = 1
+
+    def before(method: str, path: str) -> None:
+        if path.startswith("cron-locks") and (method == "read" or not is_ours):
+            busy(method, path)
+
+    one.network.before = before
+    first = one.runner.turn(one.job(), Wish(slot(), "schedule"))
+    assert one.runner.go_on(first)
+    fleet.world.until(20)
+    second = one.runner.turn(one.job(), Wish(slot(60), "schedule"))
+    assert one.runner.go_on(second)
+    assert one.said("run.missed") == []
+    mend(one)
+    fleet.world.until(25 if is_ours else 61)
+    one.runner.go_on(second)
+    fleet.world.until(61)
+    one.runner.go_on(second)
+    triggers = [run.trigger for run in fleet.runs]
+    missed = [event.fields["slot"] for event in one.said("run.missed")]
+    assert (triggers, missed) == ((["schedule", "schedule"], []) if is_ours else (["schedule"], [slot()]))
+    assert fleet.slots()[-1] == slot(60)
+
+
+def test_i25_what_was_in_doubt_is_said_once_it_is_known(fleet: Fleet) -> None:
+    """A tick whose claim may have landed is called missed as soon as an answer shows that it did not."""
+    one = fleet.instance()
+    one.network.before = busy
+    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(), "schedule")))
+    fleet.world.until(20)
+    second = one.runner.turn(one.job(), Wish(slot(60), "schedule"))
+    assert one.runner.go_on(second)
+    assert one.said("run.missed") == []
+    mend(one)
+    fleet.world.put({"paused": True})
+    assert one.runner.go_on(second) is None
+    assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]

@@ -169,3 +169,8 @@ def test_a_step_that_is_too_big_is_warned_of(line: str, step: str, unit: str, al
 def test_other_lines_have_no_warning(line: str) -> None:
     """A step that leads somewhere, or none, is not warned of."""
     assert Schedule(line).warnings == ()
+
+
+def test_one_day_that_exists_is_enough() -> None:
+    """A line whose days don't all exist in its months fires on those that do."""
+    assert Schedule("0 0 5,31 2 *").after(NEW_YEAR) == datetime(2026, 2, 5, tzinfo=UTC)
