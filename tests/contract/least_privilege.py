@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 RULES = Path(__file__).parents[2] / "emulator" / "database.rules.json"
@@ -34,6 +34,18 @@ ENDED = {key: value for key, value in RUNNING.items() if key != "unfinished"}
 RELEASED: Node = {**ENDED, "releasedAt": NOW - 5_000, "expiresAt": NOW - 5_000, "outcome": "succeeded"}
 TAKEN: Node = {**HELD, "acquiredAt": NOW, "expiresAt": NOW + 60_000, "holder": "mine"}
 CLAIMED: Node = {**RUNNING, **TAKEN, "fence": NOW, "slot": "2026-11-18T09:00:00Z", "unfinished": "2026-11-18T09:00:00Z"}
+# What an older version, or a script without these rules, may have left behind.
+HARMED: Node = {
+    **RUNNING,
+    "acquiredAt": 1e15,
+    "attempt": -5,
+    "expiresAt": 1e15,
+    "fence": 1e300,
+    "missedAfter": "2026-02-30T00:00:00Z",
+    "missedUntil": "9999-12-31T23:59:59Z",
+    "slot": "9999-12-31T23:59:59Z",
+    "unfinished": "9999-12-31T23:59:59Z",
+}
 ORIGINAL: Node = {"acquiredAt": NOW - 10_000, "expiresAt": NOW + 50_000, "instanceId": "nest"}
 
 RAN: Node = {
@@ -56,7 +68,7 @@ BEAT: Node = {"instanceId": "api-00042-abc", "jobs": 2, "running": 0, "seenAt": 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A request; `before` is what the node at `path` holds."""
+    """A request at the time `now`; `before` is what the node at `path` holds, `beside` what other paths hold."""
 
     title: str
     method: str
@@ -64,13 +76,22 @@ class Row:
     before: object = None
     path: str = "cron-locks/job"
     auth: Mapping[str, object] | None = None
+    now: int = NOW
+    beside: Node = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.title
 
 
-def put(title: str, body: object, before: object = None, path: str = "cron-locks/job") -> Row:
-    return Row(title, "PUT", body, before, path, OVERRIDE)
+def put(
+    title: str,
+    body: object,
+    before: object = None,
+    path: str = "cron-locks/job",
+    now: int = NOW,
+    beside: Node | None = None,
+) -> Row:
+    return Row(title, "PUT", body, before, path, OVERRIDE, now, beside or {})
 
 
 def patch(title: str, body: object, before: object = None, path: str = "cron-locks/job") -> Row:

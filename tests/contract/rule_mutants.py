@@ -2,83 +2,119 @@
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
 
 from rtdb_emulator.rules import Rules
+from rtdb_emulator.rules.document import read
+from rtdb_emulator.rules.evaluate import compile_rule
 from rtdb_emulator.rules.grammar import parse_expression
+from rtdb_emulator.rules.schema import RuleNode, build
 from rtdb_emulator.rules.source import Text
-from rtdb_emulator.rules.syntax import Call, Chain, Choice, Expression, Literal, Member, Name, Regex, Unary
-
-# A rules document as JSON.
-Document: TypeAlias = Any
+from rtdb_emulator.rules.syntax import Array, Call, Chain, Choice, Expression, Literal, Member, Name, Regex, Unary
 
 TRUE = Literal(True, 0)
-TESTS = frozenset({"exists", "hasChild", "hasChildren", "isBoolean", "isNumber", "isString", "matches"})
+TESTS = frozenset({"beginsWith", "exists", "hasChild", "hasChildren", "isBoolean", "isNumber", "isString", "matches"})
+# A comparison this long is the one that adds up the digits of an instant.
+LONG = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
+    """`make` makes the rules: where there are hundreds of mutants, only when they are asked."""
+
     where: str
     what: str
-    rules: Rules
+    make: Callable[[], Rules]
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
 
 
 def mutants(file: Path) -> list[Mutant]:
-    """All mutants of a rules file; the first is none, only written anew, and so must mean the same."""
-    document: Document = Rules.parse(file.read_text("utf-8")).as_json()
-    parsed = {keys: parse_expression(Text.alone(rule)) for keys, rule in _rules_of(document, ())}
-    for keys, expression in parsed.items():
-        _put(document, keys, expression)
-    found = [Mutant("", "nothing", Rules.parse(document))]
-    for keys, expression in parsed.items():
-        for part, mutated in _mutations(expression):
-            changed = copy.deepcopy(document)
-            _put(changed, keys, mutated)
-            found.append(Mutant("/".join(keys[1:]), written(part), Rules.parse(changed)))
-    return found
+    """All mutants of a rules file; the first is none, only compiled anew, and so must mean the same."""
+    text = file.read_text("utf-8")
+    document, rules = read(text), Rules.parse(text)
+    root = build(document, text)
+
+    def mutant(where: str, what: str, changed: Mapping[tuple[str, ...], Expression]) -> Mutant:
+        def make() -> Rules:
+            tree = root
+            for keys, rule in changed.items():
+                tree = _replaced(tree, keys, rule)
+            return Rules(text, document, tree)
+
+        return Mutant(where, what, make)
+
+    parsed = {keys[1:]: parse_expression(Text.alone(rule)) for keys, rule in _rules_of(rules.as_json(), ())}
+    seen: set[str] = set()
+    return [
+        mutant("", "nothing", parsed),
+        *(
+            mutant("/".join(keys), written(part), {keys: new})
+            for keys, whole in parsed.items()
+            for part, new in _mutations(whole, seen)
+        ),
+    ]
 
 
-def _put(document: Document, keys: tuple[str, ...], rule: Expression) -> None:
-    node = document
-    for key in keys[:-1]:
-        node = node[key]
-    node[keys[-1]] = written(rule)
+def _replaced(node: RuleNode, keys: tuple[str, ...], rule: Expression) -> RuleNode:
+    """The tree with another rule at that place."""
+
+    def within(node: RuleNode, depth: int) -> RuleNode:
+        key = keys[depth]
+        if depth == len(keys) - 1:
+            variables = {name: place for place, name in enumerate(keys) if name.startswith("$")}
+            compiled = compile_rule(rule, variables)
+            match key:
+                case ".read":
+                    return replace(node, read=compiled)
+                case ".write":
+                    return replace(node, write=compiled)
+                case _:
+                    return replace(node, validate=compiled)
+        if key.startswith("$"):
+            assert node.wildcard is not None
+            return replace(node, wildcard=within(node.wildcard, depth + 1))
+        return replace(node, children={**node.children, key: within(node.children[key], depth + 1)})
+
+    return within(node, 0)
 
 
-def _rules_of(node: Document, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _rules_of(node: Mapping[str, object], keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     for key, child in node.items():
         if isinstance(child, dict):
             yield from _rules_of(child, (*keys, key))
         else:
-            yield (*keys, key), child
+            yield (*keys, key), str(child)
 
 
-def _mutations(expression: Expression) -> Iterator[tuple[Expression, Expression]]:
-    """Each part that is replaced, and the whole with it replaced."""
+def _mutations(expression: Expression, seen: set[str]) -> Iterator[tuple[Expression, Expression]]:
+    """Each part that is replaced, and the whole with it replaced. The parts of a long comparison that was `seen` in
+    another rule already are left as they are: what they are for is the same there.
+    """
     if _is_condition(expression):
         yield expression, TRUE
     match expression:
         case Literal(value) if isinstance(value, float) and value > 0:
             yield expression, replace(expression, value=value + 1)
         case Unary(operand=operand):
-            yield from ((part, replace(expression, operand=new)) for part, new in _mutations(operand))
+            yield from ((part, replace(expression, operand=new)) for part, new in _mutations(operand, seen))
         case Chain(first, steps):
-            yield from ((part, replace(expression, first=new)) for part, new in _mutations(first))
+            if steps[0].operator == ">=" and len(text := written(expression).replace("newData.val()", "$key")) > LONG:
+                if text in seen:
+                    return
+                seen.add(text)
+            yield from ((part, replace(expression, first=new)) for part, new in _mutations(first, seen))
             for number, step in enumerate(steps):
-                for part, new in _mutations(step.operand):
+                for part, new in _mutations(step.operand, seen):
                     others = (*steps[:number], replace(step, operand=new), *steps[number + 1 :])
                     yield part, replace(expression, steps=others)
         case Choice():
             for name in ("condition", "then", "otherwise"):
-                for part, new in _mutations(getattr(expression, name)):
+                for part, new in _mutations(getattr(expression, name), seen):
                     yield part, replace(expression, **{name: new})
 
 
@@ -87,7 +123,7 @@ def _is_condition(expression: Expression) -> bool:
         case Call(Member(name=name)):
             return name in TESTS
         case Chain(steps=steps):
-            return steps[0].operator not in ("+", "-")
+            return steps[0].operator not in ("+", "-", "*")
         case Choice(then=then):
             return _is_condition(then)
         case Unary(operator="!"):
@@ -97,14 +133,16 @@ def _is_condition(expression: Expression) -> bool:
 
 
 def written(expression: Expression) -> str:
-    """The text of an expression, with all its parentheses."""
+    """The text of an expression, with all its parentheses; a regular expression's is Python's."""
     match expression:
         case Literal(value):
             return json.dumps(value)
         case Regex(pattern):
-            return f"/{pattern.pattern.replace(chr(92) + 'Z', '$')}/"
+            return f"/{pattern.pattern}/"
         case Name(name):
             return name
+        case Array(items):
+            return f"[{', '.join(map(written, items))}]"
         case Member(target, name):
             return f"{written(target)}.{name}"
         case Call(callee, arguments):
