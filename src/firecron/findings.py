@@ -213,13 +213,13 @@ def administrator() -> Finding:
     return ok(
         "rules",
         "this process is an administrator, whom security rules don't concern",
-        "for least privilege: deploy emulator/database.rules.json, and set FIRECRON_UID=firecron",
+        "for least privilege: deploy what `firecron rules` prints, and set FIRECRON_UID=firecron",
     )
 
 
 def rules(user: str, writes_elsewhere: bool, takes_live_locks: bool) -> Iterator[Finding]:
     """Whether the rules keep this user to what firecron has to do."""
-    remedy = "deploy emulator/database.rules.json, and grant nothing above its three paths"
+    remedy = "deploy what `firecron rules` prints, and grant nothing above its three paths"
     yield ok("rules", f"this process is {user}, whom security rules keep in bounds")
     if writes_elsewhere:
         yield warning("rules", "they let it write outside of its own paths", remedy)
@@ -247,7 +247,7 @@ def strangers(may_read: bool, *, is_emulator: bool) -> Finding:
     return warning(
         "strangers",
         "anybody in the world can read cron-locks, and perhaps write there",
-        "deploy rules that deny it, such as emulator/database.rules.json",
+        "deploy rules that deny it, such as those that `firecron rules` prints",
     )
 
 

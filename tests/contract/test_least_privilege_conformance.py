@@ -8,6 +8,7 @@ import pytest
 from tests.contract.conftest import MakeApp
 from tests.contract.least_privilege import OVERRIDE, RULES
 
+from firecron.cli.rules import adapted, shipped
 from firecron.lock import LockService
 from firecron.settings import Settings
 from firecron.testing import LockConformance
@@ -43,13 +44,6 @@ def rtdb_emulator(jumps: Jumps) -> Iterator[Emulator]:
         yield emulator
 
 
-def below(prefix: str) -> str:
-    """The shipped rules for a prefix, as the guide says to nest them."""
-    opened = "".join(f'"{key}": {{' for key in prefix.split("/"))
-    text = RULES.read_text("utf-8")
-    return text.replace('"rules": {', f'"rules": {{{opened}', 1) + "}" * opened.count("{")
-
-
 class TestUnderTheRules(LockConformance):
     """The emulator, as the user whom the rules are for. The server's time jumps with the services, as rules read it."""
 
@@ -62,7 +56,7 @@ class TestUnderTheRules(LockConformance):
 
     def make_service(self, settings: Settings, timing: Timing) -> LockService:
         if settings.prefix:
-            self.rtdb.set_rules(below(settings.prefix))
+            self.rtdb.set_rules(adapted(shipped(), settings.prefix, str(OVERRIDE["uid"])))
         self.jumps.follow(timing)
         return LockService(self.app(databaseAuthVariableOverride=dict(OVERRIDE)), settings, timing=timing)
 

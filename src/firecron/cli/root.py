@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from firecron.cli import doctor, jobs, locks, next_ticks, operate, play, runs
+from firecron.cli import doctor, jobs, locks, next_ticks, operate, play, rules, runs
 from firecron.cli import exec as exec_command
 from firecron.cli import run as run_command
 
@@ -41,7 +41,7 @@ def _root() -> None:
     """Nothing is common to all commands but the help."""
 
 
-for group in (play, jobs, next_ticks, locks, runs, operate, run_command, exec_command, doctor):
+for group in (play, jobs, next_ticks, locks, runs, operate, run_command, exec_command, doctor, rules):
     group.add_to(app)
 
 
