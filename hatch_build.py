@@ -1,0 +1,35 @@
+"""Makes the project's description for a package index: the README, with links that lead somewhere from there too."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+_LINK = re.compile(r"\]\((?!https?:|mailto:)([^)\s]+)\)")
+
+
+class Description(MetadataHookInterface):
+    """The readme that `[project]` of pyproject.toml declares as dynamic."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Add it to the metadata, which has everything else already."""
+        root = Path(self.root)
+        text = (root / "README.md").read_text("utf-8")
+        metadata["readme"] = {
+            "content-type": "text/markdown",
+            "text": with_absolute_links(text, root, metadata["urls"]["Homepage"]),
+        }
+
+
+def with_absolute_links(text: str, root: Path, repository: str) -> str:
+    """The README's text, with each relative link leading to the repository's page of that file or folder."""
+
+    def absolute(link: re.Match[str]) -> str:
+        target = link[1] if not link[1].startswith("#") else f"README.md{link[1]}"
+        kind = "tree" if (root / target).is_dir() else "blob"
+        return f"]({repository}/{kind}/main/{target})"
+
+    return _LINK.sub(absolute, text)
