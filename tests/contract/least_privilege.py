@@ -42,6 +42,7 @@ HARMED: Node = {
     "expiresAt": 1e15,
     "fence": 1e300,
     "missedAfter": "2026-02-30T00:00:00Z",
+    "missedMore": "ever",
     "missedUntil": "9999-12-31T23:59:59Z",
     "slot": "9999-12-31T23:59:59Z",
     "unfinished": "9999-12-31T23:59:59Z",

@@ -78,10 +78,24 @@ BOUNDS: list[tuple[str, Node, str, int, int]] = [
 GOOD_SLOT = str(CLAIMED["slot"])
 IMPOSSIBLE = ["2024-02-30T09:00:00Z", "2025-02-29T09:00:00Z", "2026-06-31T09:00:00Z", "2026-13-01T09:00:00Z"]
 MISSED = ("missedAfter", "missedUntil")
+PAIR = "2026-11-18T08:40:00Z/2026-11-18T08:45:00Z"
+ILL_PAIRS = [
+    NOW,
+    "soon",
+    GOOD_SLOT,
+    PAIR.replace("/", " "),
+    f"{PAIR} {GOOD_SLOT}",
+    f"{PAIR}/{GOOD_SLOT}",
+    f"{PAIR} ",
+    f"x{PAIR[1:]}",
+    " ".join([PAIR] * 21),
+    *(f"{PAIR} {GOOD_SLOT}/{instant}" for instant in IMPOSSIBLE),
+]
 MENDED = {
     "attempt": 1,
     "fence": NOW,
     "missedAfter": "2026-11-18T08:00:00Z",
+    "missedMore": "2024-02-29T08:40:00Z/2026-11-18T08:45:00Z 2026-11-18T08:50:00Z/2026-11-18T08:55:00Z",
     "missedUntil": "2026-11-18T08:30:00Z",
     "slot": "2026-11-18T09:00:00Z",
 }
@@ -167,6 +181,7 @@ LEGAL = [
         beside={"cron-locks/job": {**RELEASED, "fence": 9 * 10**12}},
     ),
     put("a manual run that left behind what was missed", {**TAKEN, **{name: MENDED[name] for name in MISSED}}),
+    put("the most pairs of what was missed", {**CLAIMED, "missedMore": " ".join([PAIR] * 20)}),
     put("a slot on a leap day", {**CLAIMED, "slot": "2024-02-29T09:00:00Z", "unfinished": "2024-02-29T09:00:00Z"}),
     put("a rerun of a tick before the slot", {**CLAIMED, "unfinished": "2026-11-18T08:59:59Z"}),
     # what was written without these bounds
@@ -225,6 +240,7 @@ def _ill_typed() -> list[Row]:
             *((field, "1") for field in ("acquiredAt", "attempt", "expiresAt", "fence", "releasedAt")),
             *((field, 1) for field in ("holder", "instance", "instanceId", "outcome")),
             *((field, value) for field in ("slot", "unfinished", *MISSED) for value in ILL_SLOTS),
+            *(("missedMore", value) for value in ILL_PAIRS),
         ]
     ]
     rows += [
@@ -307,7 +323,7 @@ FORBIDDEN = [
     *_ill_typed(),
     # numbers and instants
     *(
-        patch(f"a {name} of {value} in {path}", {**node, name: value}, path=path)
+        patch(f"{name} = {value} in {path}", {**node, name: value}, path=path)
         for path, node, name, least, greatest in BOUNDS
         for value in (least - 1, greatest + 1)
     ),
