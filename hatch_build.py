@@ -1,4 +1,6 @@
-"""Makes the project's description for a package index: the README, with links that lead somewhere from there too."""
+"""What the build adds: the description for a package index, which is the README with links that lead somewhere from
+there too; and in the wheel the security rules, which `firecron rules` prints.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 _LINK = re.compile(r"\]\((?!https?:|mailto:)([^)\s]+)\)")
@@ -22,6 +25,15 @@ class Description(MetadataHookInterface):
             "content-type": "text/markdown",
             "text": with_absolute_links(text, root, metadata["urls"]["Homepage"]),
         }
+
+
+class Rules(BuildHookInterface[Any]):
+    """The rules as a file of the package."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Add them to a wheel; an editable install reads the repository's file."""
+        if version != "editable":
+            build_data["force_include"]["emulator/database.rules.json"] = "firecron/database.rules.json"
 
 
 def with_absolute_links(text: str, root: Path, repository: str) -> str:

@@ -69,6 +69,17 @@ def test_the_description_is_the_readme_but_for_its_links(metadata: Message) -> N
     assert links.split(description.decode()) == links.split(readme)
 
 
+def test_the_wheel_has_both_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    """Each file of the two packages is at its place, beside the rules and the metadata."""
+    packages = {ROOT / "src/firecron", ROOT / "emulator/rtdb_emulator"}
+    files = {path for package in packages for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    expected = {
+        str(path.relative_to(package.parent)) for package in packages for path in files if package in path.parents
+    }
+    found = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert found == expected | {"firecron/database.rules.json"}
+
+
 def test_the_wheel_has_the_rules_that_the_command_prints(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     """The command's module, as it lies in the wheel, reads the copy beside it, which is the repository's file."""
     module = wheel.extract("firecron/cli/rules.py", tmp_path)
