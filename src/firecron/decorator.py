@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any, TypeVar
 
+from firecron.declarations import note
 from firecron.durations import Duration
 from firecron.errors import ConfigurationError
 from firecron.job_options import CatchUp, JobOptions, OnAbandoned, Overlap, check_options
@@ -99,12 +100,12 @@ def declared(thing: object) -> tuple[JobOptions, ...]:
 
     It looks without asking: no property, `__getattr__` or proxy of the thing is evaluated.
     """
-    found: tuple[JobOptions, ...] = inspect.getattr_static(_function(thing), ATTRIBUTE, ())
+    found: tuple[JobOptions, ...] = inspect.getattr_static(function_of(thing), ATTRIBUTE, ())
     return found
 
 
 def _mark(thing: object, options: JobOptions) -> None:
-    function = _function(thing)
+    function = function_of(thing)
     if isinstance(thing, MethodType):
         # The mark would be on the function, and so on every instance's method.
         raise _refusal(thing, options, "which is bound: decorate the function in its class, or a partial of this")
@@ -122,12 +123,14 @@ def _mark(thing: object, options: JobOptions) -> None:
     except (AttributeError, TypeError):
         why = "which takes no attributes: decorate a function that calls it"
         raise _refusal(thing, options, why) from None
+    note(function, options.name)
 
 
 def _refusal(thing: object, options: JobOptions, why: str) -> ConfigurationError:
     return ConfigurationError(f"distributed_cron({options.name!r}, …) can't be used on {thing!r}, {why}")
 
 
-def _function(thing: object) -> object:
+def function_of(thing: object) -> object:
+    """The function that carries the mark: below a static, class or bound method, or the thing itself."""
     # By type, because isinstance asks a thing for its class, which a proxy takes from elsewhere.
     return object.__getattribute__(thing, "__func__") if issubclass(type(thing), _WRAPPERS) else thing

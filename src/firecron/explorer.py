@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from types import ModuleType, UnionType
 from typing import Annotated, Union, get_args, get_origin
 
-from firecron.decorator import declared
+from firecron.declarations import claim, where_of
+from firecron.decorator import declared, function_of
 from firecron.errors import ConfigurationError
 from firecron.job_options import JobOptions
 from firecron.run import Run
@@ -71,6 +72,7 @@ def make_job(options: JobOptions, function: Callable[..., object], where: str) -
                 f"{where} needs the argument {name!r}, but a job is called with nothing, or with its Run, "
                 "as the keyword argument that is annotated so"
             )
+    claim(function_of(function), options.name)
     return Job(options, function, where, _is_async(function), run)
 
 
@@ -81,9 +83,9 @@ def _functions(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
                 yield value, f"{provider.__name__}.{name}"
     elif declared(provider):
         assert callable(provider), "only what can be called is ever declared"
-        yield provider, _where(provider)
+        yield provider, where_of(provider)
     elif inspect.isroutine(provider) or isinstance(provider, functools.partial):
-        raise ConfigurationError(f"{_where(provider)} is no job: decorate it with distributed_cron")
+        raise ConfigurationError(f"{where_of(provider)} is no job: decorate it with distributed_cron")
     else:
         yield from _methods(provider)
 
@@ -92,7 +94,10 @@ def _methods(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
     cls = provider if isinstance(provider, type) else type(provider)
     attributes: dict[str, object] = {}
     for owner in reversed(cls.__mro__):
-        attributes.update(vars(owner))
+        for name, attribute in vars(owner).items():
+            for overridden in declared(attributes.get(name)):
+                claim(function_of(attributes[name]), overridden.name)
+            attributes[name] = attribute
     for name, attribute in attributes.items():
         if not declared(attribute):
             continue
@@ -102,11 +107,6 @@ def _methods(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
                 f"{where} needs an instance: give FireCron one, instead of the class {cls.__name__}"
             )
         yield getattr(provider, name), where
-
-
-def _where(function: object) -> str:
-    name = getattr(function, "__qualname__", None)
-    return repr(function) if name is None else f"{getattr(function, '__module__', '?')}.{name}"
 
 
 def _is_async(function: Callable[..., object]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
+from firecron.declarations import where_of
 from firecron.decorator import declared
 from firecron.errors import ConfigurationError, FirecronError
 from firecron.explorer import Job, make_job
@@ -92,7 +93,7 @@ class Registry:
 
     def add(self, job: Job | Callable[..., object]) -> None:
         """Add a job at run time: a decorated function, or a Job. The same one twice counts once."""
-        jobs = [job] if isinstance(job, Job) else [make_job(options, job, _where(job)) for options in declared(job)]
+        jobs = [job] if isinstance(job, Job) else [make_job(options, job, where_of(job)) for options in declared(job)]
         if not jobs:
             raise ConfigurationError(f"{job!r} is no job: decorate it with distributed_cron")
         for one in jobs:
@@ -155,7 +156,3 @@ class Registry:
 
     def _ticks_here(self, job: Job) -> bool:
         return not job.options.disabled and self.runs_here(job)
-
-
-def _where(function: object) -> str:
-    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"
