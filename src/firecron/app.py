@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from firecron.checks import Checks
 from firecron.engine import Engine
 from firecron.errors import ConfigurationError
-from firecron.explorer import Job, explore
+from firecron.explorer import Job, explore, without_jobs
 from firecron.forks import tell_after_fork
 from firecron.frameworks import is_a_servers_process, reason_not_to_start
 from firecron.guard import Verdict, judge
@@ -36,6 +36,7 @@ from firecron.registry import Registry
 from firecron.run import Trigger
 from firecron.runner import Result
 from firecron.settings import Settings, load
+from firecron.startup import announce, named_database, say_jobs, warn_of_jobs
 from firecron.timing import SystemTiming, Timing
 from firecron.workers import Crew
 
@@ -104,6 +105,7 @@ class FireCron:
         self._engine = Engine(self.locks, self.history, self._timing, self.registry, crew, has_threads=has_threads)
         for job in explore(*providers):
             self.registry.add(job)
+        self._jobless = without_jobs(*providers)
         tell_after_fork(self)
 
     @property
@@ -124,27 +126,24 @@ class FireCron:
                 return self
             stops = self._stops
             verdict = self.verdict
+            # Asked first: other commands of Flask and Django need no database for what they do.
+            against = reason_not_to_start() if verdict.may_tick else None
+            ticks = verdict.may_tick and against is None
             self.check_jobs()
-            if verdict.may_tick:
-                self.locks.connect()
+            database = self.locks.connect() if ticks else named_database(self.settings.database_url)
             if self._stops != stops:
                 return self  # a signal's handler came in between
             self._started_in = os.getpid()
         # Runs by hand are possible in any case, and end with the process.
         self._engine.runner.open()
         atexit.register(self.stop)
-        against = reason_not_to_start() if verdict.may_tick else None
-        if against is not None:
-            why = f"{against} (enabled=True opens the production guard, not this)" if self._enabled else against
-            self._say("crons.not_started", logging.INFO, f"Distributed crons don't tick in this process: {why}")
-            return self
-        if not verdict.may_tick:
-            level = logging.WARNING if verdict.is_suspicious else logging.INFO
-            self._say(
-                "crons.disabled", level, f"Distributed crons disabled in non-production environment: {verdict.why}"
-            )
-            return self
-        self._begin(stops)
+        if against is not None and self._enabled:
+            against += " (enabled=True opens the production guard, not this)"
+        announce(self.locks, self.registry, verdict, against, database)
+        if against is None:
+            warn_of_jobs(self.events, len(self.registry.jobs()), self._jobless)
+        if ticks:
+            self._begin(stops)
         return self
 
     def stop(self) -> None:
@@ -310,11 +309,7 @@ class FireCron:
 
     def _begin(self, stops: int) -> None:
         self._is_ticking = True
-        for job in self.registry.jobs():
-            if not job.options.disabled:
-                where = "" if self.registry.runs_here(job) else f" (not here: it needs the role {job.options.role!r})"
-                line = f'Registered distributed cron "{job.name}" [{job.options.schedule.line}] -> {job.where}{where}'
-                self._say("job.registered", logging.INFO, line, job.name)
+        say_jobs(self.events, self.registry)
         self._engine.start()
         if self._stops != stops:
             self.stop()  # it was stopped while it began

@@ -14,7 +14,8 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType, UnionType
 from typing import Annotated, Union, get_args, get_origin
@@ -61,6 +62,11 @@ def explore(*providers: object) -> list[Job]:
     return list(jobs.values())
 
 
+def without_jobs(*providers: object) -> list[str]:
+    """Those of the providers that have no job, in words."""
+    return [_in_words(provider) for provider in providers if next(_functions(provider), None) is None]
+
+
 def make_job(options: JobOptions, function: Callable[..., object], where: str) -> Job:
     """A job of one function. ConfigurationError if it can't be called with nothing but a Run."""
     parameters = _parameters(function, where)
@@ -87,7 +93,19 @@ def _functions(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
     elif inspect.isroutine(provider) or isinstance(provider, functools.partial):
         raise ConfigurationError(f"{where_of(provider)} is no job: decorate it with distributed_cron")
     else:
+        if type(provider).__module__ == "builtins" and not isinstance(provider, type):
+            raise ConfigurationError(f"{reprlib.repr(provider)} can't be a provider of jobs: {_remedy(provider)}")
         yield from _methods(provider)
+
+
+def _remedy(provider: object) -> str:
+    if isinstance(provider, str):
+        return "give the module itself, not its name: import it first"
+    if isinstance(provider, Mapping):
+        return "give the functions themselves: FireCron(*jobs.values())"
+    if isinstance(provider, Iterable):
+        return "give the functions themselves: FireCron(*jobs)"
+    return "give an object, a class, a module or a function that has jobs"
 
 
 def _methods(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
@@ -107,6 +125,15 @@ def _methods(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
                 f"{where} needs an instance: give FireCron one, instead of the class {cls.__name__}"
             )
         yield getattr(provider, name), where
+
+
+def _in_words(provider: object) -> str:
+    # Not its repr, which is the user's code.
+    if isinstance(provider, ModuleType):
+        return f"the module {provider.__name__}"
+    if isinstance(provider, type):
+        return f"the class {where_of(provider)}"
+    return f"an object of {where_of(type(provider))}"
 
 
 def _is_async(function: Callable[..., object]) -> bool:

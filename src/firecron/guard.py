@@ -16,7 +16,9 @@ VALUE = "production"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether to tick, and why, in a sentence; `is_suspicious` where it looks like production and isn't said to be."""
+    """Whether to tick, and why, in a sentence; `is_suspicious` where it looks like production and isn't said to be, or
+    where the variable has another value: that may be a slip, and the jobs never run.
+    """
 
     may_tick: bool
     why: str
@@ -39,4 +41,4 @@ def judge(
     service = environment.get("K_SERVICE")
     if service:
         why += f"; this looks like production, because K_SERVICE is {service!r}"
-    return Verdict(False, why, is_suspicious=bool(service))
+    return Verdict(False, why, is_suspicious=bool(service or found))

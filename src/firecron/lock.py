@@ -262,10 +262,11 @@ class LockService:
         deadline = self.deadline(self.settings.request_timeout)
         self.store.merge(self._path(check_name(name)), {"paused": True if is_paused else None}, deadline)
 
-    def connect(self) -> None:
-        """Find the database now, rather than with the first acquire: ConfigurationError if none is named. No I/O."""
-        if isinstance(self.store, RtdbStore):
-            self.store.connect()
+    def connect(self) -> str:
+        """Find the database now, rather than with the first acquire, and return its address, for people.
+        ConfigurationError if none is named. No I/O.
+        """
+        return self.store.connect().shown if isinstance(self.store, RtdbStore) else type(self.store).__name__
 
     def deadline(self, seconds: float) -> Deadline:
         """So many seconds from now, on this service's clock."""

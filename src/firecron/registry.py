@@ -152,7 +152,8 @@ class Registry:
 
     def is_wanted(self, job: Job) -> bool:
         """Whether it is to run here by itself."""
-        return self._jobs.get(job.name) is job and self._ticks_here(job) and job.name not in self._paused
+        return self._jobs.get(job.name) is job and self.ticks_here(job) and job.name not in self._paused
 
-    def _ticks_here(self, job: Job) -> bool:
+    def ticks_here(self, job: Job) -> bool:
+        """Whether it is to run by itself on this instance, unless it is paused."""
         return not job.options.disabled and self.runs_here(job)

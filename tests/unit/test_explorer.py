@@ -13,7 +13,7 @@ from tests.unit import explored
 
 import firecron
 from firecron import ConfigurationError, Run, distributed_cron
-from firecron.explorer import explore
+from firecron.explorer import explore, without_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as Unknown
@@ -173,10 +173,50 @@ def test_a_function_without_the_decorator_is_refused(function: object) -> None:
         explore(function)
 
 
-@pytest.mark.parametrize("provider", [object(), 5, "text", None, dict, firecron.errors])
-def test_a_provider_without_jobs_is_fine(provider: object) -> None:
+@pytest.mark.parametrize("provider", [Undecorated(), dict, firecron.errors])
+def test_a_provider_without_jobs_has_none(provider: object) -> None:
     """Objects, classes and modules may have no jobs, so that a program can give all it has."""
     assert explore(provider) == []
+
+
+@pytest.mark.parametrize(
+    ("provider", "remedy"),
+    [
+        ("main.jobs", "'main.jobs' .*: give the module itself, not its name: import it first"),
+        (b"main", "b'main' .*: give the functions themselves"),
+        ([print], r"\[.*\] .*: give the functions themselves: FireCron\(\*jobs\)"),
+        ((), r"\(\) .*: give the functions themselves: FireCron\(\*jobs\)"),
+        (iter([print]), r"FireCron\(\*jobs\)"),
+        ({}, r"\{\} .*: give the functions themselves: FireCron\(\*jobs\.values\(\)\)"),
+        (None, "None .*: give an object, a class, a module or a function that has jobs"),
+        (3, "3 .*: give an object"),
+        (object(), "object .*: give an object"),
+    ],
+)
+def test_what_can_not_have_jobs_is_refused(provider: object, remedy: str) -> None:
+    """A name, a collection, a number or nothing at all is a mistake; the error shows it and says what to give."""
+    with pytest.raises(ConfigurationError, match=remedy):
+        explore(provider)
+
+
+def test_a_collection_of_ones_own_may_have_jobs() -> None:
+    """An object whose class is derived from a list is looked at as any other."""
+
+    class Queue(list[int]):
+        @job("flush")
+        def flush(self) -> None: ...
+
+    assert names(Queue()) == ["flush"]
+
+
+def test_providers_without_jobs_are_told() -> None:
+    """Of the providers, those without a job are named by what they are, not by their repr."""
+    found = without_jobs(Base(), Undecorated(), firecron.errors, Undecorated, one)
+    assert found == [
+        f"an object of {__name__}.Undecorated",
+        "the module firecron.errors",
+        f"the class {__name__}.Undecorated",
+    ]
 
 
 def test_i36_the_same_thing_twice_counts_once() -> None:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import flask
 import pytest
 from tests.unit.instances import Fleet
 from tests.unit.world import NAME, START
@@ -50,7 +51,8 @@ def job() -> None: ...
     [
         ("production", "", "ticking", None),
         (None, "", "idle", logging.INFO),
-        ("staging", "", "idle", logging.INFO),
+        ("", "", "idle", logging.INFO),
+        ("staging", "", "idle", logging.WARNING),
         (None, "api", "idle", logging.WARNING),
         ("Production", "api", "idle", logging.WARNING),
     ],
@@ -58,7 +60,7 @@ def job() -> None: ...
 def test_the_guard_decides_where_jobs_tick(
     monkeypatch: pytest.MonkeyPatch, variable: str | None, service: str, state: str, level: int | None
 ) -> None:
-    """Only in production do jobs tick; elsewhere one line says so, loudly where it looks like production."""
+    """Only in production do jobs tick; elsewhere one line says so, loudly where production may be meant."""
     monkeypatch.delenv("RUNTIME_INSTANCE", raising=False)
     if variable is not None:
         monkeypatch.setenv("RUNTIME_INSTANCE", variable)
@@ -260,15 +262,10 @@ def test_a_start_that_fails_leaves_no_loop_behind() -> None:
     assert crons._engine.runner.loop is None
 
 
-class App:
-    def __init__(self) -> None:
-        self.extensions: dict[str, object] = {}
-
-
 def test_a_flask_application_starts_it() -> None:
     """`init_app` starts, and is found among the application's extensions; anything else is refused."""
     crons, _ = new_crons(job)
-    app = App()
+    app = flask.Flask("app")
     crons.init_app(app)
     assert app.extensions["firecron"] is crons
     assert crons.registry.state(NAME) == "ticking"

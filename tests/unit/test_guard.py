@@ -18,22 +18,25 @@ CLOUD_RUN = "; this looks like production, because K_SERVICE is 'api'"
         ({"RUNTIME_INSTANCE": "production", "K_SERVICE": "api"}, Verdict(True, "RUNTIME_INSTANCE is 'production'")),
         ({}, Verdict(False, NOT_SET)),
         ({"K_SERVICE": ""}, Verdict(False, NOT_SET)),
-        ({"RUNTIME_INSTANCE": "staging"}, Verdict(False, STAGING)),
+        ({"RUNTIME_INSTANCE": "staging"}, Verdict(False, STAGING, is_suspicious=True)),
         ({"K_SERVICE": "api"}, Verdict(False, NOT_SET + CLOUD_RUN, is_suspicious=True)),
         ({"RUNTIME_INSTANCE": "staging", "K_SERVICE": "api"}, Verdict(False, STAGING + CLOUD_RUN, is_suspicious=True)),
     ],
 )
 def test_jobs_tick_in_production_only(environment: dict[str, str], verdict: Verdict) -> None:
-    """The variable decides; what it is, is said, and on Cloud Run it is suspicious if it isn't production."""
+    """The variable decides; what it is, is said. It is suspicious if it has another value, and on Cloud Run if it isn't
+    production.
+    """
     assert judge(None, environment=environment) == verdict
 
 
 @pytest.mark.parametrize("value", ["", "Production", "production ", "prod", "true"])
 def test_only_the_very_word_will_do(value: str) -> None:
-    """Anything near the word is not it, and is shown as it is."""
+    """Anything near the word is not it, is shown as it is, and is suspicious, unless it is empty."""
     verdict = judge(None, environment={"RUNTIME_INSTANCE": value})
     assert not verdict.may_tick
     assert f"RUNTIME_INSTANCE is {value!r}" in verdict.why
+    assert verdict.is_suspicious is bool(value)
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -66,6 +66,7 @@ class _Connection:
 
     def __init__(self, target: Target, timing: Timing) -> None:
         self.base_url = target.base_url
+        self.shown = target.shown
         self.suffix = target.suffix
         self.joint = "&" if "?" in target.suffix else "?"
         self.tokens: Tokens

@@ -46,6 +46,11 @@ class Target:
         return self.load_credential is None
 
     @property
+    def shown(self) -> str:
+        """Its address, for people; an emulator's with the name of the database."""
+        return f"{self.base_url}?ns={self.parameters['ns']}" if "ns" in self.parameters else self.base_url
+
+    @property
     def user(self) -> str:
         """Whom the rules see, as a person would say it."""
         if _OVERRIDE not in self.parameters:
