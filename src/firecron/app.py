@@ -16,10 +16,10 @@ import logging
 import os
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 from firecron.checks import Checks
 from firecron.engine import Engine
@@ -80,6 +80,7 @@ class FireCron:
         self.locks = LockService(app, self.settings, store=store, timing=self._timing, has_threads=has_threads)
         self.events = self.locks.events
         self._enabled = enabled
+        self._flask: flask.Flask | None = None
         root = f"{self.settings.prefix}/" if self.settings.prefix else ""
         deadline = lambda: self.locks.deadline(self.settings.release_timeout)  # noqa: E731
         self.history = History(
@@ -101,6 +102,7 @@ class FireCron:
             pause_everywhere=self.locks.pause,
             run_now=self._run_now,
             now=self._server_now,
+            around=lambda: nullcontext() if self._flask is None else self._flask.app_context(),
         )
         self._engine = Engine(self.locks, self.history, self._timing, self.registry, crew, has_threads=has_threads)
         for job in explore(*providers):
@@ -233,14 +235,16 @@ class FireCron:
     def init_app(self, app: object) -> None:
         """For Flask: start with the application, and be found as `app.extensions["firecron"]`.
 
+        Jobs are called in the application's context, each in one of its own, so that `current_app` and extensions work.
         It doesn't start in the parent of Flask's reloader, nor for other commands than `flask run`. Under gunicorn with
         `--preload`, start in the workers instead: `def on_starting(server): crons.stop()`, and
         `def post_fork(server, worker): crons.start()`.
         """
         extensions = getattr(app, "extensions", None)
-        if not isinstance(extensions, dict):
+        if not isinstance(extensions, dict) or not hasattr(app, "app_context"):
             raise ConfigurationError(f"init_app wants a Flask application, not {app!r}")
         extensions["firecron"] = self
+        self._flask = cast("flask.Flask", app)
         self.start()
 
     def trigger_app(

@@ -11,15 +11,17 @@ import asyncio
 import concurrent.futures
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
+from traceback import format_exception_only
 from typing import Literal, TypeAlias
 
 from firecron.explorer import Job
 from firecron.lease import LeaseLost
 from firecron.run import Run, Stopping, _current
+from firecron.surroundings import surrounded, surrounded_async
 
 How: TypeAlias = Literal["succeeded", "failed", "stopped", "lost"]
 Loop: TypeAlias = asyncio.AbstractEventLoop
@@ -46,14 +48,16 @@ class Body:
         self._lock = threading.Lock()
         self._task: asyncio.Task[None] | None = None
         self._is_cancelled = False
+        self._raised: Error = None
 
     def call(self) -> Ending:
         """Call it, and wait for its end."""
         try:
-            error = self._await(lambda: self._job.call(self._run)) if self._job.is_async else self._call()
+            error = self._await(self._call_async) if self._job.is_async else self._call()
         except BaseException as raised:
             # Also SystemExit and its like: on a worker thread they end nothing but the job.
             error = raised
+        error = self._jobs_own(error)
         if error is None:
             return Ending("succeeded")
         is_cut = isinstance(error, asyncio.CancelledError | concurrent.futures.CancelledError)
@@ -75,16 +79,42 @@ class Body:
                 task.get_loop().call_soon_threadsafe(task.cancel)
 
     def _call(self) -> Error:
-        token = _current.set(self._run)
-        try:
-            result = self._job.call(self._run)
-        finally:
-            _current.reset(token)
-        # A sync function that hands out a coroutine, such as a lambda or a partial: it has to run under the lock as
-        # well.
-        return self._await(lambda: result, own_loop=True) if inspect.isawaitable(result) else None
+        with surrounded(self._job):
+            token = _current.set(self._run)
+            try:
+                result = self._job.call(self._run)
+                # A sync function that hands out a coroutine, such as a lambda or a partial: it has to run under the
+                # lock as well.
+                error = self._await(lambda: result, own_loop=True) if inspect.isawaitable(result) else None
+                if error is not None:
+                    raise error
+            except BaseException as raised:
+                self._raised = raised
+                raise
+            finally:
+                _current.reset(token)
+        return None
 
-    def _await(self, make: Callable[[], object], *, own_loop: bool = False) -> Error:
+    async def _call_async(self) -> None:
+        async with surrounded_async(self._job):
+            try:
+                result = self._job.call(self._run)
+                assert inspect.isawaitable(result), "an async function gives something to await"
+                await result
+            except BaseException as raised:
+                self._raised = raised
+                raise
+
+    def _jobs_own(self, error: Error) -> Error:
+        """What the job raised goes before what its surroundings raised as they were left: it decides the outcome."""
+        own = self._raised
+        if own is None or own is error:
+            return error
+        if error is not None:
+            own.add_note(f"and as its surroundings were left: {''.join(format_exception_only(error)).strip()}")
+        return own
+
+    def _await(self, make: Callable[[], Awaitable[object]], *, own_loop: bool = False) -> Error:
         """What it raised."""
         here = _running_loop()
         if not own_loop and self._loop is not None and self._loop.is_running() and self._loop is not here:
@@ -96,7 +126,7 @@ class Body:
             work = copy_context().run
             return elsewhere.submit(work, lambda: asyncio.run(self._await_here(make))).result()
 
-    def _await_on(self, loop: Loop, make: Callable[[], object]) -> Error:
+    def _await_on(self, loop: Loop, make: Callable[[], Awaitable[object]]) -> Error:
         done: concurrent.futures.Future[Error] = concurrent.futures.Future()
         loop.call_soon_threadsafe(self._begin, make, done)
         while True:
@@ -106,20 +136,20 @@ class Body:
                 if loop.is_closed():
                     return RuntimeError("the application's event loop was closed under the job")
 
-    async def _await_here(self, make: Callable[[], object]) -> Error:
+    async def _await_here(self, make: Callable[[], Awaitable[object]]) -> Error:
         done: concurrent.futures.Future[Error] = concurrent.futures.Future()
         await asyncio.wait([self._begin(make, done)])
         return done.result()
 
-    def _begin(self, make: Callable[[], object], done: concurrent.futures.Future[Error]) -> asyncio.Task[None]:
+    def _begin(
+        self, make: Callable[[], Awaitable[object]], done: concurrent.futures.Future[Error]
+    ) -> asyncio.Task[None]:
         """Begin on the loop of this thread; `done` gets what it raised."""
 
         async def call() -> None:
             _current.set(self._run)
             try:
-                result = make()
-                assert inspect.isawaitable(result), "an async function gives something to await"
-                await result
+                await make()
             except BaseException as error:
                 # As a value: a SystemExit would end the application's loop.
                 done.set_result(error)

@@ -16,7 +16,8 @@ import inspect
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from types import ModuleType, UnionType
 from typing import Annotated, Union, get_args, get_origin
 
@@ -36,6 +37,8 @@ class Job:
     where: str
     is_async: bool
     run_parameter: str | None
+    # What it is called in (see `surroundings`); a FireCron's registry says so.
+    around: Callable[[], AbstractContextManager[object]] = field(default=nullcontext, repr=False, compare=False)
 
     @property
     def name(self) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
@@ -26,7 +28,8 @@ class UnknownJob(FirecronError, KeyError):
 
 class Registry:
     """Jobs by name. `check` refuses a job that can't be added, `on_add` and `on_remove` tell the ticker, and
-    `pause_everywhere` writes `paused` to the job's node.
+    `pause_everywhere` writes `paused` to the job's node. `around` is what their functions are called in, where they
+    bring nothing of their own.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class Registry:
         pause_everywhere: Callable[[str, bool], None],
         run_now: Callable[[Job, datetime | None, Trigger], Result],
         now: Callable[[], datetime | None],
+        around: Callable[[], AbstractContextManager[object]],
     ) -> None:
         self._roles = roles
         self._check = check
@@ -51,6 +55,7 @@ class Registry:
         self._pause_everywhere = pause_everywhere
         self._run_now = run_now
         self._now = now
+        self._around = around
         self._lock = threading.Lock()
         self._jobs: dict[str, Job] = {}
         self._paused: set[str] = set()
@@ -96,7 +101,9 @@ class Registry:
         jobs = [job] if isinstance(job, Job) else [make_job(options, job, where_of(job)) for options in declared(job)]
         if not jobs:
             raise ConfigurationError(f"{job!r} is no job: decorate it with distributed_cron")
-        for one in jobs:
+        for given in jobs:
+            # What another FireCron's registry said stays: a rehearsal's jobs are called in the application's context.
+            one = given if given.around is not nullcontext else replace(given, around=self._around)
             self._check(one)
             with self._lock:
                 other = self._jobs.get(one.name)

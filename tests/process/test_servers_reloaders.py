@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from tests.process.tick_processes import HERE, Process, Ticking, until
-from tests.process.tick_servers import APPS, assert_clean_end, free_port, page, page_at
+from tests.process.tick_servers import APPS, assert_clean_end, assert_connections_closed, free_port, page, page_at
 from tests.process.tick_specs import SHORT, WORK
 
 pytest_plugins = ["tests.process.tick_fixtures"]
@@ -31,22 +31,26 @@ def test_i36_flask_ticks_in_the_child_of_its_reloader(ticks: Ticking, options: t
     """`flask run --debug` ticks once, where it serves."""
     server = ticks.start("-m", "flask", "--app", f"{APPS}.flask_app", *options, "--port", "0", jobs=[SHORT, WORK])
     assert_one_ticks(ticks, server, page(server)["pid"])
+    assert {line["app"] for line in ticks.lines("start")} == {f"{APPS}.flask_app"}
 
 
 @pytest.mark.parametrize("command", [(MANAGE,), ("-m", "django")], ids=["manage.py", "python -m django"])
 def test_i36_django_ticks_in_the_child_of_its_reloader(ticks: Ticking, command: tuple[str, ...]) -> None:
-    """`runserver` ticks once, where it serves."""
+    """`runserver` ticks once, where it serves, and its jobs leave no connection open."""
     address = f"127.0.0.1:{free_port()}"
     settings = {"DJANGO_SETTINGS_MODULE": f"{APPS}.django_site"}
-    server = ticks.start(*command, "runserver", address, jobs=[SHORT, WORK], **settings)
+    server = ticks.start(*command, "runserver", address, jobs=[SHORT, WORK], FIRECRON_WORKERS="3", **settings)
     until(lambda: "Quit the server with" in server.log, "a server that is up")
     ticks.wait_for_instances(1)
-    assert_one_ticks(ticks, server, page_at(f"http://{address}")["pid"])
+    serving = page_at(f"http://{address}")["pid"]
+    assert_connections_closed(ticks)
+    assert_one_ticks(ticks, server, serving)
 
 
 def test_other_commands_of_django_tick_not_at_all(ticks: Ticking) -> None:
-    """`manage.py check` loads the application, runs to its end, and is no instance."""
-    finished = ticks.start(MANAGE, "check", jobs=[SHORT])
+    """`manage.py check` loads the application, runs to its end without a database of firecron's, and is no instance."""
+    nowhere = {"FIRECRON_DATABASE_URL": "", "FIREBASE_DATABASE_EMULATOR_HOST": "", "FIREBASE_CONFIG": ""}
+    finished = ticks.start(MANAGE, "check", jobs=[SHORT], **nowhere)
     assert finished.wait() == 0, finished.log
     assert ticks.lines() == []
     assert ticks.rtdb.count() == 0

@@ -122,6 +122,12 @@ def make_job(
     return distributed_cron(name, line, **(options or {}))(function)
 
 
+def flask_app() -> str | None:
+    """The Flask application in whose context this is called; None outside of any, and in programs without Flask."""
+    flask = sys.modules.get("flask")
+    return flask.current_app.name if flask is not None and flask.has_app_context() else None
+
+
 @contextmanager
 def noted(run: Run) -> Iterator[None]:
     """Note when a run begins, and how it ends."""
@@ -133,7 +139,7 @@ def noted(run: Run) -> Iterator[None]:
         "fence": run.fence,
         "trigger": run.trigger,
     }
-    note("start", **known)
+    note("start", app=flask_app(), **known)
     how = "done"
     try:
         yield

@@ -33,6 +33,19 @@ def free_port() -> int:
     return port
 
 
+def assert_connections_closed(ticks: Ticking) -> None:
+    """Each run of Django's jobs found the connection closed, also where the same thread had run one before."""
+    for job in ("queries", "queries-async"):
+        threads: list[object] = []
+
+        def is_seen(job: str = job, threads: list[object] = threads) -> bool:
+            threads[:] = [line["thread"] for line in ticks.lines("connection", job=job)]
+            return len(set(threads)) < len(threads)
+
+        until(is_seen, f"two runs of {job} on one thread")
+        assert ticks.lines("connection", job=job, was_open=True) == []
+
+
 def assert_clean_end(ticks: Ticking, *, outcome: str = "interrupted") -> None:
     """Nothing is left behind: the run in flight was ended and released, and no instance is listed."""
     ticks.assert_kept("short")

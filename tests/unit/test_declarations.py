@@ -144,13 +144,14 @@ def test_a_reload_declares_nothing_twice() -> None:
 
     first = define()
     second = define()
-    explore(second())
-    assert names() == []
+    assert names() == ["same"]
     del first
-    third = define()
     gc.collect()
     assert names() == ["same"]
-    del third
+    third = define()
+    explore(third())
+    assert names() == []
+    del second
 
 
 def test_what_takes_no_weak_reference_is_not_listed() -> None:

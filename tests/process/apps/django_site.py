@@ -1,12 +1,18 @@
-"""A Django project in one file: settings, an application that starts its jobs, and a view."""
+"""A Django project in one file: settings, an application that starts its jobs, two of which query, and a view."""
 
 from __future__ import annotations
 
 import os
+import threading
 
+from asgiref.sync import sync_to_async
 from django.apps import AppConfig
+from django.db import connection
 from django.http import HttpRequest, JsonResponse
 from django.urls import URLPattern, path
+from tests.process.tick_jobs import make_crons, note
+
+from firecron import distributed_cron
 
 SECRET_KEY = "of a test"
 DEBUG = True
@@ -14,6 +20,7 @@ ALLOWED_HOSTS = ["127.0.0.1"]
 ROOT_URLCONF = "tests.process.apps.django_site"
 INSTALLED_APPS = ["tests.process.apps.django_site.Site"]
 USE_TZ = True
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": os.environ["TICK_JOURNAL"] + ".sqlite"}}
 
 
 class Site(AppConfig):  # type: ignore[misc]  # Django ships no type hints
@@ -21,9 +28,27 @@ class Site(AppConfig):  # type: ignore[misc]  # Django ships no type hints
     label = "site"
 
     def ready(self) -> None:
-        from tests.process.tick_jobs import make_crons
+        crons = make_crons()
+        crons.registry.add(queries)
+        crons.registry.add(queries_async)
+        crons.start()
 
-        make_crons().start()
+
+def query(job: str) -> None:
+    """Note whether a connection was open here, and open one."""
+    note("connection", job=job, was_open=connection.connection is not None, thread=threading.get_ident())
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
+@distributed_cron("queries", "* * * * * *", lock_ttl=10)
+def queries() -> None:
+    query("queries")
+
+
+@distributed_cron("queries-async", "* * * * * *", lock_ttl=10)
+async def queries_async() -> None:
+    await sync_to_async(query)("queries-async")
 
 
 def look(request: HttpRequest) -> JsonResponse:
