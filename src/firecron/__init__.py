@@ -22,10 +22,13 @@ if TYPE_CHECKING:
         Unavailable,
     )
     from firecron.events import Event
+    from firecron.explorer import Job
     from firecron.lease import Lease, LeaseLost
     from firecron.lock import LockService
     from firecron.refusal import Refusal
+    from firecron.registry import State, UnknownJob
     from firecron.run import Run, Stopping, current_run
+    from firecron.runner import Result
     from firecron.schedule import Schedule
     from firecron.settings import Settings
 
@@ -38,18 +41,22 @@ _HOMES = {
     "Event": "events",
     "FireCron": "app",
     "FirecronError": "errors",
+    "Job": "explorer",
     "Lease": "lease",
     "LeaseLost": "lease",
     "LockService": "lock",
     "Malformed": "errors",
     "NotAcquired": "errors",
     "Refusal": "refusal",
+    "Result": "runner",
     "Run": "run",
     "Schedule": "schedule",
     "Settings": "settings",
+    "State": "registry",
     "Stopping": "run",
     "StoreError": "errors",
     "Unavailable": "errors",
+    "UnknownJob": "registry",
     "current_run": "run",
     "distributed_cron": "decorator",
 }
@@ -61,18 +68,22 @@ __all__ = [
     "Event",
     "FireCron",
     "FirecronError",
+    "Job",
     "Lease",
     "LeaseLost",
     "LockService",
     "Malformed",
     "NotAcquired",
     "Refusal",
+    "Result",
     "Run",
     "Schedule",
     "Settings",
+    "State",
     "Stopping",
     "StoreError",
     "Unavailable",
+    "UnknownJob",
     "current_run",
     "distributed_cron",
 ]

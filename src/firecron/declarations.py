@@ -29,12 +29,9 @@ def note(function: object, name: str) -> None:
     """Remember that the function was declared as the job of this name."""
     key = _key(function, name)
 
-    def forget(dead: weakref.ref[object]) -> None:
-        if _unclaimed.get(key) is dead:
-            _unclaimed.pop(key, None)
-
     try:
-        _unclaimed[key] = weakref.ref(function, forget)
+        # A reference that is replaced is gone, and calls nothing.
+        _unclaimed[key] = weakref.ref(function, lambda _: _unclaimed.pop(key, None))
     except TypeError:
         return  # an object without room for weak references: to hold it would be to keep it for ever
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from datetime import datetime, time, timedelta
 from inspect import signature
 from itertools import pairwise
 from pathlib import Path
-from typing import cast
+from typing import cast, get_args
 from zoneinfo import ZoneInfo
 
 import click
@@ -23,13 +24,14 @@ from tests.contract.documents import (
     prose,
 )
 
-from firecron import FireCron, Run, Schedule, distributed_cron
+from firecron import Event, FireCron, Result, Run, Schedule, State, distributed_cron
 from firecron.claims import Entry
 from firecron.cli.root import app
 from firecron.command import FACTS
 from firecron.history import Finished
 from firecron.record import LockRecord
 from firecron.refusal import LEVELS
+from firecron.run import Trigger
 from firecron.settings import Settings
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -171,6 +173,17 @@ def test_every_event_that_is_mentioned_exists() -> None:
             is_file = rest in ("py", "yaml")
             if dot and place in places and re.fullmatch(r"[a-z_]+", rest) and not is_file:
                 assert span in table or hasattr(parts.get(place), rest), f"{name(page)}: {span}"
+
+
+def test_a_run_a_result_and_an_event_are_listed_whole() -> None:
+    """The page on jobs and runs has each attribute of a run, of a result and of an event, and each state of a job."""
+    page = ROOT / "docs" / "jobs-and-runs.md"
+    run = Run("x", slot=None, attempt=1, fence=None, idempotency_key="x", trigger="manual")
+    attributes = {name for name in vars(run) if not name.startswith("_")} | {"lost", "check()"}
+    assert {row[0].strip("`") for row in rows(page, "## The run")} == attributes
+    assert {row[0].strip("`") for row in rows(page, "## The result")} == {field.name for field in fields(Result)}
+    assert {row[0].strip("`") for row in rows(page, "## What happens")} == {field.name for field in fields(Event)}
+    assert {*get_args(State), *get_args(Trigger)} <= {*code_spans(page)}
 
 
 def test_every_reason_of_a_refusal_is_explained() -> None:
