@@ -59,7 +59,7 @@ class OidcVerifier:
         scheme, _, token = (authorization or "").strip().partition(" ")
         token = token.strip()
         if not authorization:
-            return Denial(401, "there is no token: send an OIDC token, as Authorization: Bearer …")
+            return Denial(401, "there is no token: send an OIDC token in the header Authorization, as a Bearer")
         if scheme.lower() != "bearer" or not token:
             return Denial(401, "the Authorization header must be: Bearer, and an OIDC token")
         if token.endswith(_REMOVED):
