@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -24,6 +25,10 @@ from firecron.run import current_run
 
 _NAME = "firecron"
 _BARE = frozenset("=[]\"'\\")
+_LONGEST_ERROR = 100
+# What ends a line or begins a command for a terminal (C0 but the tab, C1, U+2028), or turns text about; and half
+# characters.
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def setup(level: int | str = logging.INFO, stream: TextIO | None = None) -> None:
@@ -53,28 +58,74 @@ def setup(level: int | str = logging.INFO, stream: TextIO | None = None) -> None
 
 
 class Readable(logging.Formatter):
-    """A line for people: when (UTC, as slots are), how bad, who, what, and the event with its fields."""
+    """A line for people: when (UTC, as slots are), how bad, who, what, and the event with the fields that the sentence
+    lacks.
+
+    Only a record begins at the start of a line: control characters in what was logged are escaped, and the lines of a
+    traceback are indented.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        return redacted(super().format(record))
+        line, newline, traceback = super().format(record).partition("\n")
+        if not newline:
+            return line
+        # Split at line feeds only, as terminals do; whatever else ends a line for somebody is escaped.
+        below = (f"    {_escaped(part)}".rstrip() for part in redacted(traceback).split("\n"))
+        return "\n".join([line, *below])
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         when = f"{datetime.fromtimestamp(record.created, UTC):%FT%T}.{int(record.msecs):03}Z"
-        return f"{when} {record.levelname:<7} {record.name}: {record.message}{_details(record)}"
+        message = record.message
+        if isinstance(record.exc_info, tuple) and record.exc_info[1] is not None:
+            message = _shortened(message, record.exc_info[1])
+        line = f"{when} {record.levelname:<7} {record.name}: {message}"
+        return _escaped(redacted(f"{line}{_details(record, f'{record.name}: {record.message}')}"))
 
 
-def _details(record: logging.LogRecord) -> str:
+def _escaped(text: str) -> str:
+    """The text in one line, in which nothing moves a cursor, changes a colour or turns the order of signs about."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def _shortened(message: str, error: BaseException) -> str:
+    """The message with no more than the beginning of a long error, all of which the traceback below it has."""
+    try:
+        text = redacted(str(error))
+    except Exception:
+        return message
+    beginning = text.partition("\n")[0][:_LONGEST_ERROR]
+    return message if beginning == text else message.replace(text, f"{beginning}…")
+
+
+def _details(record: logging.LogRecord, sentence: str) -> str:
     fields = getattr(record, "json_fields", None)
     if not isinstance(fields, Mapping):
         run = current_run()
         return "" if run is None else f" [run={_text(run.idempotency_key)}]"
-    event = [str(fields["event"])] if "event" in fields else []
-    others = [
-        f"{name}={_text(REDACTED if names_secret(str(name)) else value)}"
-        for name, value in fields.items()
-        if name != "event"
-    ]
-    return f" [{' '.join([*event, *others])}]"
+    shown = [str(fields["event"])] if "event" in fields else []
+    for name, value in fields.items():
+        if names_secret(str(name)):
+            shown.append(f"{name}={_text(REDACTED)}")
+        elif name != "event" and not _is_told(value, " ".join([sentence, *shown])):
+            shown.append(f"{name}={_text(value)}")
+    return f" [{' '.join(shown)}]" if shown else ""
+
+
+def _is_told(value: object, sentence: str) -> bool:
+    """Whether the sentence has this text as a word, or this number of milliseconds as one of seconds."""
+    if isinstance(value, str):
+        return _has_word(sentence, value)
+    return isinstance(value, int) and not isinstance(value, bool) and f" {value / 1000:g} s" in sentence
+
+
+def _has_word(sentence: str, word: str) -> bool:
+    at = sentence.find(word) if word else -1
+    while at >= 0:
+        end = at + len(word)
+        if not any(sign.isalnum() or sign in "_-" for sign in sentence[max(at - 1, 0) : at] + sentence[end : end + 1]):
+            return True
+        at = sentence.find(word, at + 1)
+    return False
 
 
 def _text(value: object) -> str:

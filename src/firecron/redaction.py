@@ -70,12 +70,12 @@ _SECRETS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
         (
             # A scheme that is known stays.
             ("authorization",),
-            rf"""(?P<intro>authorization{_CLOSE}(?:{_SEPARATOR}|,\ ?){_QUOTE}(?:{_SCHEME})?+)(?!\[redacted\])
+            rf"""(?P<intro>authorization(?:{_CLOSE}{_SEPARATOR}|["'],\ ?){_QUOTE}(?:{_SCHEME})?+)(?!\[redacted\])
                 (?(quote){_QUOTED}|(?:\w{{1,40}}=[^\r\n]++|{_BARE}(?:\ (?=[^\s"']{{0,200}}[\d=]){_BARE})?))""",
         ),
         (
             ("cookie",),
-            rf"""(?P<intro>cookie{_CLOSE}(?:[:,]\ ?|=){_QUOTE})
+            rf"""(?P<intro>cookie(?:{_CLOSE}(?::\ ?|=)|["'],\ ?){_QUOTE})
                 (?(quote){_QUOTED}|(?=[^\s=;"',<>]{{1,100}}=)[^\r\n"']++)""",
         ),
         (

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.unit.log_lines import LABELS, Log, on_cloud_run, root_of_nowhere
 
 import firecron.logging
@@ -90,9 +92,93 @@ def test_an_event_is_a_line_that_a_person_reads(readable: Log) -> None:
     when, rest = readable.text().split(" ", 1)
     assert datetime.fromisoformat(when).utcoffset() is not None
     assert when.endswith("Z")
-    assert rest == (
-        'ERROR   firecron: Lock "import" lost [lock.lost lock=import why="its lease ran out" attempt=1 by=""]\n'
-    )
+    assert rest == 'ERROR   firecron: Lock "import" lost [lock.lost why="its lease ran out" attempt=1 by=""]\n'
+
+
+@pytest.mark.parametrize(
+    ("sentence", "fields", "bracket"),
+    [
+        ('"job" runs', {"key": "job:2026-11-18T09:00:00Z", "slot": "2026-11-18T09:00:00Z"}, "key=job:{slot}"),
+        ("the tick 2026-11-18T09:00:00Z of job", {"slot": "2026-11-18T09:00:00Z", "attempt": 1}, "attempt=1"),
+        ('"job" succeeded after 0.2 s', {"took": 200, "lag": 20}, "lag=20"),
+        ('"job" succeeded after 0.2 s', {"took": 20, "fence": 2, "ok": True}, "took=20 fence=2 ok=True"),
+        ("job: no history: it is down", {"why": "it is down"}, ""),
+        ("jobs, my-job and job_2", {}, "lock=job"),
+        ("a job that was interrupted", {"how": "interrupt", "by": ""}, 'how=interrupt by=""'),
+    ],
+)
+def test_the_bracket_has_what_the_sentence_lacks(
+    readable: Log, sentence: str, fields: dict[str, str | int], bracket: str
+) -> None:
+    """A field is left out if its text is a word of the sentence or part of a field before it, or its time is told."""
+    Events().emit("a.slug", "job", logging.INFO, sentence, **fields)
+    expected = f"a.slug {bracket}".strip().format(slot="2026-11-18T09:00:00Z")
+    assert readable.text().endswith(f" firecron: {sentence} [{expected}]\n")
+
+
+def test_the_instances_own_events_name_no_lock(readable: Log) -> None:
+    """What is said of the whole instance has no field beside its slug: the logger's name is in the line already."""
+    Events().emit("crons.stopped", "firecron", logging.INFO, "Distributed crons stopped")
+    assert readable.text().endswith(" firecron: Distributed crons stopped [crons.stopped]\n")
+
+
+def raised(error: Exception) -> Exception:
+    """The error, with a traceback."""
+    try:
+        raise error
+    except Exception as found:
+        return found
+
+
+def test_a_long_error_is_written_once(readable: Log) -> None:
+    """The sentence has the beginning of an error that is long or has several lines, and the traceback all of it."""
+    for text in ("boom " * 50, "one\ntwo"):
+        error = raised(ValueError(text))
+        Events().emit("run.failed", "job", logging.ERROR, f'"job" failed after 1 s: ValueError: {error}', error)
+    long, lines = readable.text().split('"job" failed after 1 s: ')[1:]
+    assert long.startswith(f"ValueError: {'boom ' * 20}… [run.failed]\n    Traceback")
+    assert long.count("boom") == 70
+    assert lines.startswith("ValueError: one… [run.failed]\n    Traceback")
+    assert lines.endswith("    ValueError: one\n    two\n")
+
+
+def test_a_short_error_stays_in_the_sentence(readable: Log) -> None:
+    """An error that fits the line is in the sentence as well, and so is one whose text can't be had."""
+    Events().emit("run.failed", "job", logging.ERROR, '"job" failed: ValueError: no', raised(ValueError("no")))
+    assert '"job" failed: ValueError: no [run.failed]\n' in readable.text()
+    Events().emit("run.failed", "job", logging.ERROR, '"job" failed: Mute', raised(Mute()))
+    assert '"job" failed: Mute [run.failed]\n' in readable.text()
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def test_no_text_forges_a_line(readable: Log) -> None:
+    """Line ends and commands for a terminal, in a message, a field or an error, are escaped or below their record."""
+    forged = "2026-11-18T09:00:00.214Z INFO    firecron: forged"
+    nasty = f"{forged}\r\x1b[31m\x9b1m\u2028\x85{forged}\x0b\u202e\ttab"
+    escaped = rf"{forged}\r\x1b[31m\x9b1m\u2028\x85{forged}\x0b\u202e" + "\ttab"
+    logger.info("a\n%s", nasty)
+    assert readable.text().endswith(f"Z INFO    mailer: a\\n{escaped}\n")
+    logger.info("hello", extra={"json_fields": {"event": nasty, nasty: nasty}})
+    error = raised(ValueError(f"a\n{nasty}"))
+    Events().emit("run.failed", "job", logging.ERROR, f'"job" failed: {error}', error)
+    assert f"    ValueError: a\n    {escaped}\n" in readable.text()
+    assert len([line for line in readable.text().split("\n") if line and not line.startswith("    ")]) == 3
+    assert all(sign.isprintable() or sign in "\n\t" for sign in readable.text())
+
+
+@given(st.text(), st.text(), st.text())
+def test_whatever_is_logged_begins_one_line(message: str, field: str, error: str) -> None:
+    """A record has one line that begins at the margin, and no sign that a terminal obeys, whatever was logged."""
+    record = logging.makeLogRecord({"msg": message, "json_fields": {"why": field}, "name": field})
+    record.exc_info = (ValueError, ValueError(error), None)
+    first, *below = firecron.logging.Readable().format(record).split("\n")
+    assert first.partition(" ")[2].startswith("Level")
+    assert all(line.startswith("    ") or not line for line in below)
+    assert not set("\r\x0b\x0c\x1b\x85\u2028\u2029\ud800").intersection(first, *below)
 
 
 @pytest.mark.parametrize("value", ["s3cr3t", "correct s3cr3t", ["s3cr3t"]])
@@ -116,12 +202,12 @@ def test_a_line_says_when_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_traceback_follows_its_line(readable: Log) -> None:
-    """What a person reads has the traceback below the line, without the secrets in it."""
+    """What a person reads has the traceback below the line, indented, without the secrets in it."""
     try:
         raise ConnectionError("https://example.com/?access_token=s3cret")
     except ConnectionError as error:
         Events().emit("run.failed", "job", logging.ERROR, '"job" failed', error)
-    assert '"job" failed [run.failed lock=job]\nTraceback' in readable.text()
+    assert '"job" failed [run.failed]\n    Traceback' in readable.text()
     assert "?access_token=[redacted]" in readable.text()
     assert "s3cret" not in readable.text()
 

@@ -183,6 +183,7 @@ HARMLESS = [
     'WWW-Authenticate: Bearer realm="x"',
     "Bearer token required",
     "the cookie: expired yesterday",
+    "the header Authorization, as a Bearer",
     "https://host:8080/a@b?x=1",
     "ssh://git@github.com/a, see https://example.com/a:b@c",
     "docker run -u 1000:1000 x",
