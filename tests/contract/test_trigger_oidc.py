@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -12,6 +13,8 @@ from tests.contract.triggering import AUDIENCE, EMAIL, SHELLS, Fleet, Google, In
 
 from firecron.triggers.oidc import OidcVerifier
 from rtdb_emulator.pytest_plugin import Rtdb
+
+FRESH = {"Cache-Control": "public, max-age=19800, must-revalidate, no-transform"}
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +27,7 @@ def shared() -> Iterator[tuple[Google, str]]:
 @pytest.fixture
 def world(shared: tuple[Google, str]) -> tuple[Google, OidcVerifier]:
     made, url = shared
-    made.served, made.broken = 0, None
+    made.served, made.broken, made.dripped, made.headers = 0, None, None, dict(FRESH)
     return made, OidcVerifier([AUDIENCE, "https://other.example"], [EMAIL, "b@example.com"], certs_url=url, timeout=5)
 
 
@@ -42,6 +45,17 @@ TOKENS: dict[str, tuple[Callable[[Google], str], int | None, str]] = {
     "no audience": (lambda one: one.token(aud=None), 401, "wrong audience"),
     "expired": (lambda one: one.token(iat=now(-7200), exp=now(-3600)), 401, "Token expired"),
     "not yet valid": (lambda one: one.token(iat=now(3600), exp=now(7200)), 401, "too early"),
+    "valid from a moment that has come": (lambda one: one.token(nbf=now(-5)), None, ""),
+    "valid from a moment that is about to come": (lambda one: one.token(nbf=now(5)), None, ""),
+    "valid later": (lambda one: one.token(nbf=now(3600)), 401, "too early"),
+    "valid from a text": (lambda one: one.token(nbf="now"), 401, "too early"),
+    "valid from no number": (lambda one: one.token(nbf=float("nan")), 401, "too early"),
+    "valid from true": (lambda one: one.token(nbf=True), 401, "too early"),
+    "audiences in a list": (lambda one: one.token(aud=[AUDIENCE]), 401, "wrong audience"),
+    "issuers in a list": (lambda one: one.token(iss=["https://accounts.google.com"]), 401, "issuer"),
+    "an issuer that is an object": (lambda one: one.token(iss={"a": 1}), 401, "issuer"),
+    "addresses in a list": (lambda one: one.token(email=[EMAIL]), 403, "without an e-mail"),
+    "an address that is an object": (lambda one: one.token(email={EMAIL: 1}), 403, "without an e-mail"),
     "wrong issuer": (lambda one: one.token(iss="https://evil.example"), 401, "issuer"),
     "no issuer": (lambda one: one.token(iss=None), 401, "issuer"),
     "another key": (lambda one: one.token(key=one.other_key), 401, "no token that Google has signed"),
@@ -115,9 +129,53 @@ def test_certificates_are_fetched_once(world: tuple[Google, OidcVerifier]) -> No
 
 
 @pytest.mark.parametrize(
+    ("headers", "served"),
+    [
+        ({"Cache-Control": "public, max-age=60", "Age": "59"}, 1),
+        ({"Cache-Control": "public, max-age=60", "Age": "60"}, 3),
+        ({"Cache-Control": "public, max-age=60", "Age": "9" * 5000}, 3),
+        ({"Cache-Control": "public, max-age=0"}, 3),
+        ({"Cache-Control": "no-store, max-age=60"}, 3),
+        ({"Cache-Control": f"max-age={'9' * 5000}"}, 3),
+        ({}, 3),
+    ],
+)
+def test_certificates_are_kept_as_long_as_they_are_fresh(
+    world: tuple[Google, OidcVerifier], headers: dict[str, str], served: int
+) -> None:
+    """What the reply says of its age decides; a reply that says nothing is not kept."""
+    one, verifier = world
+    one.headers = headers
+    for _ in range(3):
+        assert verifier.check(f"Bearer {one.token()}") is None
+    assert one.served == served
+
+
+def test_a_server_that_drips_holds_nobody(shared: tuple[Google, str], world: tuple[Google, OidcVerifier]) -> None:
+    """Certificates that come byte by byte are given up at the end of the time for all of them."""
+    one, _ = world
+    one.dripped = threading.Event()
+    try:
+        denial = OidcVerifier([AUDIENCE], [EMAIL], certs_url=shared[1], timeout=0.2).check(f"Bearer {one.token()}")
+        assert not one.dripped.is_set(), "it waited for the last byte"
+    finally:
+        one.dripped.set()
+    assert denial is not None
+    assert denial.status == 503
+
+
+@pytest.mark.parametrize(
     "broken",
-    [(500, b"{}"), (200, b"<!doctype html>"), (200, b"{}"), (200, b'{"keys": []}'), (404, b'{"key-1": "x"}')],
-    ids=["500", "a portal", "none", "another form", "404"],
+    [
+        (500, b"{}"),
+        (200, b"<!doctype html>"),
+        (200, b"{}"),
+        (200, b'{"keys": []}'),
+        (404, b'{"key-1": "x"}'),
+        (200, b"[" * 100_000),
+        (302, b'{"key-1": "x"}'),
+    ],
+    ids=["500", "a portal", "none", "another form", "404", "deep", "elsewhere"],
 )
 def test_without_certificates_nobody_can_tell(world: tuple[Google, OidcVerifier], broken: tuple[int, bytes]) -> None:
     """Where the certificates can't be had it is 503, whatever the token, and the next request asks again."""
@@ -136,6 +194,22 @@ def test_an_unreachable_server_is_no_bad_token(unused_tcp_port_url: str) -> None
     denial = OidcVerifier([AUDIENCE], [EMAIL], certs_url=unused_tcp_port_url).check("Bearer a.b.c")
     assert denial is not None
     assert denial.status == 503
+    assert unused_tcp_port_url in str(denial.detail)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_stranger_is_told_nothing_of_the_network(rtdb: Rtdb, unused_tcp_port_url: str, shell: Shell) -> None:
+    """Without certificates the answer is one neutral line; what went wrong is in the log."""
+    verifier = OidcVerifier([AUDIENCE], [EMAIL], certs_url=unused_tcp_port_url)
+    instance = Fleet().instance(shell, {"verifier": verifier})
+    reply = instance.call("POST", "/digest", {"Authorization": "Bearer a.b.c"})
+    assert reply.said == (503, "unavailable")
+    assert reply.body["message"] == (
+        "Google's certificates can't be had just now, so no token can be verified: try again later"
+    )
+    [event] = instance.said("trigger.denied")
+    assert unused_tcp_port_url.removeprefix("http://").partition("/")[0].partition(":")[2] in event.message
+    assert "refused" in event.message
 
 
 @pytest.fixture

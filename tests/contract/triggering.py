@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -152,7 +152,10 @@ def aside(work: Callable[[], object]) -> Iterator[list[Any]]:
 
 
 class Google:
-    """Signs tokens, and serves certificates as Google does; `served` counts how often, `broken` is served instead."""
+    """Signs tokens, and serves certificates as Google does; `served` counts how often, `broken` is served instead.
+
+    `dripped` makes it send a byte now and then instead, until somebody sets it.
+    """
 
     def __init__(self) -> None:
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -160,6 +163,8 @@ class Google:
         self.certificates = json.dumps({"key-1": _certificate(self.key)}).encode()
         self.served = 0
         self.broken: tuple[int, bytes] | None = None
+        self.dripped: threading.Event | None = None
+        self.headers = {"Cache-Control": "public, max-age=19800, must-revalidate, no-transform"}
 
     def token(self, *, key: Any = None, alg: str = "RS256", kid: str = "key-1", **claims: Any) -> str:
         """A token that does, but for these claims; one that is None is left out."""
@@ -175,7 +180,8 @@ class Google:
         }
         wanted = {name: value for name, value in said.items() if value is not None}
         signing: Any = None if alg == "none" else "secret" * 8 if alg == "HS256" else key or self.key
-        return jwt.encode(wanted, signing, algorithm=alg, headers={"kid": kid})
+        # As bytes, because PyJWT won't sign claims of other types than theirs.
+        return jwt.PyJWS().encode(json.dumps(wanted).encode(), signing, algorithm=alg, headers={"kid": kid})
 
 
 @contextmanager
@@ -188,11 +194,23 @@ def google() -> Iterator[tuple[Google, str]]:
             made.served += 1
             status, body = made.broken or (200, made.certificates)
             self.send_response(status)
-            self.send_header("Cache-Control", "public, max-age=19800, must-revalidate, no-transform")
+            for name, value in made.headers.items():
+                self.send_header(name, value)
             self.send_header("Content-Type", "application/json; charset=UTF-8")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
+            if made.dripped is not None:
+                self.drip(made.dripped, len(body))
+                return
             self.wfile.write(body)
+
+        def drip(self, ended: threading.Event, most: int) -> None:
+            for _ in range(most - 1):
+                if ended.wait(0.02):
+                    return
+                with suppress(OSError):  # whoever asked has gone
+                    self.wfile.write(b" ")
+            ended.set()
 
         def log_message(self, *arguments: object) -> None:
             """Say nothing."""

@@ -167,7 +167,8 @@ class Desk:
         return self._locks.clock.now(self._locks.deadline(self._locks.settings.acquire_timeout)).server
 
     def _denied(self, denial: Denial) -> Answer:
-        message = f"A trigger was refused: {denial.message}"
+        detail = "" if denial.detail is None else f" ({denial.detail})"
+        message = f"A trigger was refused: {denial.message}{detail}"
         self._events.emit("trigger.denied", "firecron", logging.WARNING, message, status=denial.status)
         results = {401: "unauthorized", 403: "forbidden", 503: "unavailable"}
         headers = {"WWW-Authenticate": "Bearer"} if denial.status == 401 else {}

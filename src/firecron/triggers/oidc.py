@@ -11,16 +11,19 @@ wall clock, as TLS does; they let a caller in and decide nothing about ticks. No
 from __future__ import annotations
 
 import json
-import threading
+import math
+import re
+import time
 from collections.abc import Collection, Mapping, Sequence
 
 import requests
-from cachecontrol import CacheControl
-from google.auth import transport
-from google.oauth2 import id_token
+from google.auth import jwt
 
+from firecron import __version__
 from firecron.errors import Unavailable
 from firecron.forks import tell_after_fork
+from firecron.rtdb import transport
+from firecron.timing import Deadline, SystemTiming, Timing
 from firecron.triggers.verifier import Denial
 
 GOOGLE_CERTIFICATES = "https://www.googleapis.com/oauth2/v1/certs"
@@ -28,6 +31,8 @@ GOOGLE_ISSUERS = frozenset({"accounts.google.com", "https://accounts.google.com"
 
 _CLOCK_SKEW = 10
 _TIMEOUT = 5.0
+_LONGEST_KEPT = 86_400
+_POOL_SIZE = 8
 # What google-auth says of these comes without any of the token's text that Google hasn't signed.
 _TOLD = ("Token expired", "Token used too early", "Token has wrong audience")
 # Where a service requires authentication, Cloud Run verifies the token itself and puts this where its signature was.
@@ -37,8 +42,8 @@ _REMOVED = "SIGNATURE_REMOVED_BY_GOOGLE"
 class OidcVerifier:
     """Verifies Google's OIDC tokens for these audiences and e-mail addresses.
 
-    `certs_url` answers with certificates as Google does, `{key id: PEM}`; `timeout` is in seconds, for connecting to it
-    and for each read.
+    `certs_url` answers with certificates as Google does, `{key id: PEM}`; fetching them takes `timeout` seconds at
+    most.
     """
 
     def __init__(
@@ -51,8 +56,7 @@ class OidcVerifier:
     ) -> None:
         self._audiences = list(audiences)
         self._emails = frozenset(emails)
-        self._certs_url = certs_url
-        self._certificates = _Certificates(timeout)
+        self._certificates = _Certificates(certs_url, timeout, SystemTiming())
 
     def check(self, authorization: str | None) -> Denial | None:
         """None if the token does."""
@@ -73,15 +77,14 @@ class OidcVerifier:
 
     def _claims(self, token: str) -> Mapping[str, object] | Denial:
         try:
-            claims: Mapping[str, object] = id_token.verify_token(
-                token,
-                self._certificates,
-                audience=self._audiences,
-                certs_url=self._certs_url,
-                clock_skew_in_seconds=_CLOCK_SKEW,
-            )
+            certificates = self._certificates.get()
         except Unavailable as error:
-            return Denial(503, str(error))
+            message = "Google's certificates can't be had just now, so no token can be verified: try again later"
+            return Denial(503, message, detail=str(error))
+        try:
+            claims: Mapping[str, object] = jwt.decode(  # type: ignore[no-untyped-call]  # google-auth declares no types
+                token, certs=certificates, audience=self._audiences, clock_skew_in_seconds=_CLOCK_SKEW
+            )
         except Exception as error:
             # Whatever a stranger's text makes the parsers raise: it is no token. The error may quote it.
             text = str(error)
@@ -89,10 +92,15 @@ class OidcVerifier:
         return claims
 
     def _judge(self, claims: Mapping[str, object]) -> Denial | None:
-        if claims.get("iss") not in GOOGLE_ISSUERS:
+        """What google-auth doesn't look at. A claim may be of any type that JSON has."""
+        issuer, email, earliest = claims.get("iss"), claims.get("email"), claims.get("nbf")
+        if not isinstance(issuer, str) or issuer not in GOOGLE_ISSUERS:
             return Denial(401, "the token's issuer is not Google")
-        email = claims.get("email")
-        if email not in self._emails:
+        if earliest is not None and not _has_come(earliest):
+            return Denial(
+                401, f"Token used too early, it is valid from {earliest!r:.40}: is this machine's clock right?"
+            )
+        if not isinstance(email, str) or email not in self._emails:
             who = f"{email} may" if isinstance(email, str) else "a token without an e-mail address does"
             return Denial(403, f"{who} not trigger jobs here: it is not one of the addresses that were allowed")
         if claims.get("email_verified") is not True:
@@ -100,60 +108,66 @@ class OidcVerifier:
         return None
 
 
-class _Reply(transport.Response):
-    """A reply in the form that google-auth wants."""
+class _Certificates:
+    """Google's certificates, fetched when they are needed, and kept for as long as HTTP allows."""
 
-    def __init__(self, response: requests.Response) -> None:
-        self._response = response
-
-    @property
-    def status(self) -> int:
-        return self._response.status_code
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return self._response.headers
-
-    @property
-    def data(self) -> bytes:
-        return self._response.content
-
-
-class _Certificates(transport.Request):
-    """Fetches certificates for google-auth, and keeps them as HTTP allows. Unavailable where there are none to be had,
-    so that this is never taken for a bad token.
-    """
-
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, url: str, timeout: float, timing: Timing) -> None:
+        self._url = url
         self._timeout = timeout
-        self._lock = threading.Lock()
-        self._made: requests.Session | None = None
+        self._timing = timing
+        # Together, because threads read them while another one writes.
+        self._kept: tuple[Mapping[str, str], float] = ({}, -math.inf)
+        self._connect()
         tell_after_fork(self)
 
-    def __call__(self, url: str, method: str = "GET", *_: object, **__: object) -> _Reply:
-        try:
-            response = self._session().request(method, url, timeout=self._timeout)
-        except requests.RequestException as error:
-            raise Unavailable(f"Google's certificates could not be fetched from {url}: {error}") from error
-        if response.status_code != 200 or not _are_certificates(response.content):
-            raise Unavailable(f"{url} answered {response.status_code}, without certificates")
-        return _Reply(response)
+    def get(self) -> Mapping[str, str]:
+        """The certificates by their key ids. Unavailable where there are none to be had in time."""
+        kept, until = self._kept
+        now = self._timing.mono()
+        if now < until:
+            return kept
+        reply = self._fetch()
+        found = _certificates(reply.content) if reply.status_code == requests.codes.ok else {}
+        if not found:
+            raise Unavailable(f"{self._url} answered {reply.status_code}, without certificates")
+        self._kept = found, now + _fresh_for(reply.headers) * 1000
+        return found
 
     def after_fork(self) -> None:
         """In a forked child: the parent's sockets are not used."""
-        self._lock = threading.Lock()
-        self._made = None
+        self._connect()
 
-    def _session(self) -> requests.Session:
-        with self._lock:
-            if self._made is None:
-                self._made = CacheControl(requests.Session())
-            return self._made
+    def _connect(self) -> None:
+        self._session = transport.session(_POOL_SIZE)
+        self._options = transport.Options(self._session, self._url)
+
+    def _fetch(self) -> requests.Response:
+        request = requests.PreparedRequest()
+        request.prepare(method="GET", url=self._url, headers={"User-Agent": f"firecron/{__version__}"})
+        deadline = Deadline.after(self._timing, self._timeout)
+        try:
+            return transport.send(self._session, request, deadline, self._options)
+        except (requests.RequestException, transport.DeadlineExceeded) as error:
+            raise Unavailable(f"Google's certificates could not be fetched from {self._url}: {error}") from error
 
 
-def _are_certificates(body: bytes) -> bool:
+def _has_come(claim: object) -> bool:
+    return isinstance(claim, int | float) and not isinstance(claim, bool) and claim <= time.time() + _CLOCK_SKEW
+
+
+def _certificates(body: bytes) -> dict[str, str]:
+    """The certificates in a reply; none in what is anything else."""
     try:
         found = json.loads(body)
-    except ValueError:
-        return False
-    return isinstance(found, dict) and bool(found) and all(isinstance(pem, str) for pem in found.values())
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) and all(isinstance(pem, str) for pem in found.values()) else {}
+
+
+def _fresh_for(headers: Mapping[str, str]) -> int:
+    """For how many seconds a reply may be kept."""
+    control, age = headers.get("Cache-Control", "").lower(), headers.get("Age", "0")
+    most = re.search(r"\bmax-age=([0-9]{1,9})\b", control)
+    if most is None or "no-store" in control or "no-cache" in control or not re.fullmatch("[0-9]{1,9}", age):
+        return 0
+    return min(int(most[1]) - int(age), _LONGEST_KEPT)

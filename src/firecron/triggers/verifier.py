@@ -8,10 +8,14 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """Why a request isn't served: 401 for a token that is none, 403 for somebody else's, 503 where nobody can tell."""
+    """Why a request isn't served: 401 for a token that is none, 403 for somebody else's, 503 where nobody can tell.
+
+    The caller is told the `message`. The log has the `detail` as well, which is for nobody who isn't let in.
+    """
 
     status: Literal[401, 403, 503]
     message: str
+    detail: str | None = None
 
 
 class Verifier(Protocol):
