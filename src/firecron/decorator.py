@@ -7,10 +7,11 @@ loaded. With other decorators it goes on top, or above one that keeps attributes
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from types import MethodType
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from firecron.declarations import note
 from firecron.durations import Duration
@@ -21,9 +22,33 @@ ATTRIBUTE = "__firecron__"
 
 _WRAPPERS = (staticmethod, classmethod, MethodType)
 
+_USE = '@distributed_cron("send-digest", "0 9 * * *")'
+
 F = TypeVar("F", bound="Callable[..., object] | staticmethod[..., object] | classmethod[Any, ..., object]")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
+def _saying_what_is_missing(declare: Callable[P, R]) -> Callable[P, R]:
+    """Refuse a name or a cron line that was left out with a remedy, which Python's own TypeError doesn't have."""
+
+    @functools.wraps(declare)
+    def checked(*arguments: P.args, **options: P.kwargs) -> R:
+        first = arguments[0] if arguments else None
+        if callable(first) or isinstance(first, _WRAPPERS):
+            raise ConfigurationError(
+                f"distributed_cron was given {first!r} instead of a name and a cron line: write {_USE}"
+            )
+        for position, (name, what) in enumerate((("lock_name", "name"), ("cron_time", "cron line"))):
+            if len(arguments) <= position and name not in options:
+                said = ", ".join(map(repr, arguments))
+                raise ConfigurationError(f"distributed_cron({said}) has no {what} ({name}): write {_USE}")
+        return declare(*arguments, **options)
+
+    return checked
+
+
+@_saying_what_is_missing
 def distributed_cron(
     lock_name: str,
     cron_time: str,

@@ -1,11 +1,11 @@
 """What a job is declared with, checked: alone and against each other, while the program is being loaded.
 
-Durations are milliseconds here. Pure data: what they mean is the scheduler's business.
+Durations are milliseconds here, but for people. Pure data: what they mean is the scheduler's business.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias, get_args
 
 from firecron.durations import DAY, milliseconds
@@ -20,11 +20,14 @@ OnAbandoned: TypeAlias = Literal["skip", "rerun"]
 DEFAULT_GRACE = 60
 
 _MOST_RETRIES = 100
+_DURATIONS = frozenset(
+    {"lock_ttl", "hold_at_least", "catch_up_window", "grace", "retry_backoff", "max_runtime", "jitter"}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """A job's name, schedule, and how it behaves."""
+    """A job's name, schedule, and how it behaves; shown as it was declared, with durations in seconds."""
 
     name: str
     schedule: Schedule
@@ -44,6 +47,16 @@ class JobOptions:
     jitter: int
     role: str | None
     disabled: bool
+
+    def __repr__(self) -> str:
+        values = {one.name: getattr(self, one.name) for one in fields(self)[2:] if one.name != "grace_given"}
+        if not self.grace_given:
+            values["grace"] = None
+        said = [repr(self.name), repr(self.schedule.line), f"timezone={self.schedule.timezone!r}"]
+        for name, value in values.items():
+            in_seconds = name in _DURATIONS and value is not None
+            said.append(f"{name}={f'{value / 1000:.10g}' if in_seconds else repr(value)}")
+        return f"JobOptions({', '.join(said)})"
 
 
 def check_options(

@@ -44,6 +44,31 @@ async def coroutine() -> str:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "options", "said"),
+    [
+        ((plain,), {}, "instead of a name and a cron line"),
+        ((staticmethod(plain),), {}, "instead of a name and a cron line"),
+        ((classmethod(lambda cls: None),), {}, "instead of a name and a cron line"),
+        (("a",), {}, r"distributed_cron\('a'\) has no cron line \(cron_time\)"),
+        (("a",), {"lock_ttl": 60}, "has no cron line"),
+        ((), {"lock_name": "a"}, "has no cron line"),
+        ((), {"cron_time": "0 9 * * *"}, r"has no name \(lock_name\)"),
+        ((), {}, r"has no name \(lock_name\)"),
+    ],
+)
+def test_what_is_missing_is_said(arguments: tuple[object, ...], options: dict[str, object], said: str) -> None:
+    """Without arguments, a name or a cron line the decorator says what it lacks, and shows how it is written."""
+    with pytest.raises(ConfigurationError, match=rf"{said}.*write @distributed_cron\("):
+        distributed_cron(*arguments, **options)  # type: ignore[arg-type]  # that is what is tried
+
+
+def test_an_option_that_there_is_none_of_is_pythons_own_error() -> None:
+    """A word that the decorator doesn't know is a TypeError, as with any function."""
+    with pytest.raises(TypeError, match="lock_tll"):
+        distributed_cron("a", "0 9 * * *", lock_tll=60)  # type: ignore[call-arg]  # misspelled
+
+
+@pytest.mark.parametrize(
     "function", [plain, coroutine, Jobs.method, Jobs.async_method, functools.partial(plain), lambda: 5]
 )
 def test_the_function_comes_back_as_it_was(function: Callable[..., object]) -> None:

@@ -45,6 +45,19 @@ def test_the_defaults() -> None:
     assert (found.schedule.line, found.schedule.timezone) == ("0 9 * * *", "UTC")
 
 
+def test_options_are_shown_as_they_were_declared() -> None:
+    """What is shown has the decorator's words and seconds: with them the same options are declared."""
+    found = options(timezone="Europe/Berlin", lock_ttl=0.5, grace=timedelta(minutes=2), max_runtime=604_799.999)
+    shown = repr(found)
+    assert shown.startswith("JobOptions('job', '0 9 * * *', timezone='Europe/Berlin', lock_ttl=0.5, hold_at_least=0, ")
+    assert "grace=120, " in shown
+    assert "grace=None, " in repr(options())
+    assert "grace_given" not in shown
+    for one in (found, options()):
+        declare = eval(repr(one).replace("JobOptions", "distributed_cron", 1), {"distributed_cron": distributed_cron})
+        assert declared(declare(lambda: None)) == (one,)
+
+
 @pytest.mark.parametrize(
     ("given", "becomes"),
     [
