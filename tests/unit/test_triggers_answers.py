@@ -166,6 +166,14 @@ def test_an_error_of_the_database_is_answered(
     assert of_refusal(refusal, None).headers["Retry-After"] == (retry_after or "5")
 
 
+def test_an_answer_has_no_secret() -> None:
+    """What an error has quoted is left out of the answer, whatever the error is of."""
+    error = Unavailable("RTDB can't be reached through http://me:pa55@proxy:3128")
+    assert of_error(error).body["message"] == "RTDB can't be reached through http://[redacted]@proxy:3128"
+    refusal = Refusal("job", "unavailable", f"could not be acquired: {error}", error=error)
+    assert "pa55" not in str(of_refusal(refusal, None).body)
+
+
 @pytest.mark.parametrize("text", ["2026-11-18T09:00:00Z", " 2026-11-18T10:00:00.999999999+01:00 "])
 def test_a_schedule_time_is_cut_to_the_second(text: str) -> None:
     """Whatever the fraction and the offset, it is an instant in UTC."""

@@ -19,6 +19,7 @@ from firecron.errors import Denied, Malformed, StoreError, Unavailable
 from firecron.instants import to_text
 from firecron.job_options import JobOptions
 from firecron.record import Current, LockRecord, Reason
+from firecron.redaction import redacted
 from firecron.refusal import Refusal
 from firecron.run import Outcome, Run
 
@@ -73,7 +74,8 @@ def answer(
         "result": result,
         "slot": slot,
         "run": None if run is None else run.idempotency_key,
-        "message": message,
+        # A run's error and RTDB's may quote what they stumbled over.
+        "message": redacted(message),
     }
     later = {"Retry-After": str(math.ceil(max(RETRY_AFTER, retry_after or 0)))} if status == 503 else {}
     return Answer(status, body, {**later, **(headers or {})})

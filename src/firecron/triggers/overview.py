@@ -36,7 +36,7 @@ class Overview:
             self._look(shown)
         except StoreError as error:
             failed = of_error(error)
-            return Answer(failed.status, {**body, "error": str(error)}, failed.headers)
+            return Answer(failed.status, {**body, "error": failed.body["message"]}, failed.headers)
         return Answer(200, body)
 
     def _show(self, job: Job) -> dict[str, object]:
