@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from firecron import __version__
 from firecron.cli import doctor, jobs, locks, next_ticks, operate, play, rules, runs
 from firecron.cli import exec as exec_command
 from firecron.cli import run as run_command
@@ -30,15 +33,23 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    add_completion=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 
 
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"firecron {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
-    # A callback makes typer ask for a command also while there is but one.
-    """Nothing is common to all commands but the help."""
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show firecron's version and exit.")
+    ] = False,
+) -> None:
+    pass  # All that is common to the commands is in the options, and an option's callback has acted by now.
 
 
 for group in (play, jobs, next_ticks, locks, runs, operate, run_command, exec_command, doctor, rules):
