@@ -28,6 +28,8 @@ from firecron.instants import to_milliseconds, to_text
 Reason: TypeAlias = Literal["held", "slot_done", "slot_early", "paused", "malformed", "unavailable", "denied"]
 
 DAY = 86_400_000
+# No ttl is longer than a day; the minute is for clocks that differ.
+_FURTHEST = DAY + 60_000
 
 
 def _instant(text: str) -> str:
@@ -79,6 +81,10 @@ class LockRecord(BaseModel):
         hold.
         """
         return now < self.expiresAt + (margin if self.releasedAt is None else 0)
+
+    def is_stuck(self, now: int) -> bool:
+        """Whether it expires later than any lease or minimum hold can: it blocks its name until it is unlocked."""
+        return self.expiresAt > now + _FURTHEST
 
 
 LOCK_FIELDS = frozenset(LockRecord.model_fields) - {"paused"}

@@ -140,6 +140,17 @@ def test_a_slot_more_than_a_day_ahead_is_malformed(late: int, word: str) -> None
     assert verdict(decide(released_by_day(ahead), request(slot=slot()), now, {})) == word
 
 
+@pytest.mark.parametrize(("late", "is_stuck"), [(-1, True), (0, False), (1, False)])
+@pytest.mark.parametrize("released", [None, NOW - 5_000])
+def test_a_lock_is_stuck_if_it_expires_more_than_a_day_and_a_minute_ahead(
+    late: int, is_stuck: bool, released: int | None
+) -> None:
+    """The longest ttl is a day, and a minute is more than clocks may differ: no lease of firecron's is so long."""
+    record = parse(node(expiresAt=NOW + DAY + 60_000, releasedAt=released), NOW)
+    assert isinstance(record, LockRecord)
+    assert record.is_stuck(NOW + late) is is_stuck
+
+
 def test_the_refusal_of_a_slot_far_ahead_names_it() -> None:
     """The operator is told which slot it is."""
     with pytest.raises(Malformed, match=to_text(NOW + 2 * DAY)):
