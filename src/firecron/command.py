@@ -51,6 +51,7 @@ from firecron.process_group import NotStarted, ProcessGroup, check_command
 from firecron.record import Moment
 from firecron.refusal import Refusal, not_known
 from firecron.run import Run, Stopping
+from firecron.settings import FACTS
 from firecron.signals import Signals
 from firecron.ticks import meant_tick
 from firecron.timing import SystemTiming
@@ -60,8 +61,6 @@ if TYPE_CHECKING:
     from firecron.durations import Duration
     from firecron.lock import LockService
     from firecron.runner import Result
-
-FACTS = ("FIRECRON_NAME", "FIRECRON_SLOT", "FIRECRON_FENCE", "FIRECRON_IDEMPOTENCY_KEY", "FIRECRON_ATTEMPT")
 
 # How often a look is taken at the lease's own clock, beside what the keeper says.
 _LOOK = 1.0

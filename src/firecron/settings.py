@@ -6,8 +6,11 @@ with the names of both.
 
 from __future__ import annotations
 
+import difflib
+import os
 import re
-from typing import Annotated, Self
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -15,55 +18,88 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from firecron.durations import DAY
 from firecron.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+VARIABLES = "FIRECRON_"
+
+# What `firecron exec` tells its command: variables of the same prefix that are no settings.
+FACTS = ("FIRECRON_NAME", "FIRECRON_SLOT", "FIRECRON_FENCE", "FIRECRON_IDEMPOTENCY_KEY", "FIRECRON_ATTEMPT")
+
 _PREFIX = re.compile(r"([^.$#\[\]/\x00-\x1f\x7f]+/)*[^.$#\[\]/\x00-\x1f\x7f]+")
 
 
 class Settings(BaseSettings):
-    """What can be set."""
+    """What can be set. ConfigurationError names the argument or the variable that can't be used, and says why."""
 
-    model_config = SettingsConfigDict(env_prefix="FIRECRON_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=VARIABLES, frozen=True, extra="forbid")
 
-    database_url: str | None = Field(None, description="The database, if it is not the Firebase app's own databaseURL.")
-    uid: str | None = Field(
-        None, min_length=1, description="The user that security rules see; without one it is an administrator."
+    database_url: str | None = Field(
+        default=None, description="The database, if it is not the Firebase app's own databaseURL."
     )
-    prefix: str = Field("", description="A path that all nodes of firecron are put under, such as `ops/cron`.")
+    uid: str | None = Field(
+        default=None, min_length=1, description="The user that security rules see; without one it is an administrator."
+    )
+    prefix: str = Field(default="", description="A path that all nodes of firecron are put under, such as `ops/cron`.")
     margin: float = Field(
-        1.0,
+        default=1.0,
         gt=0,
         le=60,
         description="How far two instances' ideas of the time may be apart. The same in the whole fleet.",
     )
-    request_timeout: float = Field(3.0, gt=0, le=60, description="How long one request to RTDB may take in all.")
-    acquire_timeout: float = Field(8.0, gt=0, le=DAY, description="How long one try to acquire may take in all.")
-    release_timeout: float = Field(5.0, gt=0, le=DAY, description="How long a release may take in all.")
+    request_timeout: float = Field(
+        default=3.0, gt=0, le=60, description="How long one request to RTDB may take in all."
+    )
+    acquire_timeout: float = Field(
+        default=8.0, gt=0, le=DAY, description="How long one try to acquire may take in all."
+    )
+    release_timeout: float = Field(default=5.0, gt=0, le=DAY, description="How long a release may take in all.")
     clock_samples: int = Field(
-        3, ge=1, le=20, description="How many samples a synchronisation with RTDB's clock takes."
+        default=3, ge=1, le=20, description="How many samples a synchronisation with RTDB's clock takes."
     )
     clock_drift: float = Field(
-        200e-6, gt=0, lt=0.01, description="How fast this machine's clock may run wrong, in seconds a second."
+        default=200e-6, gt=0, lt=0.01, description="How fast this machine's clock may run wrong, in seconds a second."
     )
     clock_interval: float = Field(
-        300.0, gt=0, le=DAY, description="How old a synchronisation may become before it is made again."
+        default=300.0, gt=0, le=DAY, description="How old a synchronisation may become before it is made again."
     )
 
     roles: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="The roles that this instance has, separated by commas; jobs with another role don't run here."
+        default=(),
+        description="The roles that this instance has, separated by commas; jobs with another role don't run here.",
     )
     runtime_variable: str = Field(
-        "RUNTIME_INSTANCE", min_length=1, description="The environment variable that tells whether jobs tick here."
+        default="RUNTIME_INSTANCE",
+        min_length=1,
+        description="The environment variable that tells whether jobs tick here.",
     )
-    runtime_value: str = Field("production", description="The value of that variable where jobs tick.")
-    history_limit: int = Field(50, ge=1, le=1000, description="How many runs of each job `cron-runs` keeps.")
-    heartbeat: float = Field(30.0, ge=1, le=3600, description="How often an instance says that it is alive.")
+    runtime_value: str = Field(default="production", description="The value of that variable where jobs tick.")
+    history_limit: int = Field(default=50, ge=1, le=1000, description="How many runs of each job `cron-runs` keeps.")
+    heartbeat: float = Field(default=30.0, ge=1, le=3600, description="How often an instance says that it is alive.")
     recovery_interval: float = Field(
-        300.0, ge=1, le=DAY, description="How often an instance looks for runs that died and ticks that nobody ran."
+        default=300.0,
+        ge=1,
+        le=DAY,
+        description="How often an instance looks for runs that died and ticks that nobody ran.",
     )
-    shutdown_grace: float = Field(8.0, ge=0, le=3600, description="How long runs may go on when the instance stops.")
-    workers: int = Field(10, ge=1, le=500, description="How many jobs one instance runs at the same time.")
+    shutdown_grace: float = Field(
+        default=8.0, ge=0, le=3600, description="How long runs may go on when the instance stops."
+    )
+    workers: int = Field(default=10, ge=1, le=500, description="How many jobs one instance runs at the same time.")
     max_concurrent: int = Field(
-        3, ge=1, le=100, description="How many runs of one job with overlap='allow' one instance runs at the same time."
+        default=3,
+        ge=1,
+        le=100,
+        description="How many runs of one job with overlap='allow' one instance runs at the same time.",
     )
+
+    if not TYPE_CHECKING:
+        # Type checkers make the signature from the fields, as long as they see no other.
+        def __init__(self, **values: object) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise ConfigurationError("; ".join(map(_problem, error.errors()))) from None
 
     @field_validator("roles", mode="before")
     @classmethod
@@ -107,17 +143,34 @@ class Settings(BaseSettings):
 
 
 def load(**values: object) -> Settings:
-    """Settings from these values and the environment; ConfigurationError says in one line what is wrong."""
-    try:
-        return Settings(**values)  # type: ignore[arg-type]  # pydantic checks the values
-    except ValidationError as error:
-        problems = [
-            f"{'.'.join(map(str, problem['loc'])) or 'settings'}: {problem['msg'].removeprefix('Value error, ')}"
-            f"{_given(problem['input'])}"
-            for problem in error.errors()
-        ]
-        raise ConfigurationError("; ".join(problems)) from None
+    """Settings of values whose types nobody has checked yet."""
+    return Settings(**values)  # type: ignore[arg-type]  # they are checked here
 
 
-def _given(value: object) -> str:
-    return f" (given: {value!r})" if isinstance(value, str | int | float) else ""
+def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:
+    """The FIRECRON_… variables that are no settings, and so have no effect: of each the problem and the remedy."""
+    known = {*FACTS, *map(_variable, Settings.model_fields)}
+    return [
+        (f"{name} is no setting, and has no effect", _remedy(name[len(VARIABLES) :].lower(), _variable))
+        for name in sorted(environment)
+        if name.upper().startswith(VARIABLES) and name.upper() not in known
+    ]
+
+
+def _variable(setting: str) -> str:
+    return f"{VARIABLES}{setting.upper()}"
+
+
+def _problem(problem: ErrorDetails) -> str:
+    name = ".".join(map(str, problem["loc"]))
+    if problem["type"] == "extra_forbidden":
+        return f"{name} is no setting: {_remedy(name)}"
+    given = problem["input"]
+    shown = f" (given: {given!r})" if isinstance(given, str | int | float) else ""
+    return f"{name or 'settings'}: {problem['msg'].removeprefix('Value error, ')}{shown}"
+
+
+def _remedy(name: str, shown: Callable[[str], str] = str) -> str:
+    known = list(Settings.model_fields)
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {shown(close[0])}?" if close else f"there are {', '.join(map(shown, known))}"

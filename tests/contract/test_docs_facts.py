@@ -27,12 +27,11 @@ from tests.contract.documents import (
 from firecron import Event, FireCron, Result, Run, Schedule, State, distributed_cron
 from firecron.claims import Entry
 from firecron.cli.root import app
-from firecron.command import FACTS
 from firecron.history import Finished
 from firecron.record import LockRecord
 from firecron.refusal import LEVELS
 from firecron.run import Trigger
-from firecron.settings import Settings
+from firecron.settings import FACTS, Settings
 from rtdb_emulator.pytest_plugin import Rtdb
 
 OPERATING = ROOT / "docs" / "two-in-the-morning.md"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from firecron.errors import ConfigurationError
-from firecron.settings import Settings, load
+from firecron.settings import FACTS, Settings, load, unknown_variables
 
 VALUES = {
     "database_url": ("https://x.firebaseio.com", "https://x.firebaseio.com"),
@@ -102,6 +104,51 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     """Several wrong settings are named together."""
     with pytest.raises(ConfigurationError, match=r"margin: .*; clock_samples: "):
         load(margin=0, clock_samples=0)
+
+
+def test_arguments_are_refused_as_variables_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value that can't be is the library's error from `Settings(…)` as from the environment, in the same words."""
+    with pytest.raises(ConfigurationError) as given:
+        Settings(margin=-1)
+    monkeypatch.setenv("FIRECRON_MARGIN", "-1")
+    with pytest.raises(ConfigurationError) as set_by_variable:
+        Settings()
+    assert str(given.value) == "margin: Input should be greater than 0 (given: -1)"
+    assert str(set_by_variable.value) == "margin: Input should be greater than 0 (given: '-1')"
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("margn", "did you mean margin?"), ("role", "did you mean roles?"), ("xyz", "there are database")],
+)
+def test_an_argument_that_is_no_setting_is_refused(name: str, remedy: str) -> None:
+    """A setting that isn't there is an error with the close name, or with all names where none is close."""
+    with pytest.raises(ConfigurationError, match=f"^{name} is no setting: {re.escape(remedy)}"):
+        load(**{name: 5})
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("FIRECRON_ROLE", "did you mean FIRECRON_ROLES?"),
+        ("firecron_margn", "did you mean FIRECRON_MARGIN?"),
+        ("FIRECRON_XYZ", "there are FIRECRON_DATABASE_URL, FIRECRON_UID, "),
+    ],
+)
+def test_a_variable_that_is_no_setting_is_listed(monkeypatch: pytest.MonkeyPatch, name: str, remedy: str) -> None:
+    """A FIRECRON_… variable without effect keeps nothing from working, and is listed with the close name."""
+    monkeypatch.setenv(name, "5")
+    assert load() == load()
+    ((problem, said),) = unknown_variables()
+    assert problem == f"{name} is no setting, and has no effect"
+    assert said.startswith(remedy)
+
+
+def test_variables_that_mean_something_are_not_listed() -> None:
+    """Settings in capitals or small letters, what `firecron exec` tells its command, and others' variables are fine."""
+    settings = [f"FIRECRON_{name.upper()}" for name in Settings.model_fields]
+    names = [*settings, *FACTS, "firecron_roles", "FIRECRON", "RUNTIME_INSTANCE", "FIREBASE_CONFIG"]
+    assert unknown_variables(dict.fromkeys(names, "x")) == []
 
 
 RELATIONS: list[tuple[dict[str, object], dict[str, object], tuple[str, ...]]] = [
