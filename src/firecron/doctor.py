@@ -17,6 +17,7 @@ from firecron import findings
 from firecron.conversation import NULL_ETAG, Snapshot
 from firecron.errors import ConfigurationError, Denied, StoreError, Unavailable
 from firecron.findings import Finding
+from firecron.inspection import inspect_instances
 from firecron.lock import LockService
 from firecron.operating import Operator
 from firecron.refusal import Refusal
@@ -82,7 +83,7 @@ class Examination:
             step = "strangers"
             yield self._strangers(target)
             step = "locks"
-            yield from findings.locks(Operator(self._locks).look_at_all().views)
+            yield from findings.locks(Operator(self._locks).look_at_all(with_holders=True).views)
             step = "instances"
             yield from self._instances()
         except (StoreError, ConfigurationError) as error:
@@ -151,7 +152,7 @@ class Examination:
     def _instances(self) -> Iterator[Finding]:
         nodes = self._locks.store.read(f"{self._root}cron-instances", self._deadline()).node
         now = self._locks.clock.now(self._deadline()).server
-        yield from findings.instances(nodes, now, self._settings.heartbeat)
+        yield from findings.instances(inspect_instances(nodes, self._settings.heartbeat), now)
 
     def _timed(self, read: Callable[[], object]) -> float:
         before = self._timing.mono()

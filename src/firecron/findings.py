@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from firecron.errors import ConfigurationError, Denied, Malformed, StoreError
 from firecron.guard import judge
-from firecron.inspection import LockView
+from firecron.inspection import Instances, LockView
 from firecron.instants import to_text
 from firecron.redaction import REDACTED, redacted
 from firecron.rtdb.target import EMULATOR_HOST, Target
@@ -35,7 +35,6 @@ _NOT_SHOWN = {"FIREBASE_CONFIG"}
 
 _SLOW = 0.25
 _WALL_OFF = 5_000
-_SILENT_BEATS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,31 +173,28 @@ def clock(wall_ahead: float, uncertainty: float, margin: float) -> Iterator[Find
 
 
 def locks(views: Sequence[LockView]) -> Iterator[Finding]:
-    """Whether every lock's node can be read."""
-    broken = [view for view in views if view.state == "malformed"]
+    """Whether every lock's node can be read, and whether the held ones will be free again."""
+    broken = [view for view in views if view.problem is not None]
     for view in broken:
-        yield problem(
-            "locks",
-            f"{view.name} is malformed, and nobody can acquire it: {view.problem}",
-            f"mend the node cron-locks/{view.name} in the Firebase console",
-            "malformed",
-        )
+        if view.state == "malformed":
+            told = f"{view.name} is malformed, and nobody can acquire it: {view.problem}"
+            yield problem("locks", told, view.remedy, "malformed")
+        elif view.is_stuck:
+            yield problem("locks", f"{view.name} is blocked: {view.problem}", view.remedy)
+        else:
+            yield Finding("locks", "warning", f"{view.name} is held by {view.owner}: {view.problem}", view.remedy)
     if not broken:
         yield ok("locks", f"{len(views)} in the database, {sum(view.is_taken for view in views)} of them held")
 
 
-def instances(nodes: object, now: int, heartbeat: float) -> Iterator[Finding]:
+def instances(found: Instances, now: int) -> Iterator[Finding]:
     """Who is alive, and who was and has fallen silent."""
-    found = nodes if isinstance(nodes, dict) else {}
-    # The node "clock" is nobody's: it is where an instance without a node asks for the time.
-    seen = {name: node["seenAt"] for name, node in sorted(found.items()) if name != "clock" and _has_seen(node)}
-    limit = now - _SILENT_BEATS * heartbeat * 1000
-    silent = [name for name, at in seen.items() if at < limit]
-    yield ok("instances", f"{len(seen) - len(silent)} alive")
-    for name in silent:
+    silent = found.silent(now)
+    yield ok("instances", f"{len(found.seen) - len(silent)} alive")
+    for name, at in silent.items():
         yield warning(
             "instances",
-            f"{name} was seen last at {to_text(int(seen[name]))}, {(now - seen[name]) / 1000:.0f} s ago",
+            f"{name} was seen last at {to_text(at)}, {(now - at) / 1000:.0f} s ago",
             "it died, or has no CPU between requests; its node is removed by the others after ten beats",
         )
 
@@ -271,8 +267,3 @@ def without_query(url: str) -> str:
 def _shown(name: str, value: str) -> str:
     # With a brace in it, it may be a whole key.
     return "" if name in _NOT_SHOWN or "{" in value else f"={redacted(without_query(value))}"
-
-
-def _has_seen(node: object) -> bool:
-    seen_at = node.get("seenAt") if isinstance(node, dict) else None
-    return isinstance(seen_at, int | float) and not isinstance(seen_at, bool)

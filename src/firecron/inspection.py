@@ -14,8 +14,8 @@ When a lock is live is decided by the record itself, as for a contender.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Literal, TypeAlias, get_args
 
@@ -27,13 +27,63 @@ from firecron.run import Outcome
 LockState: TypeAlias = Literal["absent", "free", "held", "minimum_hold", "died", "unlocked", "malformed"]
 
 _LONGEST = 500
+# Beyond it a double, which is what RTDB stores, is no exact integer; nor is it any count or instant.
+_MOST = 2**53 - 1
+
+_SILENT_BEATS = 3
+# After so many an instance's node is removed by the others.
+_PRUNED_BEATS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Instances:
+    """When the instances were last seen, by the names of their nodes in `cron-instances`, and how often they beat.
+    All in milliseconds.
+    """
+
+    seen: Mapping[str, int] = field(default_factory=dict)
+    heartbeat: float = 30_000
+
+    def silent(self, now: int) -> dict[str, int]:
+        """Those that have missed three beats."""
+        return {name: at for name, at in self.seen.items() if at < now - _SILENT_BEATS * self.heartbeat}
+
+    def problem_of(self, record: LockRecord, now: int) -> str | None:
+        """Why the holder of a record is likely to be dead.
+
+        An instance that ticks has a node for each of its processes, until ten beats after its death. Others have none:
+        plain locks, `exec`, runs by hand, and triggered runs where the guard is closed. So a missing node says
+        something of a scheduled run only, and only of one that is older than ten beats.
+        """
+        if not record.instance:
+            return None
+        seen = [at for name, at in self.seen.items() if name.startswith(f"{record.instance}-")]
+        if seen:
+            # Processes of one instance share its id: one that is alive may be the holder.
+            if max(seen) >= now - _SILENT_BEATS * self.heartbeat:
+                return None
+            return f"its instance was seen last at {to_text(max(seen))}: it died, or has no CPU between requests"
+        is_scheduled = record.slot is not None and record.fence is not None and record.unfinished is not None
+        if not is_scheduled or now - (record.acquiredAt or now) < _PRUNED_BEATS * self.heartbeat:
+            return None
+        return "its instance has no heartbeat: it is dead, or it never had one (exec, a run by hand, a trigger)"
+
+
+def inspect_instances(nodes: object, heartbeat: float) -> Instances:
+    """What `cron-instances` says; `heartbeat` is in seconds."""
+    found = nodes if isinstance(nodes, dict) else {}
+    # The node "clock" is nobody's: it is where an instance without a node asks for the time.
+    times = {name: _number(node.get("seenAt")) for name, node in found.items() if isinstance(node, dict)}
+    seen = {name: at for name, at in sorted(times.items()) if name != "clock" and at is not None}
+    return Instances(seen, heartbeat * 1000)
 
 
 @dataclass(frozen=True, slots=True)
 class LockView:
     """A lock, as its node shows it. Instants are milliseconds of RTDB's clock; what the node doesn't say is None.
 
-    `is_foreign` is a record without a holder's token, which is how the NestJS original writes it.
+    `is_foreign` is a record without a holder's token, which is how the NestJS original writes it. `problem` is what
+    needs a hand, if anything does, and `remedy` what to do; `is_stuck` is a lock that frees itself only in years.
     """
 
     name: str
@@ -51,12 +101,25 @@ class LockView:
     outcome: str | None = None
     attempt: int | None = None
     fence: int | None = None
+    is_stuck: bool = False
     problem: str | None = None
 
     @property
     def is_taken(self) -> bool:
         """Whether its node keeps a contender from acquiring it, but for a pause."""
         return self.state in ("held", "minimum_hold")
+
+    @property
+    def remedy(self) -> str | None:
+        """What to do about the problem."""
+        if self.problem is None:
+            return None
+        if self.state == "malformed":
+            return (
+                f"mend the node cron-locks/{self.name} in the Firebase console; deleting it forgets its last slot and "
+                "fence"
+            )
+        return f"make sure that its run has ended, then: firecron unlock {self.name}"
 
     def to_json(self) -> dict[str, object]:
         """For programs: every field is always there, and instants are texts."""
@@ -75,12 +138,14 @@ class LockView:
             "outcome": self.outcome,
             "attempt": self.attempt,
             "fence": self.fence,
+            "stuck": self.is_stuck,
             "problem": self.problem,
+            "remedy": self.remedy,
         }
 
 
-def inspect_lock(name: str, node: object, now: int, margin: int) -> LockView:
-    """What the node of a lock says, at this time of RTDB's."""
+def inspect_lock(name: str, node: object, now: int, margin: int, instances: Instances | None = None) -> LockView:
+    """What the node of a lock says, at this time of RTDB's. Without `instances` nothing is known of its holder's."""
     shown = plain(name)
     try:
         current = parse(node, now)
@@ -88,9 +153,16 @@ def inspect_lock(name: str, node: object, now: int, margin: int) -> LockView:
         return LockView(shown, "malformed", is_paused=_is_paused(node), problem=plain(str(error)))
     if not isinstance(current, LockRecord):
         return LockView(shown, "absent" if node is None else "free", is_paused=_is_paused(current))
+    state = _state(current, now, margin)
+    problem = None
+    is_stuck = state in ("held", "minimum_hold") and current.is_stuck(now)
+    if is_stuck:
+        problem = f"it expires at {_text(_whole(current.expiresAt))}, later than any lease can, and blocks until then"
+    elif state == "held" and instances is not None:
+        problem = instances.problem_of(current, now)
     return LockView(
         shown,
-        _state(current, now, margin),
+        state,
         is_paused=_is_paused(current),
         is_foreign=current.holder is None,
         owner=plain(describe_owner(current)),
@@ -104,6 +176,8 @@ def inspect_lock(name: str, node: object, now: int, margin: int) -> LockView:
         outcome=_plain_or_none(current.outcome),
         attempt=_whole(current.attempt),
         fence=_whole(current.fence),
+        is_stuck=is_stuck,
+        problem=problem,
     )
 
 
@@ -183,7 +257,7 @@ def inspect_run(key: str, entry: object) -> RunView:
 class Unfinished:
     """A tick that was begun, and of whose end the history says nothing: its run is under way if the lock is held
     (`is_live`), else nobody knows what became of it. `since` and the instance are those of the last acquisition, and
-    None once that was released: then it was another's, such as a run by hand.
+    None once that was released: then it was another's, such as a run by hand. `problem` is the lock's.
     """
 
     slot: str
@@ -191,6 +265,8 @@ class Unfinished:
     since: int | None = None
     instance_id: str | None = None
     instance: str | None = None
+    problem: str | None = None
+    remedy: str | None = None
 
     @property
     def owner(self) -> str:
@@ -204,6 +280,8 @@ class Unfinished:
             "since": _text(self.since),
             "instanceId": self.instance_id,
             "instance": self.instance,
+            "problem": self.problem,
+            "remedy": self.remedy,
         }
 
 
@@ -214,7 +292,8 @@ def inspect_unfinished(lock: LockView, runs: Iterable[RunView]) -> Unfinished | 
         return None
     if lock.released_at is not None:
         return Unfinished(slot, is_live=False)
-    return Unfinished(slot, lock.state == "held", lock.since, lock.instance_id, lock.instance)
+    is_live = lock.state == "held"
+    return Unfinished(slot, is_live, lock.since, lock.instance_id, lock.instance, lock.problem, lock.remedy)
 
 
 def plain(text: str) -> str:
@@ -245,7 +324,7 @@ def _is_paused(node: Current | object) -> bool:
 def _number(value: object) -> int | None:
     if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
         return None
-    return int(value)
+    return _whole(value)
 
 
 def _word(value: object) -> str | None:
@@ -257,7 +336,8 @@ def _plain_or_none(text: str | None) -> str | None:
 
 
 def _whole(number: int | float | None) -> int | None:
-    return None if number is None else int(number)
+    """The number as an integer, cut to what a double holds exactly: what a slipped digit makes is no 300 digits."""
+    return None if number is None else min(max(int(number), -_MOST), _MOST)
 
 
 def _text(instant: int | None) -> str | None:

@@ -12,14 +12,28 @@ end the body that runs.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from firecron.conversation import Snapshot
-from firecron.errors import Malformed, Unavailable
-from firecron.inspection import LockView, RunView, inspect_lock, inspect_run
+from firecron.errors import Denied, Malformed, Unavailable
+from firecron.inspection import (
+    Instances,
+    LockView,
+    RunView,
+    Unfinished,
+    inspect_instances,
+    inspect_lock,
+    inspect_run,
+    inspect_unfinished,
+    plain,
+)
 from firecron.lock import LockService
 from firecron.names import check_name
+from firecron.settings import Settings
 from firecron.timing import Deadline
+
+_AT_A_TIME = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +53,23 @@ class SeenAll:
     now: int
 
 
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The newest entry of a job's history, and the tick that isn't in it yet."""
+
+    name: str
+    run: RunView | None
+    unfinished: Unfinished | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLast:
+    """The last run of each job; `denied` says why the locks couldn't be looked at."""
+
+    jobs: tuple[LastRun, ...]
+    denied: str | None = None
+
+
 class Operator:
     """Looks at the locks of one database, and changes them by hand."""
 
@@ -47,24 +78,66 @@ class Operator:
         self._margin = round(locks.settings.margin * 1000)
         self._root = f"{locks.settings.prefix}/" if locks.settings.prefix else ""
 
+    @property
+    def settings(self) -> Settings:
+        """The settings of its database."""
+        return self._locks.settings
+
     def look(self, name: str) -> Seen:
         """One lock. ConfigurationError if nothing can have that name."""
         snapshot = self._locks.store.read(self._path(name), self._deadline())
         now = self._now()
-        return Seen(inspect_lock(name, snapshot.node, now, self._margin), now, snapshot)
+        view = inspect_lock(name, snapshot.node, now, self._margin)
+        if view.is_taken:
+            view = inspect_lock(name, snapshot.node, now, self._margin, self._instances())
+        return Seen(view, now, snapshot)
 
-    def look_at_all(self) -> SeenAll:
-        """Every lock that has a node."""
+    def look_at_all(self, *, with_holders: bool = False) -> SeenAll:
+        """Every lock that has a node; `with_holders` also whether their holders' instances are still there."""
         node = self._locks.store.read(f"{self._root}cron-locks", self._deadline()).node
         nodes = _children(node, "cron-locks")
+        instances = self._instances() if nodes and with_holders else None
         now = self._now()
-        return SeenAll(tuple(inspect_lock(name, nodes[name], now, self._margin) for name in sorted(nodes)), now)
+        views = (inspect_lock(name, nodes[name], now, self._margin, instances) for name in sorted(nodes))
+        return SeenAll(tuple(views), now)
+
+    def names(self) -> list[str]:
+        """All names that have a lock's node, or a history."""
+        keys = [self._locks.store.keys(f"{self._root}{node}", self._deadline()) for node in ("cron-locks", "cron-runs")]
+        return sorted({name for names in keys for name in names})
 
     def runs(self, name: str) -> tuple[RunView, ...]:
         """The history of one job, oldest first."""
         path = f"{self._root}cron-runs/{check_name(name)}"
         entries = _children(self._locks.store.read(path, self._deadline()).node, f"cron-runs/{name}")
         return tuple(inspect_run(key, entries[key]) for key in sorted(entries))
+
+    def last_runs(self) -> SeenLast:
+        """The last run of every job: of all names that have a history, or a lock with a tick.
+
+        It takes a request for each job, several at the same time, and two or three for all.
+        """
+        try:
+            views, denied = {view.name: view for view in self.look_at_all(with_holders=True).views}, None
+        except Denied as error:
+            # Who may only read gets no time from RTDB, and the history all the same.
+            views, denied = {}, str(error)
+        jobs = {name for name, view in views.items() if view.slot is not None}
+        names = sorted(jobs | set(self._locks.store.keys(f"{self._root}cron-runs", self._deadline())))
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            return SeenLast(tuple(pool.map(lambda name: self._last_run(name, views.get(name)), names)), denied)
+
+    def _last_run(self, name: str, lock: LockView | None) -> LastRun:
+        path = f"{self._root}cron-runs/{name}"
+        newest = self._locks.store.newest(path, self._deadline())
+        found = [] if newest is None else [inspect_run(*newest)]
+        unfinished = None if lock is None else inspect_unfinished(lock, found)
+        if unfinished is not None:
+            # What ran by hand since has a later key.
+            entry = self._locks.store.read(f"{path}/{unfinished.slot}", self._deadline()).node
+            of_slot = [] if entry is None else [inspect_run(unfinished.slot, entry)]
+            unfinished = None if lock is None else inspect_unfinished(lock, of_slot)
+        return LastRun(plain(name), found[0] if found else None, unfinished)
 
     def unlock(self, seen: Seen) -> bool:
         """Free the lock that was seen; False, and nothing is done, if it was released or taken over since. Raises
@@ -94,6 +167,14 @@ class Operator:
         """Keep everybody from acquiring it, or let them again."""
         self._locks.pause(name, is_paused)
 
+    def _instances(self) -> Instances | None:
+        """The instances' signs of life; None for a user whom rules show the locks, but not those."""
+        try:
+            node = self._locks.store.read(f"{self._root}cron-instances", self._deadline()).node
+        except Denied:
+            return None
+        return inspect_instances(node, self.settings.heartbeat)
+
     def _now(self) -> int:
         return self._locks.clock.now(self._deadline()).server
 
@@ -101,7 +182,7 @@ class Operator:
         return f"{self._root}cron-locks/{check_name(name)}"
 
     def _deadline(self) -> Deadline:
-        return self._locks.deadline(self._locks.settings.request_timeout)
+        return self._locks.deadline(self.settings.request_timeout)
 
 
 def _acquisition(node: dict[str, object]) -> tuple[object, ...]:

@@ -58,7 +58,9 @@ LOCK = exactly(
         "outcome": perhaps(TEXT),
         "attempt": perhaps(NUMBER),
         "fence": perhaps(NUMBER),
+        "stuck": TRUTH,
         "problem": perhaps(TEXT),
+        "remedy": perhaps(TEXT),
     }
 )
 LOCKS = exactly({"locks": each(LOCK)})
@@ -90,6 +92,8 @@ UNFINISHED = exactly(
         "since": perhaps(INSTANT),
         "instanceId": perhaps(TEXT),
         "instance": perhaps(TEXT),
+        "problem": perhaps(TEXT),
+        "remedy": perhaps(TEXT),
     }
 )
 RUNS = exactly(
@@ -100,6 +104,7 @@ RUNS = exactly(
         "unfinished": perhaps(UNFINISHED),
     }
 )
+LAST_RUNS = exactly({"jobs": each(exactly({"name": TEXT, "last": perhaps(RUN), "unfinished": perhaps(UNFINISHED)}))})
 
 TICK = exactly({"local": LOCAL, "utc": INSTANT})
 CHANGE = exactly({"at": INSTANT, "kind": one_of(get_args(Kind)), "times": each(TEXT), "said": TEXT})

@@ -9,6 +9,7 @@ import pytest
 import typer
 from tests.contract.cli_calls import call
 
+import firecron
 from firecron.cli.root import app
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -38,3 +39,23 @@ def test_doctor_keeps_a_line_a_line(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch)
     assert "some-job" in found
     assert "→" in found
     assert len(found) > 80
+
+
+def test_the_version_is_told() -> None:
+    """`--version` is one line with firecron's version."""
+    result = call("--version")
+    assert (result.exit_code, result.stdout) == (0, f"firecron {firecron.__version__}\n")
+
+
+def test_a_shell_completes_commands_and_options(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the installed completion asks for is answered with the commands, and the options of one."""
+    monkeypatch.setenv("_FIRECRON_COMPLETE", "complete_bash")
+    for words, found in (("firecron un", "unlock"), ("firecron unlock --y", "--yes")):
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+        with pytest.raises(SystemExit) as ended:
+            app(prog_name="firecron")
+        assert ended.value.code == 0
+        assert capsys.readouterr().out.split() == [found]

@@ -7,7 +7,7 @@ import time
 import firebase_admin
 import pytest
 from tests.contract.cli_calls import answer, call, complaint
-from tests.contract.cli_schemas import LOCKS, RUNS
+from tests.contract.cli_schemas import LAST_RUNS, LOCKS, RUNS
 
 from firecron.instants import to_text
 from firecron.lease import Lease
@@ -35,14 +35,19 @@ def states(value: dict[str, object]) -> dict[str, str]:
     return {lock["name"]: lock["state"] for lock in locks}
 
 
-def test_an_empty_database_says_so(rtdb: Rtdb) -> None:
-    """Where no lock has a node, `locks` and `runs` say that there is nothing, with exit code 0."""
+def test_an_empty_database_says_so(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no lock has a node, `locks` and `runs` say which database has nothing, with exit code 0."""
     assert answer(LOCKS, "locks") == {"locks": []}
     assert answer(RUNS, "runs", "job") == {"name": "job", "counts": {}, "runs": [], "unfinished": None}
-    for arguments, words in ((("locks",), "no lock"), (("runs", "job"), "no run of job")):
+    assert answer(LAST_RUNS, "runs") == {"jobs": []}
+    where = f"the emulator at {rtdb.emulator.url}, database {rtdb.namespace}"
+    commands = ((("locks",), "no lock"), (("runs", "job"), "no run of job"), (("runs",), "no run"))
+    for arguments, words in commands:
         result = call(*arguments)
-        assert result.exit_code == 0
-        assert words in result.stdout
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert f"{words} in {where}" in result.stdout
+    monkeypatch.setenv("FIRECRON_PREFIX", "ops/cron")
+    assert f"{where}, below ops/cron/" in call("locks").stdout
     assert rtdb.get("/cron-locks") is None
 
 
@@ -95,6 +100,44 @@ def test_each_kind_of_node_is_shown(rtdb: Rtdb) -> None:
     assert "unlocked by an operator" in lines[4]
 
 
+def test_a_lock_that_nobody_frees_is_said(rtdb: Rtdb) -> None:
+    """A lock that expires in years, and one whose instance is silent, are a problem with a remedy in every view."""
+    now = time.time_ns() // 1_000_000
+    live = {**DIED, "acquiredAt": now, "expiresAt": now + 60_000}
+    rtdb.set("/cron-locks/good", {**live, "instance": "0a1c"})
+    rtdb.set("/cron-locks/silent", live)
+    rtdb.set("/cron-locks/stuck", {**live, "expiresAt": 4_102_444_800_000})
+    rtdb.set("/cron-instances", {"0a1b-f3a9c2": {"seenAt": now - 120_000}, "0a1c-f3a9c2": {"seenAt": now}})
+    found = answer(LOCKS, "locks")["locks"]
+    assert isinstance(found, list)
+    assert [(lock["name"], lock["stuck"], lock["problem"] is None) for lock in found] == [
+        ("good", False, True),
+        ("silent", False, False),
+        ("stuck", True, False),
+    ]
+    silent, stuck, good = call("locks").stdout.splitlines()
+    for name, words, line in (("silent", "was seen last at", silent), ("stuck", "expires at 2100-01-01", stuck)):
+        for said in (line, call("locks", name).stdout, call("runs", name).stdout, call("doctor").stdout):
+            assert words in said
+            assert f"firecron unlock {name}" in said
+    assert "firecron unlock" not in good
+    assert call("doctor").exit_code == 1
+
+
+def test_who_may_not_read_the_instances_sees_the_locks(rtdb: Rtdb) -> None:
+    """Where rules hide the instances, locks are shown without a word about their holders."""
+    now = time.time_ns() // 1_000_000
+    rtdb.set("/cron-locks/job", {**DIED, "acquiredAt": now, "expiresAt": now + 60_000})
+    rtdb.set("/cron-instances/0a1b-f3a9c2", {"seenAt": 1})
+    firebase_admin.initialize_app(options={"databaseURL": rtdb.url, "databaseAuthVariableOverride": None})
+    clock = {"clock": {".read": True, ".write": True}}
+    rtdb.set_rules({"rules": {"cron-locks": {".read": True}, "cron-instances": clock}})
+    for command in (("locks",), ("locks", "job")):
+        found = answer(LOCKS, *command)["locks"]
+        assert isinstance(found, list)
+        assert [(lock["state"], lock["problem"]) for lock in found] == [("held", None)]
+
+
 def test_the_prefix_is_heeded(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     """With FIRECRON_PREFIX every command looks and writes below that path, and nowhere else."""
     monkeypatch.setenv("FIRECRON_PREFIX", "ops/cron")
@@ -102,6 +145,7 @@ def test_the_prefix_is_heeded(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> No
     rtdb.set(f"/ops/cron/cron-runs/job/{SLOT}", {"outcome": "failed"})
     assert states(answer(LOCKS, "locks")) == {"job": "died"}
     assert answer(RUNS, "runs", "job")["counts"] == {"failed": 1}
+    assert "job: " in call("runs").stdout
     assert call("pause", "job").exit_code == 0
     assert rtdb.get("/ops/cron/cron-locks/job/paused") is True
     assert rtdb.get("/cron-locks") is None
@@ -154,7 +198,7 @@ def test_the_history_is_shown_newest_last(rtdb: Rtdb) -> None:
     [
         ({}, False, "begun, not ended (on api-1/0a1b)"),
         ({"expiresAt": 0}, False, "begun, not ended (on api-1/0a1b)"),
-        ({"expiresAt": 2 * 10**12}, True, "under way since 2020-09-13 "),
+        ({"expiresAt": time.time_ns() // 1_000_000 + 3_600_000}, True, "under way since 2020-09-13 "),
     ],
     ids=["dead", "unlocked", "live"],
 )
@@ -171,6 +215,10 @@ def test_a_run_that_is_not_recorded_yet_is_the_last_line(
         "since": SLOT,
         "instanceId": "api-1",
         "instance": "0a1b",
+        "problem": None
+        if not is_live
+        else "its instance has no heartbeat: it is dead, or it never had one (exec, a run by hand, a trigger)",
+        "remedy": None if not is_live else "make sure that its run has ended, then: firecron unlock job",
     }
     lines = call("runs", "job").stdout.splitlines()
     assert len(lines) == (1 if older is None else 3)
@@ -192,7 +240,7 @@ def test_a_name_with_a_node_is_not_misspelt(rtdb: Rtdb, node: object, is_misspel
     """Without any run, `runs` says that the name may be misspelt only where no lock of that name has a node."""
     rtdb.set("/cron-locks/job", node)
     said = call("runs", "job").stdout
-    assert said.startswith("There is no run of job in this database")
+    assert said.startswith("There is no run of job in the emulator at ")
     assert ("misspelt" in said) == is_misspelt
 
 
@@ -205,6 +253,62 @@ def test_who_may_only_read_gets_the_history(rtdb: Rtdb) -> None:
     said = call("runs", "job")
     assert (said.exit_code, "1 entry: 1 succeeded" in said.stdout) == (0, True)
     assert "Whether a run is under way is not known" in said.stdout
+
+
+def test_the_last_run_of_each_job_is_shown(rtdb: Rtdb) -> None:
+    """`runs` without a name shows the newest entry of every job, and what is under way or died without one."""
+    now = time.time_ns() // 1_000_000
+    live = {**DIED, "acquiredAt": now, "expiresAt": now + 60_000, "instance": "0c"}
+    rtdb.set(
+        "/cron-runs",
+        {
+            "by-hand-since": {
+                SLOT: entry(LONG_AGO, outcome="interrupted", slot=SLOT, attempt=2),
+                "2020-09-14T00:00:00Z-manual-a1b2c3": entry(LONG_AGO, slot=None, trigger="manual"),
+            },
+            "failed": {SLOT: entry(LONG_AGO), "2020-09-14T00:00:00Z": entry(LONG_AGO, outcome="failed", error="no")},
+            "running": {"2020-09-12T00:00:00Z": entry(LONG_AGO - 1)},
+        },
+    )
+    rtdb.set("/cron-locks/by-hand-since", DIED)
+    rtdb.set("/cron-locks/no-job", {"expiresAt": now, "releasedAt": now, "fence": 1})
+    rtdb.set("/cron-locks/first", live)
+    rtdb.set("/cron-locks/running", live)
+    rtdb.set("/cron-locks/slot-only", {"expiresAt": now, "releasedAt": now, "slot": SLOT})
+    jobs = answer(LAST_RUNS, "runs")["jobs"]
+    assert isinstance(jobs, list)
+    shown = {job["name"]: (job["last"] and job["last"]["outcome"], job["unfinished"] is not None) for job in jobs}
+    assert shown == {
+        "by-hand-since": ("succeeded", False),
+        "failed": ("failed", False),
+        "first": (None, True),
+        "running": ("succeeded", True),
+        "slot-only": (None, False),
+    }
+    lines = call("runs").stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "by-hand-since",
+        "failed",
+        "first",
+        "running",
+        "running",
+        "slot-only",
+    ]
+    told = ("manual", "failed", "under way", "succeeded", "on api-1/0c", "no run is recorded")
+    for line, words in zip(lines, told, strict=True):
+        assert words in line
+    assert "█" not in "".join(lines)
+
+
+def test_who_may_only_read_sees_the_last_runs(rtdb: Rtdb) -> None:
+    """Where RTDB's time is denied, the last runs are shown, with a word about what isn't known."""
+    rtdb.set("/cron-locks/job", DIED)
+    rtdb.set(f"/cron-runs/job/{SLOT}", entry(LONG_AGO))
+    firebase_admin.initialize_app(options={"databaseURL": rtdb.url, "databaseAuthVariableOverride": None})
+    rtdb.set_rules({"rules": {".read": True}})
+    job, denied = call("runs").stdout.splitlines()
+    assert job.startswith("job: ")
+    assert "Which runs are under way is not known" in denied
 
 
 def test_who_recorded_a_tick_is_not_where_it_ran(rtdb: Rtdb) -> None:

@@ -176,11 +176,30 @@ def test_pause_and_resume(rtdb: Rtdb) -> None:
     lease.release()
 
 
-def test_pausing_a_name_that_nobody_has_used_is_told(rtdb: Rtdb) -> None:
-    """A lock without a node is paused all the same, with a word about the name on standard error."""
-    result = call("pause", "job")
-    assert (result.exit_code, rtdb.get(PATH)) == (0, {"paused": True})
-    assert "look at the name" in result.stderr
+def test_a_name_that_nobody_has_used_is_paused_only_with_yes(rtdb: Rtdb) -> None:
+    """`pause` of a name without a node is wrong usage that names the database, and with --yes it is paused."""
+    said = complaint(2, "pause", "job")
+    assert "give --yes" in said
+    assert rtdb.emulator.url in said
+    assert rtdb.get(PATH) is None
+    assert answer(CHANGED, "pause", "job", "--yes")["changed"] is True
+    assert rtdb.get(PATH) == {"paused": True}
+    assert answer(CHANGED, "pause", "job")["changed"] is False
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [(("pause",), 2), (("resume",), 0), (("unlock",), 0), (("locks",), 0), (("runs",), 0)],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_names_that_may_have_been_meant_are_offered(rtdb: Rtdb, command: tuple[str, ...], code: int) -> None:
+    """Where a name has no node, those that are close to it are named: of locks, and of histories."""
+    rtdb.set("/cron-locks/send-daily-digest", DIED)
+    rtdb.set(f"/cron-runs/send-daily-digests/{DIED['slot']}", {"outcome": "failed"})
+    result = call(*command, "send-dayly-digest")
+    assert result.exit_code == code
+    assert "did you mean send-daily-digest or send-daily-digests?" in result.stderr
+    assert "did you mean" not in call(*command, "nothing-like-it").stderr
 
 
 @pytest.mark.parametrize("command", ["pause", "resume", "unlock"])

@@ -175,7 +175,9 @@ def test_the_help_has_an_example(command: str) -> None:
     assert f"Example: firecron {command}" in call(command, "--help").stdout
 
 
-@pytest.mark.parametrize("arguments", [("nothing",), ("runs",), ("locks", "--interval", "0"), ("demo", "--ticks", "1")])
+@pytest.mark.parametrize(
+    "arguments", [("nothing",), ("pause",), ("locks", "--interval", "0"), ("demo", "--ticks", "1")]
+)
 def test_wrong_usage_is_exit_code_2(arguments: tuple[str, ...]) -> None:
     """What the command line itself doesn't know is exit code 2, with a line on standard error."""
     result = call(*arguments)

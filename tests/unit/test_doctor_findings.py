@@ -9,7 +9,7 @@ import pytest
 from firecron import findings
 from firecron.errors import ConfigurationError, Denied, FirecronError, Malformed, StoreError, Unavailable
 from firecron.findings import Finding, Kind
-from firecron.inspection import LockView
+from firecron.inspection import LockView, inspect_instances
 from firecron.instants import to_text
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import Credential
@@ -136,6 +136,20 @@ def test_a_malformed_lock_is_a_problem() -> None:
     [named] = findings.locks([good, bad])
     assert (named.level, named.kind) == ("problem", "malformed")
     assert "bad is malformed" in named.message
+    assert "cron-locks/bad" in str(named.remedy)
+
+
+def test_locks_that_nobody_frees_are_named() -> None:
+    """A lock that is stuck is a problem, one whose holder is silent a warning, each with the command that frees it."""
+    stuck = LockView("stuck", "held", is_stuck=True, problem="it expires at some time")
+    silent = LockView("silent", "held", owner="api-1/0a", problem="its instance was seen last at some time")
+    found = list(findings.locks([stuck, silent, LockView("good", "held")]))
+    assert [(finding.level, finding.kind) for finding in found] == [("problem", "other"), ("warning", None)]
+    assert [finding.message for finding in found] == [
+        "stuck is blocked: it expires at some time",
+        "silent is held by api-1/0a: its instance was seen last at some time",
+    ]
+    assert [str(finding.remedy).rpartition("firecron ")[2] for finding in found] == ["unlock stuck", "unlock silent"]
 
 
 def test_instances_that_are_silent_are_named() -> None:
@@ -148,11 +162,11 @@ def test_instances_that_are_silent_are_named() -> None:
         "broken": {"seenAt": "yesterday"},
         "text": "x",
     }
-    alive, silent = findings.instances(nodes, NOW, 30)
+    alive, silent = findings.instances(inspect_instances(nodes, 30), NOW)
     assert alive.message == "2 alive"
     assert silent.level == "warning"
     assert silent.message == f"silent was seen last at {to_text(NOW - 90_001)}, 90 s ago"
-    assert levels(findings.instances(None, NOW, 30)) == ["ok"]
+    assert levels(findings.instances(inspect_instances(None, 30), NOW)) == ["ok"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 from tests.unit.records import MARGIN, NOW, at
 
-from firecron.inspection import LockState, Unfinished, inspect_lock, inspect_run, inspect_unfinished, plain
+from firecron.inspection import (
+    LockState,
+    Unfinished,
+    inspect_instances,
+    inspect_lock,
+    inspect_run,
+    inspect_unfinished,
+    plain,
+)
 from firecron.record import LockRecord, Request, Take, decide, released, renewed
 
 ACQUIRED = {"acquiredAt": NOW - 10_000, "holder": "h", "instanceId": "api-1", "instance": "0a"}
@@ -143,6 +151,66 @@ def test_an_unfinished_tick_that_is_not_recorded(node: object, entry: object, fo
     """What is not at its end and not in the history is found, with its instance unless that was another's since."""
     runs = [] if entry is None else [inspect_run(SLOT, entry)]
     assert inspect_unfinished(inspect_lock("job", node, NOW, MARGIN), runs) == found
+
+
+DAY = 86_400_000
+
+
+@pytest.mark.parametrize("record", [ACQUIRED, RELEASED], ids=["held", "minimum hold"])
+@pytest.mark.parametrize(("ahead", "is_stuck"), [(DAY + 60_000, False), (DAY + 60_001, True), (1e308, True)])
+def test_a_lock_that_expires_too_late_is_a_problem(record: dict[str, object], ahead: float, is_stuck: bool) -> None:
+    """A lock that expires later than any lease can is said to block, with the command that frees it."""
+    view = inspect_lock("job", {**record, "expiresAt": NOW + ahead}, NOW, MARGIN)
+    assert view.is_stuck is is_stuck
+    assert (view.problem is not None) is is_stuck
+    assert ("firecron unlock job" in str(view.remedy)) is is_stuck
+
+
+SCHEDULED = {**ACQUIRED, "slot": SLOT, "unfinished": SLOT, "fence": NOW, "expiresAt": NOW + 60_000}
+LONG_HELD = {**SCHEDULED, "acquiredAt": NOW - 300_000}
+PLAIN = {**ACQUIRED, "acquiredAt": NOW - 300_000, "expiresAt": NOW + 60_000, "fence": NOW}
+
+
+@pytest.mark.parametrize(
+    ("node", "seen", "words"),
+    [
+        pytest.param(SCHEDULED, {"0a-1": NOW - 90_000}, None, id="seen three beats ago"),
+        pytest.param(SCHEDULED, {"0a-1": NOW - 90_001}, "its instance was seen last at", id="silent"),
+        pytest.param(SCHEDULED, {"0a-1": 1, "0a-2": NOW}, None, id="another process of it is alive"),
+        pytest.param(SCHEDULED, {"0a1-1": 1}, None, id="another instance is silent"),
+        pytest.param(PLAIN, {"0a-1": NOW - 90_001}, "its instance was seen last at", id="plain, and silent"),
+        pytest.param(LONG_HELD, {}, "has no heartbeat", id="gone for ten beats"),
+        pytest.param(LONG_HELD, {"clock": 1, "0a": 1}, "has no heartbeat", id="gone, beside the clock"),
+        pytest.param({**LONG_HELD, "acquiredAt": NOW - 299_999}, {}, None, id="gone, and acquired a moment ago"),
+        pytest.param(PLAIN, {}, None, id="a plain lock has no heartbeat"),
+        pytest.param({**LONG_HELD, "unfinished": None}, {}, None, id="nor has a run by hand"),
+        pytest.param({**LONG_HELD, "instance": None}, {}, None, id="nobody knows which instance"),
+        pytest.param({**LONG_HELD, "releasedAt": NOW - 1}, {}, None, id="a minimum hold"),
+        pytest.param({**LONG_HELD, "expiresAt": NOW - 1000}, {}, None, id="dead, and free"),
+    ],
+)
+def test_a_holder_whose_instance_is_silent_is_a_problem(
+    node: dict[str, object], seen: dict[str, int], words: str | None
+) -> None:
+    """A lock whose holder's instance has stopped its heartbeat is said to be so, where that can be told at all."""
+    instances = inspect_instances({name: {"seenAt": at} for name, at in seen.items()}, 30)
+    view = inspect_lock("job", {key: value for key, value in node.items() if value is not None}, NOW, MARGIN, instances)
+    assert (view.problem is None) == (words is None)
+    assert words is None or words in str(view.problem)
+    assert ("firecron unlock job" in str(view.remedy)) == (words is not None)
+    assert not view.is_stuck
+    unfinished = inspect_unfinished(view, [])
+    assert unfinished is None or unfinished.problem == view.problem
+
+
+def test_numbers_are_cut_to_what_is_exact() -> None:
+    """A number beyond 2^53, which no clock and no counter of firecron's reaches, is shown as the greatest below it."""
+    node = {"expiresAt": 1e308, "acquiredAt": -1e308, "fence": 1e308, "attempt": 1e30, "holder": "h"}
+    view = inspect_lock("job", node, NOW, MARGIN)
+    assert (view.until, view.since, view.fence, view.attempt) == (2**53 - 1, 1 - 2**53, 2**53 - 1, 2**53 - 1)
+    run = inspect_run("key", {"outcome": "succeeded", "durationMs": 1e308, "count": 1e300, "startedAt": 1e300})
+    assert (run.duration, run.count, run.started_at) == (2**53 - 1,) * 3
+    assert max(len(str(value)) for value in (*view.to_json().values(), *run.to_json().values())) < 120
 
 
 def test_nothing_from_the_database_commands_the_terminal() -> None:

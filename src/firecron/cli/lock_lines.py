@@ -15,6 +15,8 @@ _ORDER = ("malformed", "died", "held", "minimum_hold", "unlocked", "free", "abse
 
 def rank(view: LockView) -> tuple[int, str]:
     """What an operator is likely to look for comes first."""
+    if view.problem is not None:
+        return (0, view.name)
     return (_ORDER.index("held") if view.is_paused and not view.is_taken else _ORDER.index(view.state), view.name)
 
 
@@ -29,7 +31,7 @@ def _lines(view: LockView, now: int, zone: tzinfo | None) -> Iterator[tuple[str,
     match view.state:
         case "malformed":
             yield f"malformed, so nobody can acquire it: {view.problem}", "bold red"
-            yield "mend the node in the Firebase console; deleting it forgets its last slot and fence", ""
+            yield view.remedy or "", ""
         case "held":
             yield f"held by {view.owner}{_original(view)}", "bold cyan"
             yield f"since {_when(view.since, now, zone)}; until {_when(view.until, now, zone)}", ""
@@ -45,6 +47,9 @@ def _lines(view: LockView, now: int, zone: tzinfo | None) -> Iterator[tuple[str,
         case "absent":
             yield "free: it has no node, so nobody has used it yet, or nothing was to be remembered", "green"
     yield from _tick(view)
+    if view.problem is not None and view.state != "malformed":
+        yield view.problem, "bold red"
+        yield view.remedy or "", ""
 
 
 def _tick(view: LockView) -> Iterator[tuple[str, str]]:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from firecron.cli.answers import Answers, answering
 from firecron.cli.lock_lines import lock_lines, rank
-from firecron.cli.options import Interval, Json, Watch
+from firecron.cli.naming import database_in_words, remark_on
+from firecron.cli.options import Interval, Json, OnlyName, Watch
 from firecron.cli.watching import View, watch
 from firecron.inspection import LockView
 from firecron.lock import LockService
 from firecron.operating import Operator, SeenAll
-
-_NOTHING = "There is no lock in this database: nothing is held, and nothing to be remembered."
-
-
-OnlyName = Annotated[str | None, typer.Argument(metavar="NAME", help="Only this lock, which is the job's.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -33,31 +28,41 @@ def locks(name: OnlyName = None, watching: Watch = False, interval: Interval = 2
     """
     answers = Answers(as_json=as_json)
     with answering(answers):
-        view = view_of_locks(Operator(LockService()), answers, name)
+        operator = Operator(LockService())
+        view = view_of_locks(operator, answers, name)
         if watching:
             watch(answers, view, interval)
         else:
             seen = view.look()
             answers.give(view.value(seen), view.show(seen))
+            if name is not None and seen.views[0].state == "absent":
+                remark_on(answers, operator, name)
 
 
 def view_of_locks(operator: Operator, answers: Answers, name: str | None = None) -> View[SeenAll]:
     """How all locks are shown, or the one of this name, also where it has no node."""
+    nothing = Text(
+        f"There is no lock in {database_in_words(operator.settings)}: nothing is held, and nothing to be remembered."
+    )
 
     def look() -> SeenAll:
         if name is None:
-            return operator.look_at_all()
+            return operator.look_at_all(with_holders=True)
         seen = operator.look(name)
         return SeenAll((seen.view,), seen.now)
 
-    return View(look, lambda seen: _shown(answers, seen), _news, _value, lambda seen: seen.views)
+    def show(seen: SeenAll) -> Text:
+        return _shown(answers, seen) if seen.views else nothing
+
+    def news(last: SeenAll | None, seen: SeenAll) -> list[Text]:
+        return _news(last, seen) if last is not None or seen.views else [nothing]
+
+    return View(look, show, news, _value, lambda seen: seen.views)
 
 
 def _shown(answers: Answers, seen: SeenAll) -> Text:
     """On a terminal some lines for each lock, elsewhere one."""
     views = sorted(seen.views, key=rank)
-    if not views:
-        return Text(_NOTHING)
     if not answers.out.is_terminal:
         return Text("\n").join(_line(view, seen.now) for view in views)
     return Text("\n").join(_block(view, seen.now) for view in views)
@@ -75,8 +80,6 @@ def _line(view: LockView, now: int) -> Text:
 
 def _news(last: SeenAll | None, found: SeenAll) -> list[Text]:
     before = {view.name: view for view in last.views} if last is not None else {}
-    if last is None and not found.views:
-        return [Text(_NOTHING)]
     after = {view.name: view for view in found.views}
     changed = [_line(view, found.now) for name, view in after.items() if before.get(name) != view]
     gone = [Text(f"{name}: its node is gone, so it is free") for name in before if name not in after]

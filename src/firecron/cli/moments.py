@@ -6,7 +6,7 @@ from datetime import UTC, datetime, tzinfo
 
 from firecron.instants import to_datetime
 
-_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+_UNITS = ((365 * 86_400, "y"), (86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def span(milliseconds: float) -> str:
@@ -25,11 +25,14 @@ def took(milliseconds: int) -> str:
         return f"{tenths / 10:.1f} s"
     minutes, seconds = divmod(milliseconds // 1000, 60)
     hours, minutes = divmod(minutes, 60)
+    if hours >= 1000:
+        return span(milliseconds)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
 
 
 def distance(instant: int, now: int) -> str:
     """How far away it is: `in 42 s`, `12 min ago`, `just now`."""
+    instant = round(to_datetime(instant).timestamp() * 1000)  # as it is shown: not later than the year 9999
     if abs(instant - now) < 1000:
         return "just now"
     return f"in {span(instant - now)}" if instant > now else f"{span(now - instant)} ago"
@@ -38,7 +41,11 @@ def distance(instant: int, now: int) -> str:
 def clock_time(instant: int, now: int, zone: tzinfo | None = None) -> str:
     """Local time and UTC, with the date where it isn't today's; `zone` is this machine's, unless given."""
     moment = to_datetime(instant).replace(microsecond=0)
-    local, utc = moment.astimezone(zone), moment.astimezone(UTC)
+    utc = moment.astimezone(UTC)
+    try:
+        local = moment.astimezone(zone)
+    except OverflowError:
+        local = utc  # somebody's hand: the last hours of the year 9999 are later than a datetime can be
     today = to_datetime(now).astimezone(zone)
     shown = f"{_date(local, today)}{local:%H:%M:%S}"
     if local.utcoffset() == utc.utcoffset():

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from firecron.cli.answers import Answers, Exit, Failure, answering
 from firecron.cli.lock_lines import lock_lines
-from firecron.cli.options import Json, Name
+from firecron.cli.naming import close_to, database_in_words, remark_on
+from firecron.cli.options import Json, Name, Yes
 from firecron.lock import LockService
 from firecron.operating import Operator, Seen
-
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -23,12 +21,13 @@ def add_to(app: typer.Typer) -> None:
     app.command("unlock", epilog="Example: firecron unlock nightly-import")(unlock)
 
 
-def pause(name: Name, as_json: Json = False) -> None:
+def pause(name: Name, yes: Yes = False, as_json: Json = False) -> None:
     """Keep everybody from acquiring a lock.
 
-    The ticks of its job are skipped on all instances. A run that is under way goes on.
+    The ticks of its job are skipped on all instances. A run that is under way goes on. A name that the database
+    doesn't have yet needs --yes.
     """
-    _set_paused(name, True, as_json)
+    _set_paused(name, True, as_json, takes_new=yes)
 
 
 def resume(name: Name, as_json: Json = False) -> None:
@@ -49,11 +48,13 @@ def unlock(name: Name, yes: Yes = False, as_json: Json = False) -> None:
         seen = operator.look(name)
         if seen.view.state == "malformed":
             raise Failure(
-                f"{name} can't be unlocked, because its node can't be read: {seen.view.problem}. "
-                "Mend it in the Firebase console; deleting it frees the lock, and forgets its last slot and fence",
+                f"{name} can't be unlocked, because its node can't be read: {seen.view.problem}. To free it, "
+                f"{seen.view.remedy}",
                 Exit.REFUSED,
             )
         if not seen.view.is_taken:
+            if seen.view.state == "absent":
+                remark_on(answers, operator, name)
             _answer(answers, operator, name, "it is free already: nothing was changed", changed=False)
             return
         if not yes:
@@ -80,24 +81,31 @@ def _ask(answers: Answers, seen: Seen) -> None:
         raise Failure("nothing was changed")
 
 
-def _set_paused(name: str, is_paused: bool, as_json: bool) -> None:
+def _set_paused(name: str, is_paused: bool, as_json: bool, *, takes_new: bool = True) -> None:
     answers = Answers(as_json=as_json)
     with answering(answers):
-        operator = Operator(LockService())
+        locks = LockService()
+        operator = Operator(locks)
         before = operator.look(name).view
         if before.state == "malformed":
             raise Failure(
-                f"{name} was not changed, because its node can't be read: {before.problem}. Nobody can acquire it "
-                "until it is mended in the Firebase console",
+                f"{name} was not changed, because its node can't be read: {before.problem}. To have it acquired "
+                f"again, {before.remedy}",
                 Exit.REFUSED,
+            )
+        if before.state == "absent" and not takes_new:
+            raise Failure(
+                f"{name} was not paused: there is no such lock in {database_in_words(locks.settings)}"
+                f"{close_to(operator, name) or '.'} To pause a name before its first use, give --yes",
+                Exit.USAGE,
             )
         if before.is_paused == is_paused:
             said = f"{'it is paused already' if is_paused else 'it was not paused'}: nothing was changed"
         else:
             operator.pause(name, is_paused)
             said = "paused everywhere" if is_paused else "resumed"
-        if is_paused and before.state == "absent" and not before.is_paused:
-            answers.say(f"{name} had no node yet: if that surprises you, look at the name (firecron locks)")
+        if not is_paused and before.state == "absent":
+            remark_on(answers, operator, name)
         _answer(answers, operator, name, said, changed=before.is_paused != is_paused)
 
 

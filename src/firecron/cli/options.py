@@ -8,6 +8,10 @@ import typer
 
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON value on standard output, for programs.")]
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The name of the lock, which is the job's.")]
+OnlyName: TypeAlias = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="Only this one; the name of the lock, which is the job's.")
+]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 AppPath: TypeAlias = Annotated[
     str,
     typer.Argument(

@@ -29,10 +29,13 @@ _LATE = 5000
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """What is written on: so many columns (None: a line is as long as it has to be), and whether it has blocks."""
+    """What is written on: so many columns (None: a line is as long as it has to be), whether it has blocks, and whether
+    durations are compared by bars.
+    """
 
     width: int | None = None
     has_blocks: bool = True
+    has_bars: bool = True
 
 
 def run_lines(wanted: Sequence[RunView], among: Sequence[RunView], today: datetime, paper: Paper) -> list[Text]:
@@ -49,8 +52,10 @@ def run_lines(wanted: Sequence[RunView], among: Sequence[RunView], today: dateti
     lines: list[Text] = []
     for run, row in zip(wanted, rows, strict=True):
         line = Text(f"{row[0]:<{when}}  ").append(f"{row[1]:<{outcome}}", STYLES[run.outcome])
-        line.append(f"  {row[2]:>{duration}}  ")
-        line.append(f"{bar(run.duration or 0, longest, bars, paper.has_blocks):<{bars}}", STYLES[run.outcome])
+        line.append(f"  {row[2]:>{duration}}")
+        if paper.has_bars:
+            drawn = bar(run.duration or 0, longest, bars, paper.has_blocks)
+            line.append("  ").append(f"{drawn:<{bars}}", STYLES[run.outcome])
         lines.append(_finished(line, run, paper.width))
     return lines
 
@@ -65,7 +70,11 @@ def unfinished_line(found: Unfinished, today: datetime, paper: Paper) -> Text:
         return _with_owner(line, f" (on {found.owner})" if found.owner else "", paper.width)
     since = "" if found.since is None else f" since {clock_time(found.since, now, today.tzinfo)}"
     line.append(f"under way{since}", "cyan")
-    return _with_owner(line, f", on {found.owner}" if found.owner else "", paper.width)
+    line = _with_owner(line, f", on {found.owner}" if found.owner else "", paper.width)
+    if found.problem is None:
+        return line
+    below = "; " if paper.width is None else "\n    "
+    return line.append(f"{below}{found.problem}", "bold red").append(f"{below}{found.remedy}")
 
 
 def bar(part: int, whole: int, width: int, has_blocks: bool = True) -> str:

@@ -1,4 +1,6 @@
-"""`firecron runs NAME`: what ran, where, how it ended and how long it took; and the ticks that did not run."""
+"""`firecron runs NAME`: what ran, where, how it ended and how long it took; and the ticks that did not run. Without a
+name: the last run of each job.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.text import Text
 
 from firecron.cli.answers import Answers, answering
-from firecron.cli.options import Interval, Json, Name, Watch
+from firecron.cli.last_runs import view_of_last_runs
+from firecron.cli.naming import database_in_words, remark_on
+from firecron.cli.options import Interval, Json, OnlyName, Watch
 from firecron.cli.run_lines import Paper, run_lines, unfinished_line
 from firecron.cli.watching import View, watch
 from firecron.errors import Denied
@@ -20,9 +24,11 @@ from firecron.inspection import RunView, Unfinished, inspect_unfinished
 from firecron.lock import LockService
 from firecron.operating import Operator
 
+T = TypeVar("T")
+
 Most = Annotated[int, typer.Option("-n", min=1, max=1000, help="How many to show, the newest.")]
 
-_MISSPELT = "a misspelt name looks the same: firecron locks"
+_MISSPELT = "a misspelt name looks the same: firecron runs lists the jobs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +47,42 @@ def add_to(app: typer.Typer) -> None:
     app.command("runs", epilog="Example: firecron runs send-daily-digest -n 5")(runs)
 
 
-def runs(name: Name, most: Most = 20, watching: Watch = False, interval: Interval = 2.0, as_json: Json = False) -> None:
+def runs(
+    name: OnlyName = None, most: Most = 20, watching: Watch = False, interval: Interval = 2.0, as_json: Json = False
+) -> None:
     """What ran, where, how it ended, how long it took.
 
     The newest is last; a bar compares a duration with the longest that is shown. A run that is under way, or has died
-    and isn't recorded yet, comes after them.
+    and isn't recorded yet, comes after them. Without NAME it is the last run of each job.
     """
     answers = Answers(as_json=as_json)
     with answering(answers):
-        view = view_of_runs(Operator(LockService()), answers, name, most)
-        if watching:
-            watch(answers, view, interval)
-        else:
-            found = view.look()
-            answers.give(view.value(found), view.show(found))
+        operator = Operator(LockService())
+        if name is None:
+            _give(answers, view_of_last_runs(operator, answers), watching, interval)
+            return
+        seen = _give(answers, view_of_runs(operator, answers, name, most), watching, interval)
+        if seen is not None and not seen.runs and not seen.has_lock:
+            remark_on(answers, operator, name)
+
+
+def _give(answers: Answers, view: View[T], watching: bool, interval: float) -> T | None:
+    """Show it, once or until Ctrl-C; what was seen, if that was once."""
+    if watching:
+        watch(answers, view, interval)
+        return None
+    seen = view.look()
+    answers.give(view.value(seen), view.show(seen))
+    return seen
 
 
 def view_of_runs(operator: Operator, answers: Answers, name: str, most: int) -> View[SeenRuns]:
     """How the history of a job is shown."""
 
+    where = database_in_words(operator.settings)
+
     def show(seen: SeenRuns) -> Text:
-        return _shown(answers, name, seen, most)
+        return _shown(answers, name, seen, most, where)
 
     def news(last: SeenRuns | None, seen: SeenRuns) -> list[Text]:
         if last is None or not (last.runs or last.unfinished):
@@ -102,12 +123,12 @@ def counts(found: Sequence[RunView]) -> dict[str, int]:
     return dict(sorted(counter.items()))
 
 
-def _shown(answers: Answers, name: str, seen: SeenRuns, most: int) -> Text:
+def _shown(answers: Answers, name: str, seen: SeenRuns, most: int, where: str) -> Text:
     found = seen.runs
     lines = [*_lines(answers, found[-most:], found[-most:]), *_unfinished(answers, seen)]
     if not lines:
         why = f"its lock has a node: firecron locks {name}" if seen.has_lock else _MISSPELT
-        lines = [Text(f"There is no run of {name} in this database ({why}).")]
+        lines = [Text(f"There is no run of {name} in {where} ({why}).")]
     if found:
         lines.append(_total(found, min(most, len(found))))
     if seen.denied is not None:

@@ -1,0 +1,65 @@
+"""`firecron runs` without a name: the last run of each job, and what is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from rich.text import Text
+
+from firecron.cli.answers import Answers
+from firecron.cli.naming import database_in_words
+from firecron.cli.run_lines import Paper, run_lines, unfinished_line
+from firecron.cli.watching import View
+from firecron.operating import LastRun, Operator, SeenLast
+
+
+def view_of_last_runs(operator: Operator, answers: Answers) -> View[SeenLast]:
+    """How the last runs of all jobs are shown."""
+    nothing = Text(f"There is no run in {database_in_words(operator.settings)}.")
+
+    def show(seen: SeenLast) -> Text:
+        lines = _blocks(answers, seen.jobs) or [nothing]
+        if seen.denied is not None:
+            lines.append(Text(f"Which runs are under way is not known: {seen.denied}", "dim"))
+        return Text("\n").join(lines)
+
+    def news(last: SeenLast | None, seen: SeenLast) -> list[Text]:
+        if last is None:
+            return [show(seen)]
+        return _blocks(answers, [job for job in seen.jobs if job not in last.jobs])
+
+    return View(operator.last_runs, show, news, _value, lambda seen: seen.jobs)
+
+
+def _blocks(answers: Answers, jobs: Sequence[LastRun]) -> list[Text]:
+    """On a terminal the name above its lines, elsewhere before each of them."""
+    is_terminal = answers.out.is_terminal
+    paper = Paper(answers.out.width - 2 if is_terminal else None, has_bars=False)
+    today = datetime.now().astimezone()
+    runs = [job.run for job in jobs if job.run is not None]
+    shown = iter(run_lines(runs, (), today, paper))
+    blocks: list[Text] = []
+    for job in jobs:
+        lines = [next(shown)] if job.run is not None else []
+        lines += [unfinished_line(job.unfinished, today, paper)] if job.unfinished is not None else []
+        lines = lines or [Text("no run is recorded", "dim")]
+        if is_terminal:
+            parts = [part for line in lines for part in line.split("\n")]
+            blocks.append(Text("\n  ").join([Text(job.name, "bold"), *parts]))
+        else:
+            blocks += [Text(f"{job.name}: ").append(line) for line in lines]
+    return blocks
+
+
+def _value(seen: SeenLast) -> object:
+    return {
+        "jobs": [
+            {
+                "name": job.name,
+                "last": None if job.run is None else job.run.to_json(),
+                "unfinished": None if job.unfinished is None else job.unfinished.to_json(),
+            }
+            for job in seen.jobs
+        ]
+    }
