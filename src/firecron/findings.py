@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal, TypeAlias
 
+from firecron.cloud_run import VARIABLES, find_cloud_run
 from firecron.errors import ConfigurationError, Denied, Malformed, StoreError
 from firecron.guard import judge
 from firecron.inspection import Instances, LockView
@@ -26,9 +27,7 @@ _LOOKED_AT = (
     "FIREBASE_CONFIG",
     _KEY_FILE,
     EMULATOR_HOST,
-    "K_SERVICE",
-    "K_REVISION",
-    "CLOUD_RUN_JOB",
+    *VARIABLES,
 )
 # This may be a whole configuration: enough that it is there.
 _NOT_SHOWN = {"FIREBASE_CONFIG"}
@@ -90,12 +89,13 @@ def environment(variables: Mapping[str, str]) -> Iterator[Finding]:
             f"put the key into a file, and that file's path into {_KEY_FILE}; on Cloud Run neither is needed",
             "configuration",
         )
-    if variables.get(EMULATOR_HOST) and (variables.get("K_SERVICE") or variables.get("CLOUD_RUN_JOB")):
+    place = find_cloud_run(variables)
+    if variables.get(EMULATOR_HOST) and place is not None:
         yield problem(
             "environment",
             f"{EMULATOR_HOST}{_shown(EMULATOR_HOST, variables[EMULATOR_HOST])} is set on Cloud Run: each instance "
             "would lock in an emulator",
-            f"remove {EMULATOR_HOST} from the service",
+            f"remove {EMULATOR_HOST} from the {place.kind}",
             "configuration",
         )
 
@@ -135,13 +135,13 @@ def guard(values: Settings, variables: Mapping[str, str]) -> Iterator[Finding]:
         yield warning("guard", f"jobs don't tick here: {verdict.why}", remedy)
     else:
         yield ok("guard", f"jobs don't tick here: {verdict.why}")
-    service = variables.get("K_SERVICE")
-    if service and verdict.may_tick:
+    place = find_cloud_run(variables)
+    if place is not None and place.kind == "service" and verdict.may_tick:
         yield ok(
             "billing",
             "not to be seen from inside: with request-based billing, the default, jobs tick only while a request is "
             "served",
-            f"gcloud run services update {service} --no-cpu-throttling --min 1; or trigger the jobs from outside",
+            f"gcloud run services update {place.name} --no-cpu-throttling --min 1; or trigger the jobs from outside",
         )
 
 

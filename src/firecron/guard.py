@@ -10,6 +10,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from firecron.cloud_run import find_cloud_run
+
 VARIABLE = "RUNTIME_INSTANCE"
 VALUE = "production"
 
@@ -38,7 +40,9 @@ def judge(
     if found == value:
         return Verdict(True, f"{variable} is {value!r}")
     why = f"{variable} is {'not set' if found is None else repr(found)}, and jobs tick where it is {value!r}"
-    service = environment.get("K_SERVICE")
-    if service:
-        why += f"; this looks like production, because K_SERVICE is {service!r}"
-    return Verdict(False, why, is_suspicious=bool(service or found))
+    place = find_cloud_run(environment)
+    # A Cloud Run job's execution has an end: it is rather a command than somewhere to tick.
+    is_production = place is not None and place.kind != "job"
+    if place is not None and is_production:
+        why += f"; this looks like production, because {place.variable} is {place.name!r}"
+    return Verdict(False, why, is_suspicious=bool(is_production or found))

@@ -10,6 +10,8 @@ import secrets
 import threading
 from collections.abc import Mapping
 
+from firecron.cloud_run import find_cloud_run, find_owner
+
 _LENGTH = 12
 _TIMEOUT = 1.0
 _PATH = "/computeMetadata/v1/instance/id"
@@ -26,10 +28,10 @@ class Identity:
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
-        self.instance_id = environment.get("K_REVISION") or environment.get("CLOUD_RUN_EXECUTION") or "local"
+        self.instance_id = find_owner(environment) or "local"
         self._instance = secrets.token_hex(_LENGTH // 2)
         self._known = threading.Event()
-        if environment.get("K_SERVICE") or environment.get("CLOUD_RUN_JOB"):
+        if find_cloud_run(environment):
             host = environment.get("GCE_METADATA_HOST", "metadata.google.internal")
             threading.Thread(target=self._ask, args=(host,), name="firecron-identity", daemon=True).start()
         else:

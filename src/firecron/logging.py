@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TextIO
 
+from firecron.cloud_run import find_cloud_run
 from firecron.redaction import REDACTED, names_secret, redacted
 from firecron.run import current_run
 
@@ -34,7 +34,7 @@ _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 def setup(level: int | str = logging.INFO, stream: TextIO | None = None) -> None:
     """Give the root logger one handler, and this level.
 
-    On Cloud Run (`K_SERVICE` or `CLOUD_RUN_JOB` is set) it writes structured logs to standard output, elsewhere
+    On Cloud Run (see `cloud_run`) it writes structured logs to standard output, elsewhere
     readable lines to standard error; `stream` is written to instead. Called again, it replaces its own handler and
     the level. Handlers that others have set up stay, and write what they wrote before.
 
@@ -43,7 +43,7 @@ def setup(level: int | str = logging.INFO, stream: TextIO | None = None) -> None
     root = logging.getLogger()
     root.setLevel(level)
     handler: logging.Handler
-    if os.environ.get("K_SERVICE") or os.environ.get("CLOUD_RUN_JOB"):
+    if find_cloud_run():
         from firecron.structured import CloudHandler
 
         handler = cloud = CloudHandler(stream or sys.stdout)

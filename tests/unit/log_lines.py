@@ -12,12 +12,13 @@ from typing import TypeAlias
 import pytest
 
 import firecron.logging
+from firecron.cloud_run import VARIABLES
 
 Line: TypeAlias = "dict[str, object]"
 LABELS = "logging.googleapis.com/labels"
 TRACE = "logging.googleapis.com/trace"
 PROJECT = "demo-project"
-ENVIRONMENT = ("K_SERVICE", "K_REVISION", "CLOUD_RUN_JOB", "CLOUD_RUN_EXECUTION", "GOOGLE_CLOUD_PROJECT")
+ENVIRONMENT = (*VARIABLES, "GOOGLE_CLOUD_PROJECT")
 
 
 @contextmanager

@@ -69,7 +69,7 @@ def test_a_key_in_the_place_of_its_path_is_a_problem(value: str, is_problem: boo
     assert findings.worst(found) == ("configuration" if is_problem else None)
 
 
-@pytest.mark.parametrize("variable", ["K_SERVICE", "CLOUD_RUN_JOB"])
+@pytest.mark.parametrize("variable", ["K_SERVICE", "CLOUD_RUN_JOB", "CLOUD_RUN_WORKER_POOL"])
 def test_an_emulator_in_production_is_a_problem(variable: str) -> None:
     """The emulator's host on Cloud Run is a problem of the configuration."""
     host = f"http://me:{SECRET}@127.0.0.1:9000"
@@ -85,12 +85,16 @@ def test_an_emulator_in_production_is_a_problem(variable: str) -> None:
         ({}, [("guard", "ok")]),
         ({"RUNTIME_INSTANCE": "production"}, [("guard", "ok")]),
         ({"K_SERVICE": "api"}, [("guard", "warning")]),
+        ({"CLOUD_RUN_WORKER_POOL": "ticks"}, [("guard", "warning")]),
+        ({"CLOUD_RUN_WORKER_POOL": "ticks", "RUNTIME_INSTANCE": "production"}, [("guard", "ok")]),
         ({"K_SERVICE": "api", "RUNTIME_INSTANCE": "production"}, [("guard", "ok"), ("billing", "ok")]),
     ],
-    ids=["laptop", "production", "suspicious", "Cloud Run"],
+    ids=["laptop", "production", "suspicious", "suspicious pool", "worker pool", "Cloud Run"],
 )
 def test_the_guard_and_what_cloud_run_needs(variables: dict[str, str], expected: list[tuple[str, str]]) -> None:
-    """Jobs that don't tick on Cloud Run are a warning, and where they do tick there, the billing is spoken of."""
+    """Jobs that don't tick on Cloud Run are a warning, and where they do tick in a service, the billing is spoken
+    of.
+    """
     found = list(findings.guard(load(), variables))
     assert [(finding.check, finding.level) for finding in found] == expected
     if expected[-1] == ("billing", "ok"):

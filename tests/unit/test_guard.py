@@ -9,6 +9,7 @@ from firecron.guard import Verdict, judge
 NOT_SET = "RUNTIME_INSTANCE is not set, and jobs tick where it is 'production'"
 STAGING = "RUNTIME_INSTANCE is 'staging', and jobs tick where it is 'production'"
 CLOUD_RUN = "; this looks like production, because K_SERVICE is 'api'"
+WORKER_POOL = "; this looks like production, because CLOUD_RUN_WORKER_POOL is 'ticks'"
 
 
 @pytest.mark.parametrize(
@@ -20,12 +21,14 @@ CLOUD_RUN = "; this looks like production, because K_SERVICE is 'api'"
         ({"K_SERVICE": ""}, Verdict(False, NOT_SET)),
         ({"RUNTIME_INSTANCE": "staging"}, Verdict(False, STAGING, is_suspicious=True)),
         ({"K_SERVICE": "api"}, Verdict(False, NOT_SET + CLOUD_RUN, is_suspicious=True)),
+        ({"CLOUD_RUN_WORKER_POOL": "ticks"}, Verdict(False, NOT_SET + WORKER_POOL, is_suspicious=True)),
+        ({"CLOUD_RUN_JOB": "import"}, Verdict(False, NOT_SET)),
         ({"RUNTIME_INSTANCE": "staging", "K_SERVICE": "api"}, Verdict(False, STAGING + CLOUD_RUN, is_suspicious=True)),
     ],
 )
 def test_jobs_tick_in_production_only(environment: dict[str, str], verdict: Verdict) -> None:
-    """The variable decides; what it is, is said. It is suspicious if it has another value, and on Cloud Run if it isn't
-    production.
+    """The variable decides; what it is, is said. It is suspicious if it has another value, and in a service or worker
+    pool of Cloud Run if it isn't production.
     """
     assert judge(None, environment=environment) == verdict
 

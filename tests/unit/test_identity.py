@@ -57,6 +57,7 @@ NAMES = [
     ({"K_REVISION": "api-00042-abc"}, "api-00042-abc"),
     ({"CLOUD_RUN_EXECUTION": "nightly-x7"}, "nightly-x7"),
     ({"K_REVISION": "api-00042-abc", "CLOUD_RUN_EXECUTION": "nightly-x7"}, "api-00042-abc"),
+    ({"CLOUD_RUN_WORKER_POOL": "ticks", "CLOUD_RUN_REVISION": "ticks-00007-xyz"}, "ticks-00007-xyz"),
     ({"K_REVISION": "", "CLOUD_RUN_EXECUTION": ""}, "local"),
     ({"HOSTNAME": "localhost"}, "local"),
 ]
@@ -64,7 +65,7 @@ NAMES = [
 
 @pytest.mark.parametrize(("environment", "name"), NAMES)
 def test_the_owner_that_a_person_reads(environment: dict[str, str], name: str) -> None:
-    """The revision, else the execution of a Cloud Run job, else `local`."""
+    """The revision, else the execution of a Cloud Run job, else a worker pool's revision, else `local`."""
     assert Identity(environment).instance_id == name
 
 
@@ -76,7 +77,7 @@ def test_elsewhere_an_instance_has_a_random_id() -> None:
     assert one.instance.isalnum()
 
 
-@pytest.mark.parametrize("variable", ["K_SERVICE", "CLOUD_RUN_JOB"])
+@pytest.mark.parametrize("variable", ["K_SERVICE", "CLOUD_RUN_JOB", "CLOUD_RUN_WORKER_POOL"])
 def test_on_cloud_run_the_metadata_server_is_asked(variable: str) -> None:
     """Cloud Run's id of the instance, cut to twelve characters; asked once, with the header that it wants."""
     with metadata_server() as (host, asked):

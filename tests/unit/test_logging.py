@@ -42,11 +42,19 @@ async def tell_all() -> None:
     logger.info("told")
 
 
-@pytest.mark.parametrize(("variable", "kind"), [("K_SERVICE", "service"), ("CLOUD_RUN_JOB", "job"), (None, "laptop")])
+@pytest.mark.parametrize(
+    ("variable", "kind"),
+    [
+        ("K_SERVICE", "service"),
+        ("CLOUD_RUN_JOB", "job"),
+        ("CLOUD_RUN_WORKER_POOL", "worker pool"),
+        (None, "laptop"),
+    ],
+)
 def test_cloud_run_gets_structured_logs_on_standard_output(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, variable: str | None, kind: str
 ) -> None:
-    """A service and a job write JSON to standard output, everything else readable lines to standard error."""
+    """Every kind of Cloud Run writes JSON to standard output, everything else readable lines to standard error."""
     if variable is not None:
         monkeypatch.setenv(variable, kind)
         monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "demo-project")

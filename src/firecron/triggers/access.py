@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
+from firecron.cloud_run import find_cloud_run
 from firecron.errors import ConfigurationError
 from firecron.events import Events
 from firecron.triggers.oidc import OidcVerifier
@@ -23,7 +24,8 @@ class CloudRunIam:
     """Serves everybody who comes so far. A WARNING says so where it isn't Cloud Run that they come through."""
 
     def __init__(self, events: Events, environment: Mapping[str, str] = os.environ) -> None:
-        if not environment.get("K_SERVICE"):
+        place = find_cloud_run(environment)
+        if place is None or place.kind != "service":
             message = (
                 "A trigger was made with trust_cloud_run_iam=True, but this is not Cloud Run (K_SERVICE is not set): "
                 "whoever reaches its port can run jobs"
