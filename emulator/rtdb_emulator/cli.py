@@ -18,8 +18,9 @@ from rtdb_emulator import naming_the_extra
 DEFAULT_PORT = 9000
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+def main(arguments: Sequence[str] | None = None, name: str = "rtdb-emulator") -> int:
+    """Run the command; `name` is what it was called by, and what its complaints begin with."""
+    options = _parser(name).parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     # A queue, not an event: a signal handler may put into it at any moment, an event's lock it could find taken by the
     # very thread that it interrupts.
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with naming_the_extra():
             from rtdb_emulator.session import run
     except ModuleNotFoundError as error:
-        return _fail(str(error))
+        return _fail(name, str(error))
     try:
         run(
             host=options.host,
@@ -44,15 +45,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say=lambda line: print(line, flush=True),
         )
     except OSError as error:
-        return _fail(error.strerror or str(error))
+        return _fail(name, error.strerror or str(error))
     except ValueError as error:
-        return _fail(str(error))
+        return _fail(name, str(error))
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(name: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="rtdb-emulator",
+        prog=name,
         description="A Firebase Realtime Database emulator. Everything is in memory, and gone when it stops.",
         epilog="Point a client at it with FIREBASE_DATABASE_EMULATOR_HOST=HOST:PORT.",
     )
@@ -92,6 +93,6 @@ def _port(text: str) -> int:
     return port
 
 
-def _fail(line: str) -> int:
-    print(f"rtdb-emulator: {line}", file=sys.stderr)
+def _fail(name: str, line: str) -> int:
+    print(f"{name}: {line}", file=sys.stderr)
     return 2

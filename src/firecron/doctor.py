@@ -10,18 +10,25 @@ others stand on, it ends there. No token or key is ever part of a finding.
 from __future__ import annotations
 
 import os
+import platform
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 
-from firecron import findings
+from firecron import __version__, findings
+from firecron.app import FireCron
 from firecron.conversation import NULL_ETAG, Snapshot
+from firecron.declarations import Unclaimed
 from firecron.errors import ConfigurationError, Denied, StoreError, Unavailable
 from firecron.findings import Finding
+from firecron.guard import judge
 from firecron.inspection import inspect_instances
 from firecron.lock import LockService
 from firecron.operating import Operator
 from firecron.refusal import Refusal
 from firecron.rtdb.anonymous import may_read
+from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target
 from firecron.rtdb.tokens import Credential, RefreshingTokens, google_fetch
 from firecron.settings import Settings, load
@@ -30,16 +37,25 @@ from firecron.timing import Deadline, SystemTiming, Timing
 _READS = 5
 _TOKEN_TIMEOUT = 10.0
 _LEAST_TTL = 10.0
+_PACKAGES = ("firebase-admin", "google-auth", "requests", "urllib3", "pydantic", "croniter", "tzdata")
 
 
-def examine(variables: Mapping[str, str] = os.environ) -> Iterator[Finding]:
-    """Everything, for this process as it stands."""
+def examine(
+    variables: Mapping[str, str] = os.environ,
+    crons: FireCron | None = None,
+    unclaimed: Sequence[Unclaimed] = (),
+) -> Iterator[Finding]:
+    """Everything, for this process as it stands, or for an application, and the jobs that it was not given."""
+    yield findings.versions(dict(_versions()))
     yield from findings.environment(variables)
     try:
-        settings = load()
+        settings = load() if crons is None else crons.settings
         yield from findings.settings(settings)
-        yield from findings.guard(settings, variables)
-        target = find_target(None, settings.database_url, variables, uid=settings.uid)
+        verdict = judge(None, settings.runtime_variable, settings.runtime_value, variables)
+        yield from findings.guard(settings, verdict if crons is None else crons.verdict, variables)
+        if crons is not None:
+            yield from _examine_jobs(crons, unclaimed)
+        target = _target_of(crons, settings, variables)
     except ConfigurationError as error:
         yield findings.of_error("configuration", error)
         return
@@ -53,7 +69,7 @@ def examine(variables: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     except StoreError as error:
         yield findings.of_error("credentials", error)
         return
-    locks = LockService(settings=settings)
+    locks = LockService(settings=settings) if crons is None else crons.locks
     try:
         yield from Examination(locks, settings, timing).findings(target)
     finally:
@@ -161,6 +177,41 @@ class Examination:
 
     def _deadline(self) -> Deadline:
         return self._locks.deadline(self._settings.request_timeout)
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    """Of what is installed here, as far as it is."""
+    yield "firecron", __version__
+    yield "Python", platform.python_version()
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            yield package, version(package)
+
+
+def _examine_jobs(crons: FireCron, unclaimed: Sequence[Unclaimed]) -> Iterator[Finding]:
+    """What `start` would say of the jobs."""
+    odd: list[str] = []
+    problem: Finding | None = None
+    unsubscribe = crons.events.subscribe(lambda event: odd.append(event.message))
+    try:
+        crons.check_jobs()
+    except ConfigurationError as error:
+        problem = findings.of_error("jobs", error)
+    finally:
+        unsubscribe()
+    jobs = crons.registry.jobs()
+    here = [job.name for job in jobs if not job.options.disabled and crons.registry.runs_here(job)]
+    elsewhere = [job.name for job in jobs if job.name not in here]
+    yield from findings.jobs(here, elsewhere, odd, unclaimed)
+    if problem is not None:
+        yield problem
+
+
+def _target_of(crons: FireCron | None, settings: Settings, variables: Mapping[str, str]) -> Target:
+    """The application's own, where there is one: it may have a Firebase app of its own."""
+    if crons is not None and isinstance(crons.locks.store, RtdbStore):
+        return crons.locks.store.target()
+    return find_target(None, settings.database_url, variables, uid=settings.uid)
 
 
 def _examine_credentials(load_credential: Callable[[], Credential], timing: Timing) -> Finding:

@@ -7,16 +7,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from firecron.cloud_run import VARIABLES, find_cloud_run
 from firecron.errors import ConfigurationError, Denied, Malformed, StoreError
-from firecron.guard import judge
+from firecron.guard import Verdict
 from firecron.inspection import Instances, LockView
 from firecron.instants import to_text
 from firecron.redaction import REDACTED, redacted
 from firecron.rtdb.target import EMULATOR_HOST, Target
-from firecron.settings import Settings
+from firecron.settings import Settings, unknown_variables
+
+if TYPE_CHECKING:
+    from firecron.declarations import Unclaimed
 
 Level: TypeAlias = Literal["ok", "warning", "problem"]
 Kind: TypeAlias = Literal["configuration", "unreachable", "denied", "malformed", "other"]
@@ -47,8 +50,8 @@ class Finding:
     kind: Kind | None = None
 
 
-def ok(check: str, message: str, remedy: str | None = None) -> Finding:
-    return Finding(check, "ok", message, remedy)
+def ok(check: str, message: str) -> Finding:
+    return Finding(check, "ok", message)
 
 
 def warning(check: str, message: str, remedy: str) -> Finding:
@@ -78,10 +81,17 @@ def of_error(check: str, error: StoreError | ConfigurationError) -> Finding:
             )
 
 
+def versions(found: Mapping[str, str]) -> Finding:
+    """What is installed here."""
+    return ok("versions", ", ".join(f"{name} {version}" for name, version in found.items()))
+
+
 def environment(variables: Mapping[str, str]) -> Iterator[Finding]:
     """Which of the variables that lead to the database are there, and whether they fit together."""
     shown = [f"{name}{_shown(name, variables[name])}" for name in _LOOKED_AT if variables.get(name)]
     yield ok("environment", f"found {', '.join(shown)}" if shown else "none of the variables that firecron looks at")
+    for message, remedy in unknown_variables(variables):
+        yield warning("environment", message, remedy)
     if variables.get(_KEY_FILE, "").lstrip().startswith("{"):
         yield problem(
             "environment",
@@ -122,12 +132,11 @@ def settings(values: Settings) -> Iterator[Finding]:
     if values.roles:
         yield ok("roles", f"{', '.join(values.roles)}: jobs with another role don't run here")
     else:
-        yield ok("roles", "none: jobs with a role don't run here", "to run them, set FIRECRON_ROLES")
+        yield ok("roles", "none, as FIRECRON_ROLES is not set: jobs with a role don't run here")
 
 
-def guard(values: Settings, variables: Mapping[str, str]) -> Iterator[Finding]:
-    """Whether jobs tick here, and what Cloud Run has to be told then."""
-    verdict = judge(None, values.runtime_variable, values.runtime_value, variables)
+def guard(values: Settings, verdict: Verdict, variables: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether jobs tick here, and whether they have CPU for it."""
     if verdict.may_tick:
         yield ok("guard", f"jobs tick here: {verdict.why}")
     elif verdict.is_suspicious:
@@ -136,12 +145,35 @@ def guard(values: Settings, variables: Mapping[str, str]) -> Iterator[Finding]:
     else:
         yield ok("guard", f"jobs don't tick here: {verdict.why}")
     place = find_cloud_run(variables)
-    if place is not None and place.kind == "service" and verdict.may_tick:
+    if place is None or not verdict.may_tick:
+        return
+    if place.kind == "service":
         yield ok(
             "billing",
             "not to be seen from inside: with request-based billing, the default, jobs tick only while a request is "
-            "served",
-            f"gcloud run services update {place.name} --no-cpu-throttling --min 1; or trigger the jobs from outside",
+            f"served; the service {place.name} needs instance-based billing (--no-cpu-throttling) and a minimum of one "
+            "instance (--min 1), or a trigger from outside",
+        )
+    elif place.kind == "worker pool":
+        yield ok("billing", f"the worker pool {place.name} has CPU all the time")
+
+
+def jobs(
+    here: Sequence[str], elsewhere: Sequence[str], odd: Sequence[str], unclaimed: Sequence[Unclaimed]
+) -> Iterator[Finding]:
+    """Which jobs an application has for this machine, what is odd about them, and which ones never run."""
+    if here or elsewhere:
+        not_here = f"; disabled, or with a role that isn't here: {', '.join(elsewhere)}" if elsewhere else ""
+        yield ok("jobs", f"{', '.join(here) or 'none'}{not_here}")
+    else:
+        yield warning("jobs", "the application has no jobs", "give the functions to it: FireCron(*jobs)")
+    for message in odd:
+        yield Finding("jobs", "warning", message)  # which names its remedy itself
+    for job in unclaimed:
+        yield warning(
+            "jobs",
+            f"{job.name} ({job.where}) is declared, but no FireCron was given it: it never runs",
+            "give the function, or the object that it is a method of, to FireCron",
         )
 
 
@@ -208,8 +240,7 @@ def administrator() -> Finding:
     """No auth override: rules don't concern this process."""
     return ok(
         "rules",
-        "this process is an administrator, whom security rules don't concern",
-        "for least privilege: deploy what `firecron rules` prints, and set FIRECRON_UID=firecron",
+        "this process is an administrator, whom security rules don't concern, as FIRECRON_UID is not set",
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias, get_args
 
+from firecron.findings import Kind as ProblemKind
+from firecron.findings import Level
 from firecron.inspection import LockState
 from firecron.nights import Kind
 from firecron.run import Outcome
@@ -122,4 +124,16 @@ JOB = exactly(
         "next": each(TICK),
     }
 )
-JOBS = exactly({"ticksHere": TRUTH, "why": TEXT, "roles": each(TEXT), "jobs": each(JOB)})
+UNCLAIMED = exactly({"name": TEXT, "where": TEXT})
+JOBS = exactly({"ticksHere": TRUTH, "why": TEXT, "roles": each(TEXT), "jobs": each(JOB), "unclaimed": each(UNCLAIMED)})
+
+FINDING = exactly(
+    {
+        "check": TEXT,
+        "level": one_of(get_args(Level)),
+        "message": TEXT,
+        "remedy": perhaps(TEXT),
+        "kind": perhaps(one_of(get_args(ProblemKind))),
+    }
+)
+DOCTOR = exactly({"code": {"enum": [0, 1, 2, 69, 78]}, "findings": each(FINDING)})

@@ -198,6 +198,16 @@ def test_a_taken_port_is_one_line(run: Run) -> None:
         assert_refused(run(*EMULATOR, "--port", port), f"127.0.0.1:{port}", "in use")
 
 
+@pytest.mark.parametrize("command", [[], ["--", "true"]], ids=["alone", "with a command"])
+def test_a_taken_port_is_told_by_firecron(run: Run, command: list[str]) -> None:
+    """`firecron emulator` speaks as firecron of a port that somebody else has, and says what would do."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        finished = run("-m", "firecron", "emulator", "--port", port, *command)
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert re.fullmatch(rf"firecron: can't listen on 127.0.0.1:{port}: .* 0 for any free one.*\n", finished.stderr)
+
+
 @pytest.mark.parametrize("port", ["70000", "-1", "x", "1.5"])
 def test_a_port_that_is_none_is_refused(run: Run, port: str) -> None:
     """`--port` takes 0 to 65535."""

@@ -109,7 +109,7 @@ def assert_fits(shown: str) -> None:
 def test_locks_are_watched_until_ctrl_c(terminal: Open, rtdb: Rtdb, by: str) -> None:
     """`locks --watch` shows a lock as it comes, is paused and goes, and ends at Ctrl-C or SIGTERM with exit code 0."""
     screen = terminal("locks", "--watch", "--interval", "0.1")
-    screen.wait_for("There is no lock in this database")
+    screen.wait_for("There is no lock in the emulator")
     hold(rtdb)
     shown = screen.wait_for("held by api-v3-00042-abc/00bf4b9c3f2a")
     shown += screen.wait_for("Ctrl-C ends it")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -49,6 +51,11 @@ async def endless() -> None:
     await asyncio.Event().wait()
 """
 
+ODD = """
+@distributed_cron("odd", "*/90 * * * *", lock_ttl=60)
+def odd() -> None: ...
+"""
+
 
 @pytest.fixture(autouse=True)
 def folder(rtdb: Rtdb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,6 +78,39 @@ def entries(rtdb: Rtdb, name: str) -> list[dict[str, object]]:
 def minutes_ago(number: int) -> str:
     """A tick of `good`."""
     return to_text((time.time_ns() // 1_000_000 - number * MINUTE) // MINUTE * MINUTE)
+
+
+@pytest.mark.parametrize("has_log", [True, False])
+@pytest.mark.parametrize(
+    ("arguments", "node", "words"),
+    [
+        (["good"], {"expiresAt": 4e12, "holder": "h", "instanceId": "api-1"}, "held by another instance"),
+        (["good"], "text", "can't be read"),
+        (["good", "--slot", minutes_ago(0)], {"expiresAt": 1, "slot": minutes_ago(0)}, "is claimed already"),
+        (["bad"], None, "Traceback (most recent call last)"),
+        (["odd"], {"paused": True}, "is too big"),
+    ],
+    ids=["held", "malformed", "slot_done", "failed", "odd"],
+)
+def test_what_happened_is_printed_once(
+    rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch, arguments: list[str], node: object, words: str, has_log: bool
+) -> None:
+    """A refusal, a failure and a warning are told once on the terminal, also where the application has a log there."""
+    rtdb.set(f"/cron-locks/{arguments[0]}", node)
+    application = f"{JOBS}\n{ODD}" + ("import firecron.logging\nfirecron.logging.setup()\n" if has_log else "")
+    Path("logging_jobs.py").write_text(application)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    handlers, level = list(logging.getLogger().handlers), logging.getLogger().level
+    try:
+        result = CliRunner().invoke(app, ["run", "logging_jobs", *arguments])
+    finally:
+        sys.modules.pop("logging_jobs", None)
+        logging.getLogger().handlers[:] = handlers
+        logging.getLogger().setLevel(level)
+    assert result.output.count(words) == 1, result.output
+    assert result.exit_code != 0
+    if node is not None:
+        assert f"{arguments[0]} was not run" in result.stdout or not has_log
 
 
 def test_a_run_by_hand_claims_no_tick(rtdb: Rtdb) -> None:

@@ -10,6 +10,8 @@ import pytest
 from tests.contract.cli_calls import answer, call, complaint
 from tests.contract.cli_schemas import JOBS, NEXT
 
+from firecron import declarations
+
 APPLICATION = """
 print("importing")
 from fastapi import FastAPI
@@ -35,20 +37,35 @@ opened = FireCron(function, enabled=True)
 web = FastAPI()
 """
 
+FORGETFUL = """
+from firecron import FireCron, distributed_cron
+
+@distributed_cron("given", "0 9 * * *", timezone="America/New_York")
+def given(): ...
+
+@distributed_cron("forgotten", "@hourly")
+def forgotten(): ...
+
+crons = FireCron(given)
+"""
+
 
 @pytest.fixture(autouse=True)
 def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The module `someapp` in the current folder, and no database anywhere."""
     Path(tmp_path, "someapp.py").write_text(APPLICATION, "utf-8")
+    Path(tmp_path, "forgetful.py").write_text(FORGETFUL, "utf-8")
     Path(tmp_path, "broken.py").write_text("import nosuchmodule\n", "utf-8")
     Path(tmp_path, "raising.py").write_text("\n1 / 0\n", "utf-8")
     monkeypatch.chdir(tmp_path)
+    # What other modules of this process have declared is not these tests' business.
+    monkeypatch.setattr(declarations, "_unclaimed", {})
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.delenv("RUNTIME_INSTANCE", raising=False)
     monkeypatch.delenv("K_SERVICE", raising=False)
     yield
-    for name in ("someapp", "broken", "raising"):
+    for name in ("someapp", "forgetful", "broken", "raising"):
         sys.modules.pop(name, None)
 
 
@@ -90,6 +107,39 @@ def test_what_is_said_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     assert value["roles"] == ["batch"]
     assert isinstance(value["jobs"], list)
     assert (value["jobs"][0]["runsHere"], value["jobs"][0]["next"]) == (True, [])
+
+
+def test_a_job_that_no_firecron_was_given_is_named() -> None:
+    """What an application declares and gives to no FireCron is listed as what never runs; without a FireCron nobody
+    knows.
+    """
+    value = answer(JOBS, "jobs", "forgetful:crons")
+    assert value["unclaimed"] == [{"name": "forgotten", "where": "forgetful.forgotten"}]
+    *_, name, where, why = call("jobs", "forgetful:crons").stdout.splitlines()
+    assert (name, where.strip()) == ("forgotten", "forgetful.forgotten")
+    assert "never" in why
+    assert answer(JOBS, "jobs", "forgetful:given")["unclaimed"] == []
+
+
+def test_next_takes_a_job_of_an_application() -> None:
+    """`next APP NAME` shows the ticks of that job, in its own time zone."""
+    value = answer(NEXT, "next", "forgetful:crons", "given", "--after", "2026-11-18T09:00:00Z", "-n", "1")
+    assert (value["line"], value["timezone"]) == ("0 9 * * *", "America/New_York")
+    assert value["ticks"] == [{"local": "2026-11-18T09:00:00-05:00", "utc": "2026-11-18T14:00:00Z"}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("forgetful:crons",), "of its jobs, name one as well: given"),
+        (("forgetful:crons", "givne"), "there is no job 'givne'; there are: given"),
+        (("forgetful:crons", "given", "-z", "UTC"), "given has a time zone of its own"),
+        (("30 2 * * *", "given"), "'30 2 * * *' is no module:object"),
+    ],
+)
+def test_next_says_what_is_missing(arguments: tuple[str, ...], words: str) -> None:
+    """An application without a name, with a wrong one, or with a time zone is wrong usage that says what would do."""
+    assert words in complaint(2, "next", *arguments)
 
 
 def test_the_production_guard_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 
 import firebase_admin
+import jsonschema
 import pytest
 from google.auth.exceptions import RefreshError
+from tests.contract.cli_schemas import DOCTOR
 from typer.testing import CliRunner, Result
 
 import firecron.doctor
+from firecron import FireCron, declarations
 from firecron.cli.root import app
 from firecron.doctor import Examination, examine
 from firecron.findings import Finding, worst
@@ -96,11 +101,22 @@ def test_nothing_is_left_behind(rtdb: Rtdb) -> None:
     """A healthy emulator has no problems, every line is there, and only the time that was asked for is written."""
     result = doctor("--json")
     value = json.loads(result.stdout)
+    jsonschema.validate(value, DOCTOR)
     assert (result.exit_code, value["code"]) == (0, 0)
     checks = {finding["check"] for finding in value["findings"]}
-    assert checks >= {"environment", "settings", "guard", "database", "credentials", "latency", "clock", "wall clock"}
+    assert checks >= {
+        "versions",
+        "environment",
+        "settings",
+        "guard",
+        "database",
+        "credentials",
+        "latency",
+        "clock",
+        "wall clock",
+    }
     assert checks >= {"prefix", "roles", "writing", "rules", "strangers", "locks", "instances"}
-    assert {finding["level"] for finding in value["findings"]} == {"ok"}
+    assert {(finding["level"], finding["remedy"]) for finding in value["findings"]} == {("ok", None)}
     written = rtdb.get("/")
     assert isinstance(written, dict)
     assert list(written) == ["cron-instances"]
@@ -253,4 +269,82 @@ def test_people_get_a_line_each(rtdb: Rtdb) -> None:
     result = doctor()
     assert result.exit_code == 0
     assert any(line.startswith("ok") and "latency" in line for line in result.stdout.splitlines())
-    assert "→ to run them, set FIRECRON_ROLES" in result.stdout
+    assert "→" not in result.stdout
+
+
+APPLICATION = """
+from firecron import FireCron, distributed_cron
+from firecron.settings import Settings
+
+@distributed_cron("here", "0 9 * * *", lock_ttl=60)
+def here(): ...
+
+@distributed_cron("elsewhere", "0 9 * * *", lock_ttl=60, role="batch")
+def elsewhere(): ...
+
+@distributed_cron("odd", "*/90 * * * *", lock_ttl=60)
+def odd(): ...
+
+@distributed_cron("forgotten", "@hourly")
+def forgotten(): ...
+
+settings = Settings(prefix="its/own")
+crons = FireCron(here, elsewhere, odd, settings=settings, enabled=True)
+short = FireCron(distributed_cron("short", "@hourly", lock_ttl=1)(lambda: None))
+empty = FireCron()
+"""
+
+
+@pytest.fixture
+def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The module `itsapp` in the current folder."""
+    Path(tmp_path, "itsapp.py").write_text(APPLICATION, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(declarations, "_unclaimed", {})
+    yield
+    sys.modules.pop("itsapp", None)
+
+
+def findings_of(check: str, *arguments: str) -> list[tuple[str, str]]:
+    """The levels and messages of one check."""
+    value = json.loads(doctor(*arguments, "--json").stdout)
+    jsonschema.validate(value, DOCTOR)
+    return [(found["level"], found["message"]) for found in value["findings"] if found["check"] == check]
+
+
+def test_an_application_is_examined(rtdb: Rtdb, application: None) -> None:
+    """`doctor APP` examines the application's settings and its jobs: what is odd, and what no FireCron was given."""
+    jobs, odd, forgotten = findings_of("jobs", "itsapp:crons")
+    assert jobs == ("ok", "here, odd; disabled, or with a role that isn't here: elsewhere")
+    assert (odd[0], "too big" in odd[1]) == ("warning", True)
+    assert (forgotten[0], forgotten[1].partition(" is declared")[0]) == ("warning", "forgotten (itsapp.forgotten)")
+    assert findings_of("prefix", "itsapp:crons") == [("ok", "all nodes are below its/own/")]
+    assert findings_of("guard", "itsapp:crons") == [("ok", "jobs tick here: FireCron was made with enabled=True")]
+    assert rtdb.count(method="PUT", path="/its/own/cron-locks/*") == 3
+
+
+def test_an_application_that_cannot_start_is_a_problem(rtdb: Rtdb, application: None) -> None:
+    """What `start` would refuse is a problem of the configuration, and a FireCron without jobs a warning."""
+    level, message = findings_of("jobs", "itsapp:short")[-1]
+    assert (level, "lock_ttl of 'short'" in message) == ("problem", True)
+    assert doctor("itsapp:short").exit_code == 2
+    assert findings_of("jobs", "itsapp:empty")[0] == ("warning", "the application has no jobs")
+    assert doctor("itsapp:nothing").exit_code == 2
+
+
+def test_the_applications_own_database_is_examined(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`doctor APP` looks at the database of the Firebase app that the FireCron was made with."""
+    monkeypatch.delenv("FIRECRON_DATABASE_URL", raising=False)
+    options = {"databaseURL": rtdb.emulator.database_url("its-own")}
+    crons = FireCron(app=firebase_admin.initialize_app(options=options, name="its-own"))
+    assert by_check(examine(crons=crons))["database"][0][1].endswith("database its-own")
+
+
+def test_what_is_installed_is_told() -> None:
+    """The first finding has the versions of firecron, Python and what firecron stands on."""
+    first = next(examine({}))
+    assert first.check == "versions"
+    for name in ("firecron", "Python", "firebase-admin", "pydantic"):
+        assert re.search(rf"\b{name} [0-9]+\.[0-9]", first.message)

@@ -9,6 +9,7 @@ import pytest
 from firecron import findings
 from firecron.errors import ConfigurationError, Denied, FirecronError, Malformed, StoreError, Unavailable
 from firecron.findings import Finding, Kind
+from firecron.guard import judge
 from firecron.inspection import LockView, inspect_instances
 from firecron.instants import to_text
 from firecron.rtdb.target import Target
@@ -69,6 +70,28 @@ def test_a_key_in_the_place_of_its_path_is_a_problem(value: str, is_problem: boo
     assert findings.worst(found) == ("configuration" if is_problem else None)
 
 
+def test_a_variable_that_is_no_setting_is_named() -> None:
+    """A FIRECRON_ variable that firecron doesn't know is a warning with the close name."""
+    [_, unknown] = findings.environment({"FIRECRON_ROLE": "batch", "FIRECRON_ROLES": "batch"})
+    assert (unknown.check, unknown.level) == ("environment", "warning")
+    assert "FIRECRON_ROLE " in unknown.message
+    assert "FIRECRON_ROLES" in str(unknown.remedy)
+
+
+@pytest.mark.parametrize(
+    ("here", "elsewhere", "expected"),
+    [
+        (["a", "b"], [], ("ok", "a, b")),
+        ([], ["c"], ("ok", "none; disabled, or with a role that isn't here: c")),
+        ([], [], ("warning", "the application has no jobs")),
+    ],
+)
+def test_jobs_are_listed(here: list[str], elsewhere: list[str], expected: tuple[str, str]) -> None:
+    """Which jobs are for this machine is told; an application without any is warned of."""
+    [found] = findings.jobs(here, elsewhere, [], [])
+    assert (found.level, found.message) == expected
+
+
 @pytest.mark.parametrize("variable", ["K_SERVICE", "CLOUD_RUN_JOB", "CLOUD_RUN_WORKER_POOL"])
 def test_an_emulator_in_production_is_a_problem(variable: str) -> None:
     """The emulator's host on Cloud Run is a problem of the configuration."""
@@ -86,19 +109,18 @@ def test_an_emulator_in_production_is_a_problem(variable: str) -> None:
         ({"RUNTIME_INSTANCE": "production"}, [("guard", "ok")]),
         ({"K_SERVICE": "api"}, [("guard", "warning")]),
         ({"CLOUD_RUN_WORKER_POOL": "ticks"}, [("guard", "warning")]),
-        ({"CLOUD_RUN_WORKER_POOL": "ticks", "RUNTIME_INSTANCE": "production"}, [("guard", "ok")]),
+        ({"CLOUD_RUN_WORKER_POOL": "api", "RUNTIME_INSTANCE": "production"}, [("guard", "ok"), ("billing", "ok")]),
         ({"K_SERVICE": "api", "RUNTIME_INSTANCE": "production"}, [("guard", "ok"), ("billing", "ok")]),
     ],
     ids=["laptop", "production", "suspicious", "suspicious pool", "worker pool", "Cloud Run"],
 )
 def test_the_guard_and_what_cloud_run_needs(variables: dict[str, str], expected: list[tuple[str, str]]) -> None:
-    """Jobs that don't tick on Cloud Run are a warning, and where they do tick in a service, the billing is spoken
-    of.
-    """
-    found = list(findings.guard(load(), variables))
+    """Jobs that don't tick on Cloud Run are a warning, and where they do tick there, it is said when they have CPU."""
+    found = list(findings.guard(load(), judge(None, environment=variables), variables))
     assert [(finding.check, finding.level) for finding in found] == expected
     if expected[-1] == ("billing", "ok"):
-        assert "gcloud run services update api --no-cpu-throttling --min 1" in str(found[-1].remedy)
+        needed = "--no-cpu-throttling" if "K_SERVICE" in variables else "the worker pool api has CPU all the time"
+        assert needed in found[-1].message
 
 
 def test_settings_that_are_not_the_defaults_are_listed() -> None:

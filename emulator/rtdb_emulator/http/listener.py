@@ -8,6 +8,7 @@ uvicorn's protocol class on sockets that it opens and closes itself.
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import threading
 from collections.abc import Callable, Coroutine
@@ -48,7 +49,8 @@ def open_socket(host: str, port: int) -> socket.socket:
         listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
-        raise OSError(error.errno, f"can't listen on {host}:{port}: {error.strerror or error}") from error
+        remedy = "; another port, or 0 for any free one, would do" if error.errno == errno.EADDRINUSE else ""
+        raise OSError(error.errno, f"can't listen on {host}:{port}: {error.strerror or error}{remedy}") from error
     return listening
 
 

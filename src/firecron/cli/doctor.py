@@ -8,18 +8,20 @@ from rich.table import Table
 from rich.text import Text
 
 from firecron.cli.answers import Answers, Exit, answering
-from firecron.cli.options import Json
+from firecron.cli.loading import load
+from firecron.cli.options import Json, OnlyAppPath
 from firecron.cli.telling import silence_log
 from firecron.doctor import examine
 from firecron.findings import Finding, Kind, Level, worst
 
 HELP = """What is wrong here, and the remedy.
 
-It looks at what firecron depends on: environment, settings, database, credentials, latency, clock, whether it can
-write, security rules, locks, instances. It writes a lock of its own, and removes it. Exit codes: 0 nothing but
-warnings, 2 configuration, 69 the database can't be reached, 78 denied or malformed, 1 any other problem.
+It looks at what firecron depends on: versions, environment, settings, database, credentials, latency, clock, whether
+it can write, security rules, locks, instances. With APP it is that application's settings and database, and its jobs
+are looked at as well. It writes a lock of its own, and removes it. Exit codes: 0 nothing but warnings, 2
+configuration, 69 the database can't be reached, 78 denied or malformed, 1 any other problem.
 
-Example: firecron doctor --json
+Example: firecron doctor myservice.main:crons
 """
 
 _CODES: dict[Kind | None, Exit] = {
@@ -38,11 +40,12 @@ def add_to(app: typer.Typer) -> None:
     app.command("doctor", help=HELP)(_doctor)
 
 
-def _doctor(as_json: Json = False) -> None:
+def _doctor(app: OnlyAppPath = None, as_json: Json = False) -> None:
     answers = Answers(as_json=as_json)
     with answering(answers):
         silence_log()
-        found = list(examine())
+        loaded = None if app is None else load(app)
+        found = list(examine() if loaded is None else examine(crons=loaded.crons, unclaimed=loaded.unclaimed))
         code = _CODES[worst(found)]
         answers.give({"code": int(code), "findings": [_to_json(finding) for finding in found]}, _shown(answers, found))
         raise SystemExit(code)
@@ -75,6 +78,6 @@ def _table(found: list[Finding]) -> Table:
     for finding in found:
         said = Text(finding.message)
         if finding.remedy is not None:
-            said.append(f"\n→ {finding.remedy}", style="dim" if finding.level == "ok" else "")
+            said.append(f"\n→ {finding.remedy}")
         table.add_row(Text(finding.level, style=_STYLES[finding.level]), finding.check, said)
     return table

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from firecron.app import FireCron
 from firecron.cli.answers import Answers, answering
-from firecron.cli.loading import load_crons
+from firecron.cli.loading import Loaded, load
 from firecron.cli.next_ticks import tick_in_words, tick_value, ticks_after
 from firecron.cli.options import AppPath, Json
 from firecron.explorer import Job
@@ -30,14 +30,16 @@ def jobs(app: AppPath, number: Number = 1, as_json: Json = False) -> None:
     """
     answers = Answers(as_json=as_json)
     with answering(answers):
-        crons = load_crons(app)
+        loaded = load(app)
+        crons = loaded.crons
         verdict = crons.verdict
         now = datetime.now(UTC)
         found = {job.name: ticks_after(job.options.schedule, now, number) for job in crons.registry.jobs()}
-        answers.give(_value(crons, verdict, found), _shown(crons, verdict, found))
+        answers.give(_value(loaded, verdict, found), _shown(loaded, verdict, found))
 
 
-def _value(crons: FireCron, verdict: Verdict, found: dict[str, list[datetime]]) -> object:
+def _value(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -> object:
+    crons = loaded.crons
     return {
         "ticksHere": verdict.may_tick,
         "why": verdict.why,
@@ -55,10 +57,12 @@ def _value(crons: FireCron, verdict: Verdict, found: dict[str, list[datetime]]) 
             }
             for job in crons.registry.jobs()
         ],
+        "unclaimed": [{"name": job.name, "where": job.where} for job in loaded.unclaimed],
     }
 
 
-def _shown(crons: FireCron, verdict: Verdict, found: dict[str, list[datetime]]) -> Text:
+def _shown(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -> Text:
+    crons = loaded.crons
     head = "Jobs tick here" if verdict.may_tick else "Jobs don't tick here"
     lines = [Text(f"{head}: {verdict.why}", "green" if verdict.may_tick else "yellow")]
     for job in crons.registry.jobs():
@@ -69,6 +73,10 @@ def _shown(crons: FireCron, verdict: Verdict, found: dict[str, list[datetime]]) 
             reason = "it is disabled" if job.options.disabled else f"it needs the role {job.options.role!r}"
             lines.append(Text(f"  not here: {reason}", "yellow"))
         lines += [Text(f"  {tick_in_words(tick, schedule.timezone)}") for tick in found[job.name]]
+    for forgotten in loaded.unclaimed:
+        lines.append(Text("\n").append(forgotten.name, "bold"))
+        lines.append(Text(f"  {forgotten.where}", "dim"))
+        lines.append(Text("  never: it is declared, but no FireCron was given it", "yellow"))
     return Text("\n").join(lines)
 
 

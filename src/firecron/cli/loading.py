@@ -9,16 +9,32 @@ from __future__ import annotations
 import importlib
 import sys
 import traceback
+from collections.abc import Sequence
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from firecron.app import FireCron
 from firecron.cli.answers import Exit, Failure
+from firecron.declarations import Unclaimed, unclaimed
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """An application, and the jobs that it declares and gives to no FireCron."""
+
+    crons: FireCron
+    unclaimed: Sequence[Unclaimed] = ()
 
 
 def load_crons(target: str) -> FireCron:
     """The FireCron of that name, or one made of what has that name. Failure says what is wrong with it."""
+    return load(target).crons
+
+
+def load(target: str) -> Loaded:
+    """The same, with the jobs that were forgotten: nobody knows of any where no FireCron was made."""
     module_name, _, path = target.partition(":")
     found: object = _import(module_name, target)
     for part in path.split(".") if path else ():
@@ -27,7 +43,7 @@ def load_crons(target: str) -> FireCron:
         except AttributeError:
             raise Failure(f"there is no {path!r} in {module_name}{_hint(module_name)}", Exit.USAGE) from None
     if isinstance(found, FireCron):
-        return found
+        return Loaded(found, unclaimed())
     crons = FireCron(found)
     if not crons.registry.jobs():
         raise Failure(
@@ -35,7 +51,7 @@ def load_crons(target: str) -> FireCron:
             f"distributed_cron{_hint(module_name)}",
             Exit.USAGE,
         )
-    return crons
+    return Loaded(crons)
 
 
 def _import(name: str, target: str) -> ModuleType:

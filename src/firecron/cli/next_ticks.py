@@ -1,7 +1,10 @@
-"""`firecron next "LINE"`: when a cron line ticks, and why, on the nights when the clocks change. Asks no database."""
+"""`firecron next "LINE"` or `next APP NAME`: when a cron line or a job ticks, and why, on the nights when the clocks
+change. Asks no database.
+"""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from zoneinfo import ZoneInfo
@@ -10,15 +13,25 @@ import typer
 from rich.text import Text
 
 from firecron.cli.answers import Answers, Exit, Failure, answering
+from firecron.cli.loading import load_crons
 from firecron.cli.options import Json
 from firecron.nights import Change, special_nights
 from firecron.schedule import Schedule
 
 # A repeated hour is told of also where only its first pass is shown.
 _AROUND = timedelta(hours=3)
+_APP = re.compile(r"[\w.]+:[\w.]+")
 
-Line = Annotated[str, typer.Argument(metavar='"LINE"', help="Five fields, or six with seconds first; @hourly.")]
-Zone = Annotated[str, typer.Option("--timezone", "-z", help="As the tz database names it.")]
+Line = Annotated[
+    str,
+    typer.Argument(
+        metavar='"LINE"|APP', help="Five fields, or six with seconds first; @hourly. Or module:object, with NAME."
+    ),
+]
+JobName = Annotated[str | None, typer.Argument(metavar="NAME", help="The job of APP whose line and time zone it is.")]
+Zone = Annotated[
+    str | None, typer.Option("--timezone", "-z", help="As the tz database names it; UTC unless given, or the job's.")
+]
 Number = Annotated[int, typer.Option("-n", min=1, max=1000, help="How many ticks.")]
 After = Annotated[str | None, typer.Option("--after", metavar="ISO", help="From then on; else from now.")]
 
@@ -30,24 +43,42 @@ def add_to(app: typer.Typer) -> None:
 
 
 def next_ticks(
-    line: Line, timezone: Zone = "UTC", number: Number = 5, after: After = None, as_json: Json = False
+    line: Line,
+    name: JobName = None,
+    timezone: Zone = None,
+    number: Number = 5,
+    after: After = None,
+    as_json: Json = False,
 ) -> None:
-    """When a cron line ticks next.
+    """When a cron line, or a job, ticks next.
 
     In the time zone and in UTC; and why, on a night when the clocks change.
     """
     answers = Answers(as_json=as_json)
     with answering(answers):
-        try:
-            schedule = Schedule(line, timezone)
-        except ValueError as error:
-            raise Failure(str(error), Exit.USAGE) from None
+        schedule = _schedule(line, timezone) if name is None else _schedule_of(line, name, timezone)
         start = _instant(after, schedule.timezone)
         ticks = ticks_after(schedule, start, number)
         nights = list(special_nights(schedule, start - _AROUND, ticks[-1] + _AROUND))
         for warning in schedule.warnings:
             answers.say(f"firecron: {warning}")
         answers.give(_value(schedule, ticks, nights), _shown(schedule, ticks, nights))
+
+
+def _schedule(line: str, timezone: str | None) -> Schedule:
+    if _APP.fullmatch(line):
+        names = ", ".join(job.name for job in load_crons(line).registry.jobs())
+        raise Failure(f"{line} is no cron line; of its jobs, name one as well: {names}", Exit.USAGE)
+    try:
+        return Schedule(line, timezone or "UTC")
+    except ValueError as error:
+        raise Failure(str(error), Exit.USAGE) from None
+
+
+def _schedule_of(app: str, name: str, timezone: str | None) -> Schedule:
+    if timezone is not None:
+        raise Failure(f"--timezone {timezone} is for a cron line: {name} has a time zone of its own", Exit.USAGE)
+    return load_crons(app).registry.get(name).options.schedule
 
 
 def ticks_after(schedule: Schedule, start: datetime, number: int) -> list[datetime]:

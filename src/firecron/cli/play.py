@@ -78,7 +78,7 @@ def emulator(
         files = (("--rules", rules), ("--import", imported), ("--export-on-exit", export))
         options = [part for option, file in files if file is not None for part in (option, str(file))]
         options += [] if port is None else ["--port", str(port)]
-        raise SystemExit(main(["--host", host, "--project", project, *options]))
+        raise SystemExit(main(["--host", host, "--project", project, *options], name="firecron"))
 
 
 def _serve_command(
@@ -105,7 +105,9 @@ def _serve_command(
                 save(made, project, export)
         except ModuleNotFoundError as error:
             raise _without_extra(error) from None
-        except (NotStarted, OSError, ValueError) as error:
+        except OSError as error:
+            raise Failure(error.strerror or str(error), Exit.USAGE) from None
+        except (NotStarted, ValueError) as error:
             raise Failure(str(error), Exit.USAGE) from None
     return code
 

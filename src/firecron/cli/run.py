@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 import traceback
+from collections.abc import Set
 from contextlib import ExitStack, redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +25,7 @@ from firecron.cli.answers import Answers, Exit, Failure, answering
 from firecron.cli.loading import load_crons
 from firecron.cli.moments import took
 from firecron.cli.options import AppPath, Json, Name
-from firecron.cli.telling import code_of_refusal, tell_events
+from firecron.cli.telling import Logged, code_of_refusal, tell_events
 from firecron.events import Event
 from firecron.execution import described
 from firecron.explorer import Job
@@ -47,7 +48,8 @@ Example: firecron run myservice.main:crons send-daily-digest --slot now
 
 _PACKAGE = Path(firecron.__file__).parent
 _OUTCOMES = ("succeeded", "failed", "lost", "interrupted")
-_SAID_OTHERWISE = {"lock.refused", "lock.unavailable", *(f"run.{outcome}" for outcome in _OUTCOMES)}
+_REFUSALS = {"lock.refused", "lock.unavailable"}
+_SAID_OTHERWISE = {*_REFUSALS, *(f"run.{outcome}" for outcome in _OUTCOMES)}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -75,7 +77,7 @@ def _run(
     with answering(answers), ExitStack() as ending:
         crons = load_crons(app)
         job = crons.registry.get(name)
-        tell_events(crons.events, answers, _SAID_OTHERWISE)
+        logged = tell_events(crons.events, answers, _SAID_OTHERWISE)
         crons.check_jobs()
         tick = None if slot is None else _tick(crons, job, slot, answers)
         if as_json:
@@ -84,7 +86,7 @@ def _run(
         ending.close()
         if result is None:
             raise Failure(f'"{name}" still runs; its lock frees itself when it expires', Exit.FAILED)
-        _show(answers, name, result, duration)
+        _show(answers, name, result, duration, logged)
         raise SystemExit(_code(result, number, held_exit_code))
 
 
@@ -157,8 +159,10 @@ def _perform(
     return result, durations.get(key), signals.received
 
 
-def _show(answers: Answers, name: str, result: Result, duration: int | None) -> None:
+def _show(answers: Answers, name: str, result: Result, duration: int | None, logged: Set[Logged]) -> None:
+    """Say what came of it; where the application's log has told the whole on the terminal, in a few words."""
     run, refusal = result.run, result.refusal
+    key = None if run is None else run.idempotency_key
     value = {
         "name": name,
         "outcome": result.outcome,
@@ -166,15 +170,16 @@ def _show(answers: Answers, name: str, result: Result, duration: int | None) -> 
         "trigger": None if run is None else run.trigger,
         "attempt": None if run is None else run.attempt,
         "fence": None if run is None else run.fence,
-        "key": None if run is None else run.idempotency_key,
+        "key": key,
         "durationMs": duration,
         "error": None if result.error is None else described(result.error),
         "refusal": None if refusal is None else {"reason": refusal.reason, "message": refusal.message},
     }
-    if result.error is not None:
+    if result.error is not None and (f"run.{result.outcome}", key) not in logged:
         answers.say(_traceback(result.error))
     if refusal is not None:
-        answers.give(value, plain(refusal.message))
+        is_told = any(slug in _REFUSALS for slug, _ in logged)
+        answers.give(value, f"{name} was not run: {refusal.reason}" if is_told else plain(refusal.message))
         return
     said = f"{name} {result.outcome}" + ("" if duration is None else f" after {took(duration)}")
     if run is not None and run.slot is not None:

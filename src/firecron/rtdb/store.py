@@ -94,6 +94,10 @@ class RtdbStore:
                 self._connection = _Connection(self._find_target(), self._timing)
             return self._connection
 
+    def target(self) -> Target:
+        """Which database it is; ConfigurationError as from `connect`. No I/O."""
+        return self._find_target()
+
     def read(self, path: str, deadline: Deadline) -> Snapshot:
         reply = self._call("GET", path, None, {"X-Firebase-ETag": "true"}, deadline)
         return _snapshot(reply)
