@@ -159,6 +159,17 @@ def test_unlock_asks_nobody_who_is_not_there(rtdb: Rtdb) -> None:
     assert rtdb.get(PATH) == before
 
 
+def test_a_look_at_all_locks_asks_for_instances_only_if_told(rtdb: Rtdb) -> None:
+    """All locks are one request, and one more where their holders' instances are to be known."""
+    held()
+    operator = Operator(LockService())
+    operator.look_at_all()
+    assert rtdb.count(method="GET", path="/cron-instances") == 0
+    operator.look_at_all(with_holders=True)
+    assert rtdb.count(method="GET", path="/cron-instances") == 1
+    assert rtdb.count(method="GET", path="/cron-locks") == 2
+
+
 def test_pause_and_resume(rtdb: Rtdb) -> None:
     """`pause` sets `paused` and nothing else, `resume` removes it, and a second one of either changes nothing."""
     lease = held()

@@ -13,6 +13,7 @@ from tests.contract.cli_schemas import ERROR, LOCKS, RUNS
 from tests.contract.test_cli_locks import DIED, SLOT
 
 from firecron.cli.answers import Answers
+from firecron.cli.last_runs import view_of_last_runs
 from firecron.cli.locks import view_of_locks
 from firecron.cli.runs import view_of_runs
 from firecron.cli.watching import watch
@@ -99,6 +100,20 @@ def test_a_run_under_way_is_watched(rtdb: Rtdb, capsys: pytest.CaptureFixture[st
     lines = capsys.readouterr().out.splitlines()
     words = ("no run of job", "under way", "begun, not ended", "abandoned")
     assert [word for line in lines for word in words if word in line] == list(words)
+
+
+def test_an_empty_database_is_watched(rtdb: Rtdb, capsys: pytest.CaptureFixture[str]) -> None:
+    """That there is nothing is told once, with the database's name, and then what comes."""
+    answers = Answers(as_json=False)
+    come = Script(nothing, lambda: rtdb.set("/cron-locks/a", DIED))
+    watch(answers, view_of_locks(operator(), answers), 2, come)
+    locks = capsys.readouterr().out.splitlines()
+    rtdb.set("/cron-locks", None)
+    come = Script(nothing, lambda: rtdb.set("/cron-locks/a", DIED))
+    watch(answers, view_of_last_runs(operator(), answers), 2, come)
+    for first, news in (locks, capsys.readouterr().out.splitlines()):
+        assert f"in the emulator at {rtdb.emulator.url}, database {rtdb.namespace}" in first
+        assert "a: " in news
 
 
 @pytest.mark.parametrize("as_json", [True, False])

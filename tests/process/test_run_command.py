@@ -56,6 +56,9 @@ ODD = """
 def odd() -> None: ...
 """
 
+SET_UP = "import firecron.logging\nfirecron.logging.setup()\n"
+LOGS = {"all": SET_UP, "errors": f"{SET_UP}logging.getLogger().handlers[-1].setLevel(logging.ERROR)\n", "none": ""}
+
 
 @pytest.fixture(autouse=True)
 def folder(rtdb: Rtdb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +83,7 @@ def minutes_ago(number: int) -> str:
     return to_text((time.time_ns() // 1_000_000 - number * MINUTE) // MINUTE * MINUTE)
 
 
-@pytest.mark.parametrize("has_log", [True, False])
+@pytest.mark.parametrize("log", ["all", "errors", "none"])
 @pytest.mark.parametrize(
     ("arguments", "node", "words"),
     [
@@ -93,12 +96,11 @@ def minutes_ago(number: int) -> str:
     ids=["held", "malformed", "slot_done", "failed", "odd"],
 )
 def test_what_happened_is_printed_once(
-    rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch, arguments: list[str], node: object, words: str, has_log: bool
+    rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch, arguments: list[str], node: object, words: str, log: str
 ) -> None:
-    """A refusal, a failure and a warning are told once on the terminal, also where the application has a log there."""
+    """A refusal, a failure and a warning are told once on the terminal, whatever the application's log says there."""
     rtdb.set(f"/cron-locks/{arguments[0]}", node)
-    application = f"{JOBS}\n{ODD}" + ("import firecron.logging\nfirecron.logging.setup()\n" if has_log else "")
-    Path("logging_jobs.py").write_text(application)
+    Path("logging_jobs.py").write_text(f"{JOBS}\n{ODD}\n{LOGS[log]}")
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     handlers, level = list(logging.getLogger().handlers), logging.getLogger().level
     try:
@@ -110,7 +112,8 @@ def test_what_happened_is_printed_once(
     assert result.output.count(words) == 1, result.output
     assert result.exit_code != 0
     if node is not None:
-        assert f"{arguments[0]} was not run" in result.stdout or not has_log
+        is_logged = log == "all" or (log == "errors" and node == "text")
+        assert (f"{arguments[0]} was not run: " in result.stdout) == is_logged
 
 
 def test_a_run_by_hand_claims_no_tick(rtdb: Rtdb) -> None:
