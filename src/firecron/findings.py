@@ -112,12 +112,17 @@ def environment(variables: Mapping[str, str]) -> Iterator[Finding]:
 
 def database(target: Target) -> Finding:
     """Which database it is."""
+    return ok("database", database_in_words(target))
+
+
+def database_in_words(target: Target) -> str:
+    """Which database it is, without what may be a secret in its URL."""
     url = redacted(without_query(target.base_url))
-    if target.is_emulator:
-        name = target.parameters.get("ns", "")
-        # A name has neither: it was cut from a URL with a password.
-        return ok("database", f"the emulator at {url}, database {REDACTED if ':' in name or '@' in name else name}")
-    return ok("database", url)
+    if not target.is_emulator:
+        return url
+    name = target.parameters.get("ns", "")
+    # A name has neither: it was cut from a URL with a password.
+    return f"the emulator at {url}, database {REDACTED if ':' in name or '@' in name else name}"
 
 
 def settings(values: Settings) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from rich.text import Text
 
 from firecron.cli.answers import Answers
-from firecron.cli.naming import database_in_words
+from firecron.cli.naming import database_of
 from firecron.cli.run_lines import Paper, run_lines, unfinished_line
 from firecron.cli.watching import View
 from firecron.operating import LastRun, Operator, SeenLast
@@ -16,7 +16,7 @@ from firecron.operating import LastRun, Operator, SeenLast
 
 def view_of_last_runs(operator: Operator, answers: Answers) -> View[SeenLast]:
     """How the last runs of all jobs are shown."""
-    nothing = Text(f"There is no run in {database_in_words(operator.settings)}.")
+    nothing = Text(f"There is no run in {database_of(operator.settings)}.")
 
     def show(seen: SeenLast) -> Text:
         lines = _blocks(answers, seen.jobs) or [nothing]

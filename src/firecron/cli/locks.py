@@ -9,7 +9,7 @@ from rich.text import Text
 
 from firecron.cli.answers import Answers, answering
 from firecron.cli.lock_lines import lock_lines, rank
-from firecron.cli.naming import database_in_words, remark_on
+from firecron.cli.naming import database_of, remark_on
 from firecron.cli.options import Interval, Json, OnlyName, Watch
 from firecron.cli.watching import View, watch
 from firecron.inspection import LockView
@@ -42,7 +42,7 @@ def locks(name: OnlyName = None, watching: Watch = False, interval: Interval = 2
 def view_of_locks(operator: Operator, answers: Answers, name: str | None = None) -> View[SeenAll]:
     """How all locks are shown, or the one of this name, also where it has no node."""
     nothing = Text(
-        f"There is no lock in {database_in_words(operator.settings)}: nothing is held, and nothing to be remembered."
+        f"There is no lock in {database_of(operator.settings)}: nothing is held, and nothing to be remembered."
     )
 
     def look() -> SeenAll:

@@ -7,15 +7,15 @@ from difflib import get_close_matches
 
 from firecron.cli.answers import Answers
 from firecron.errors import Denied
-from firecron.findings import database
+from firecron.findings import database_in_words
 from firecron.operating import Operator
 from firecron.rtdb.target import find_target
 from firecron.settings import Settings
 
 
-def database_in_words(settings: Settings) -> str:
+def database_of(settings: Settings) -> str:
     """Which database the commands work on, as `doctor` names it, and below which path. No I/O."""
-    found = database(find_target(None, settings.database_url, uid=settings.uid)).message
+    found = database_in_words(find_target(None, settings.database_url, uid=settings.uid))
     return f"{found}, below {settings.prefix}/" if settings.prefix else found
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from firecron.cli.answers import Answers, Exit, Failure, answering
 from firecron.cli.lock_lines import lock_lines
-from firecron.cli.naming import close_to, database_in_words, remark_on
+from firecron.cli.naming import close_to, database_of, remark_on
 from firecron.cli.options import Json, Name, Yes
 from firecron.lock import LockService
 from firecron.operating import Operator, Seen
@@ -95,7 +95,7 @@ def _set_paused(name: str, is_paused: bool, as_json: bool, *, takes_new: bool = 
             )
         if before.state == "absent" and not takes_new:
             raise Failure(
-                f"{name} was not paused: there is no such lock in {database_in_words(locks.settings)}"
+                f"{name} was not paused: there is no such lock in {database_of(locks.settings)}"
                 f"{close_to(operator, name) or '.'} To pause a name before its first use, give --yes",
                 Exit.USAGE,
             )

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from firecron.cli.answers import Answers, answering
 from firecron.cli.last_runs import view_of_last_runs
-from firecron.cli.naming import database_in_words, remark_on
+from firecron.cli.naming import database_of, remark_on
 from firecron.cli.options import Interval, Json, OnlyName, Watch
 from firecron.cli.run_lines import Paper, run_lines, unfinished_line
 from firecron.cli.watching import View, watch
@@ -79,7 +79,7 @@ def _give(answers: Answers, view: View[T], watching: bool, interval: float) -> T
 def view_of_runs(operator: Operator, answers: Answers, name: str, most: int) -> View[SeenRuns]:
     """How the history of a job is shown."""
 
-    where = database_in_words(operator.settings)
+    where = database_of(operator.settings)
 
     def show(seen: SeenRuns) -> Text:
         return _shown(answers, name, seen, most, where)
