@@ -159,6 +159,7 @@ CONVERSATION = _in(
     ("snapshot if was_denied else None", "snapshot", TALK),
     ("snapshot if was_denied else None", "None", TALK),
     ("            if refused == ABSENT:\n", "            if False:\n", TALK),
+    ("            if refused is not None:\n", "            if refused == ABSENT:\n", TALK),
     ("if snapshot != ABSENT and snapshot == refused:", "if snapshot == refused:", TALK),
     ("if snapshot != ABSENT and snapshot == refused:", "if False:", TALK),
     ("            if isinstance(error, Unavailable):\n", "            if True:\n", TALK),
@@ -167,8 +168,16 @@ CONVERSATION = _in(
         "if False:",
         TALK,
     ),
-    ("        if tries > 1:\n", "        if tries > 2:\n", TALK),
-    ("        if tries > 1:\n", "        if False:\n", I_STORE),
+    ("    if tries > 1:\n", "    if tries > 2:\n", TALK),
+    ("    if tries > 1:\n", "    if False:\n", I_STORE),
+    *(
+        (f"{before}        tries += 1\n        yield from _overtaken(tries)\n", before, I_STORE)
+        for before in (
+            "            return Held(decision.record, decision.term, Snapshot(answer.etag, node))\n"
+            "        snapshot = _expect(answer, Snapshot)\n",
+            "            return Snapshot(answer.etag, node)\n        snapshot = _expect(answer, Snapshot)\n",
+        )
+    ),
     ("if not held.term.is_trusted(answer.mono, margin):", "if False:", TALK),
     (
         "if not held.term.is_trusted(answer.mono, margin):",
@@ -192,8 +201,8 @@ CONVERSATION = _in(
         TALK,
     ),
     (
-        "            tries += 1\n            yield _pause(tries, error)\n\n\ndef _is_held_by",
-        "            yield _pause(tries, error)\n\n\ndef _is_held_by",
+        "            tries += 1\n            yield _pause(tries, error)\n\n\ndef _overtaken",
+        "            yield _pause(tries, error)\n\n\ndef _overtaken",
         TALK,
     ),
     ("return Pause(tries, str(error), at_least or 0.0, error)", "return Pause(tries, str(error))", TALK),

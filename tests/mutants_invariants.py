@@ -193,7 +193,7 @@ INVARIANTS = (
         32,
         STORE,
         ("talking.py", "if delay >= deadline.remaining():", "if False:"),
-        ("conversation.py", "        if tries > 1:\n", "        if False:\n"),
+        ("conversation.py", "    if tries > 1:\n", "    if False:\n"),
         ("backoff.py", "(0.5 + 0.5 * chance)", "0.5"),
         ("backoff.py", "2.0 ** min(tries - 1, 16)", "1"),
         (

@@ -14,7 +14,8 @@ What goes for all of them:
    refused was not applied. Whoever is refused a second time, where the node is free, has lost again if the node was
    changed meanwhile. A plain lock that came and went leaves no trace of that: there a deletion of what is not there
    tells whether the rules let this user write at all.
-4. Between tries there is a pause with jitter; nothing goes on past the deadline.
+4. Between tries there is a pause with jitter, but for the first write that found the node changed: it is sent again
+   at once. Nothing goes on past the deadline.
 """
 
 from __future__ import annotations
@@ -159,6 +160,7 @@ def acquiring(
             refused = snapshot if was_denied else None
             if refused == ABSENT:
                 yield Swap(NULL_ETAG, None)
+            if refused is not None:
                 tries += 1
                 yield _pause(tries, error)
             snapshot, is_fresh, was_denied = (yield from _read()), True, True
@@ -173,8 +175,7 @@ def acquiring(
             return Held(decision.record, decision.term, Snapshot(answer.etag, node), snapshot.node)
         snapshot, is_fresh = _expect(answer, Snapshot), True
         tries += 1
-        if tries > 1:
-            yield Pause(tries, "others keep changing it")
+        yield from _overtaken(tries)
 
 
 def renewing(held: Held, ttl: int, margin: int) -> Conversation[Held | Lost]:
@@ -203,6 +204,8 @@ def renewing(held: Held, ttl: int, margin: int) -> Conversation[Held | Lost]:
                 return Lost("its lease ran out before the reply to its renewal came")
             return Held(decision.record, decision.term, Snapshot(answer.etag, node))
         snapshot = _expect(answer, Snapshot)
+        tries += 1
+        yield from _overtaken(tries)
 
 
 def releasing(
@@ -240,6 +243,8 @@ def releasing(
         if isinstance(answer, Swapped):
             return Snapshot(answer.etag, node)
         snapshot = _expect(answer, Snapshot)
+        tries += 1
+        yield from _overtaken(tries)
 
 
 def run(
@@ -290,6 +295,16 @@ def _read() -> Conversation[Snapshot]:
         except Unavailable as error:
             tries += 1
             yield _pause(tries, error)
+
+
+def _overtaken(tries: int) -> Conversation[None]:
+    """After a write that found the node changed: the first is sent again at once, later ones after a pause."""
+    if tries > 1:
+        yield Pause(
+            tries,
+            "The node was changed before each write arrived: others keep writing it, "
+            "or a proxy in between weakens ETags (W/…), so that none of them ever fits",
+        )
 
 
 def _is_held_by(node: object, holder: str, now: int) -> bool:

@@ -144,7 +144,7 @@ def test_a_free_lock_that_may_not_be_written_is_denied() -> None:
         acquire(*twice, (Swap, NO))
     free = Snapshot("free", released_node())
     with pytest.raises(Denied):
-        acquire(clock(), (Swap, NO), (Read, free), clock(), (Swap, NO), (Read, free))
+        acquire(clock(), (Swap, NO), (Read, free), clock(), (Swap, NO), (Pause, None), (Read, free))
 
 
 def test_who_is_too_late_twice_is_not_denied() -> None:
@@ -157,8 +157,12 @@ def test_who_is_too_late_twice_is_not_denied() -> None:
     held, _ = acquire(*twice, (Swap, THEIRS), (Pause, None), (Read, ABSENT), clock(), (Swap, DONE))
     assert isinstance(held, Held)
     one, other = Snapshot("one", released_node(fence=1)), Snapshot("other", released_node(fence=2))
-    held, _ = acquire(clock(), (Swap, NO), (Read, one), clock(), (Swap, NO), (Read, other), clock(), (Swap, DONE))
+    begun = clock(), (Swap, NO), (Read, one), clock(), (Swap, NO), (Pause, None), (Read, other), clock()
+    held, _ = acquire(*begun, (Swap, DONE))
     assert isinstance(held, Held)
+    held, steps = acquire(*begun, (Swap, NO), (Pause, None), (Read, one), clock(), (Swap, DONE))
+    assert isinstance(held, Held)
+    assert [step.tries for step in steps if isinstance(step, Pause)] == [1, 2]
 
 
 def test_reading_is_repeated_with_pauses() -> None:

@@ -88,6 +88,20 @@ def test_a_renewal_that_may_have_landed_is_read_back_and_written_anew(error: Sto
     assert held.term == Term(NOW + 40 + TTL, at(NOW + 40))
 
 
+def test_a_renewal_and_a_release_that_are_overtaken_pause() -> None:
+    """A first write that finds the node changed is sent again at once, each later one after a longer pause."""
+    edited = [Snapshot(str(number), node(holder="mine", note=number)) for number in range(3)]
+    overtaken = clock(), (Swap, edited[0]), clock(1), (Swap, edited[1]), (Pause, None), clock(2), (Swap, edited[2])
+    held, renewal = renew(*overtaken, (Pause, None), clock(3), (Swap, DONE))
+    assert isinstance(held, Held)
+    assert held.term == Term(NOW + 3 + TTL, at(NOW + 3))
+    left, release_ = release(*overtaken, (Pause, None), clock(3), (Swap, DONE))
+    assert isinstance(left, Snapshot)
+    for steps in (renewal, release_):
+        assert [step.tries for step in steps if isinstance(step, Pause)] == [2, 3]
+        assert [swap.etag for swap in swaps(steps)] == ["mine", "0", "1", "2"]
+
+
 @pytest.mark.parametrize("late", [-1, 0, 1])
 def test_a_renewal_whose_reply_comes_after_the_old_lease_is_a_loss(late: int) -> None:
     """Until the reply the old lease counts; it may have been over in between."""
@@ -134,9 +148,10 @@ def test_a_release_that_finds_the_lock_gone_writes_nothing(found: Snapshot) -> N
 )
 def test_a_release_whose_reply_was_lost_is_a_release(found: Snapshot) -> None:
     """The read-back shows that it was applied; one that was denied was not, and somebody else did it."""
-    left, steps = release(clock(), (Swap, DOWN), (Pause, None), (Read, found), clock())
-    assert left == found
-    assert len(swaps(steps)) == 1
+    for later in (0, TTL):
+        left, steps = release(clock(), (Swap, DOWN), (Pause, None), (Read, found), clock(later))
+        assert left == found
+        assert len(swaps(steps)) == 1
     lost, _ = release(clock(), (Swap, NO), (Pause, None), (Read, found), clock())
     assert isinstance(lost, Lost)
 
