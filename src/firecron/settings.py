@@ -26,7 +26,8 @@ VARIABLES = "FIRECRON_"
 # What `firecron exec` tells its command: variables of the same prefix that are no settings.
 FACTS = ("FIRECRON_NAME", "FIRECRON_SLOT", "FIRECRON_FENCE", "FIRECRON_IDEMPOTENCY_KEY", "FIRECRON_ATTEMPT")
 
-_PREFIX = re.compile(r"([^.$#\[\]/\x00-\x1f\x7f]+/)*[^.$#\[\]/\x00-\x1f\x7f]+")
+_KEY = r"[^.$#\[\]/\x00-\x1f\x7f\ud800-\udfff]+"  # the last are half characters, which no key can have
+_PREFIX = re.compile(rf"({_KEY}/)*{_KEY}")
 
 
 class Settings(BaseSettings):
@@ -111,7 +112,7 @@ class Settings(BaseSettings):
     def _is_path(cls, prefix: str) -> str:
         trimmed = prefix.strip("/")
         if trimmed and not _PREFIX.fullmatch(trimmed):
-            raise ValueError("must be a path of RTDB keys, which can't have . $ # [ ] or control characters")
+            raise ValueError("must be a path of RTDB keys, which can't have . $ # [ ] or control or half characters")
         return trimmed
 
     @model_validator(mode="after")

@@ -86,6 +86,8 @@ ALONE = [
     ("prefix", "a#"),
     ("prefix", "a[0]"),
     ("prefix", "a\x00"),
+    ("prefix", "a\ud800"),
+    ("prefix", "\udfff/b"),
 ]
 
 

@@ -166,6 +166,12 @@ ERRORS: dict[str, tuple[str | None, dict[str, str], str]] = {
     "an emulator without a namespace": (f"http://{HOST}", {}, r"an emulator's, so it must name a database: \?ns="),
     "an emulator with an empty namespace": (f"http://{HOST}/?ns=", {}, r"\?ns="),
     "an emulator host with a scheme": (URL, {EMULATOR_HOST: f"http://{HOST}"}, "must look like host:port"),
+    "an IPv6 address without brackets": (URL, {EMULATOR_HOST: "::1:9000"}, r"'::1:9000' must .* has brackets: \[::1\]"),
+    "a port that is none": (URL, {EMULATOR_HOST: "127.0.0.1:65536"}, "must look like host:port"),
+    "port zero": (URL, {EMULATOR_HOST: "127.0.0.1:0"}, "must look like host:port"),
+    "a port of letters": (URL, {EMULATOR_HOST: "127.0.0.1:http"}, "must look like host:port"),
+    "an emulator host with a path": (URL, {EMULATOR_HOST: f"{HOST}/x"}, "must look like host:port"),
+    "an IPv6 URL without an end": ("https://[::1", {}, r"'https://\[::1' can't be used"),
 }
 
 

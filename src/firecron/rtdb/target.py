@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ EMULATOR_HOST = "FIREBASE_DATABASE_EMULATOR_HOST"
 DEMO_URL = "https://demo-firecron.firebaseio.com"
 APP_NAME = "firecron"
 
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{1,5}))?")
 _OVERRIDE = "auth_variable_override"
 
 
@@ -77,8 +79,11 @@ def find_target(
 ) -> Target:
     """The target of an app; `database_url` wins over the app's own, `uid` must agree with the app's override."""
     emulator_host = environment.get(EMULATOR_HOST)
-    if emulator_host and "//" in emulator_host:
-        raise ConfigurationError(f"{EMULATOR_HOST}={emulator_host!r} must look like host:port, without a scheme")
+    if emulator_host and not _is_host(emulator_host):
+        raise ConfigurationError(
+            f"{EMULATOR_HOST}={emulator_host!r} must look like host:port, without a scheme; "
+            "an IPv6 address has brackets: [::1]:9000"
+        )
     app = app or _app()
     url = database_url or app.options.get("databaseURL") or (DEMO_URL if emulator_host else None)
     if not url:
@@ -86,7 +91,10 @@ def find_target(
             "no database: set FIRECRON_DATABASE_URL, or give the Firebase app the option databaseURL "
             "(https://<name>.firebaseio.com, or https://<name>.<region>.firebasedatabase.app)"
         )
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ConfigurationError(f"the database URL {redacted(url)!r} can't be used: {error}") from error
     if parts.scheme not in ("https", "http") or not parts.netloc:
         raise ConfigurationError(f"the database URL {redacted(url)!r} must look like https://<name>.firebaseio.com")
     override = _auth_override(app, uid)
@@ -101,6 +109,11 @@ def find_target(
         return Target(f"http://{emulator_host}", {"ns": parts.netloc.split(".")[0], **override}, None)
     found = app
     return Target(f"https://{parts.netloc}", override, lambda: _credential(found))
+
+
+def _is_host(text: str) -> bool:
+    found = _HOST.fullmatch(text)
+    return found is not None and int(found["port"] or 1) in range(1, 65_536)
 
 
 def _app() -> firebase_admin.App:
