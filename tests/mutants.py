@@ -23,6 +23,8 @@ EVENTS = "tests/unit/test_events.py"
 BLOCKS = "tests/process/test_lock_blocks.py"
 ASYNC = "tests/process/test_lock_async.py"
 ASYNC_WORK = "tests/process/test_lock_async_work.py"
+PROXIES = "tests/contract/test_lock_proxies.py"
+DOWN = "tests/contract/test_lock_down.py"
 REQUESTS = "tests/contract/test_lock_requests.py"
 
 
@@ -341,4 +343,32 @@ WAITING = _in(
     ("return min(delay, left) if left > 0 else None", "return delay if left > 0 else None", PATIENCE),
 )
 
-LOCK_MUTANTS = RECORD + CONVERSATION + LEASES + LOCK + REFUSALS + WAITING
+STORE = _in(
+    "rtdb/store.py",
+    ('if (written and not written.startswith("W/")) or body == node:', "if True:", PROXIES),
+    ('(written and not written.startswith("W/")) or', "written or", PROXIES),
+    (" or body == node:", ":", PROXIES),
+    ("        if not _is_time(now):\n", "        if not isinstance(now, int):\n", PROXIES),
+    ("if not isinstance(stored, dict) or not all(", "if not all(", PROXIES),
+    (" and _EARLIEST <= value <= _LATEST", "", PROXIES),
+    ("answered == sent\n", "True\n", PROXIES),
+    ("(ValueError, RecursionError):\n        raise", "ValueError:\n        raise", PROXIES),
+    ("(ValueError, RecursionError):\n        body", "ValueError:\n        body", PROXIES),
+    ("min(float(text), _LONGEST_REST)", "float(text)", DOWN),
+    ("min(max(0.0, (until - at).total_seconds()), _LONGEST_REST)", "max(0.0, (until - at).total_seconds())", DOWN),
+    ("(ValueError, TypeError, OverflowError)", "(ValueError, TypeError)", DOWN),
+    (
+        "    except ValueError as error:\n            raise Config",
+        "    except KeyError as error:\n            raise Config",
+        PROXIES,
+    ),
+)
+
+TRANSPORT = _in(
+    "rtdb/transport.py",
+    ("        _calls.has_lost_a_reply = True\n", "", PROXIES),
+    ("        _calls.has_lost_a_reply = False\n", "        pass\n", PROXIES),
+    ('    if request.method != "GET":\n', "    if True:\n", PROXIES),
+)
+
+LOCK_MUTANTS = STORE + TRANSPORT + RECORD + CONVERSATION + LEASES + LOCK + REFUSALS + WAITING

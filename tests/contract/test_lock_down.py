@@ -37,6 +37,23 @@ def test_a_server_that_asks_to_be_left_alone_for_an_hour_is(patient: Bench) -> N
     assert patient.node is None
 
 
+@pytest.mark.parametrize("asked", ["9" * 400, "86401", "Mon, 01 Jan 9999 00:00:00 GMT"])
+def test_a_retry_after_is_a_day_at_most(patient: Bench, asked: str) -> None:
+    """However long a server asks to be left alone, the error that callers get says a day."""
+    now = {"Date": "Wed, 18 Nov 2026 09:00:00 GMT"}
+    answering(429, headers={"Retry-After": asked, **now})(patient.rtdb.faults, path=PATH)
+    refusal = patient.refused("unavailable")
+    assert isinstance(refusal.error, Unavailable)
+    assert refusal.error.retry_after == 86_400
+
+
+def test_a_retry_after_that_is_no_date_is_none(patient: Bench) -> None:
+    """A date beyond what a computer can count is no date."""
+    never = "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"
+    answering(429, headers={"Retry-After": never, "Date": never})(patient.rtdb.faults, path=PATH)
+    assert patient.acquire()
+
+
 def test_a_short_retry_after_is_heeded(patient: Bench) -> None:
     """A Retry-After within the deadline is waited for before the next look."""
     answering(429, headers={"Retry-After": "7"})(patient.rtdb.faults, path=PATH)

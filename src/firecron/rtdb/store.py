@@ -1,10 +1,11 @@
 """The store: nodes read and swapped by ETag, each call within its deadline, each failure one of two.
 
-    Unavailable   no answer in time, a network error, a 5xx, a 429, an answer that makes no sense. A write may have
+    Unavailable   no answer in time, a network error, a 5xx, a 429, an answer that RTDB doesn't give. A write may have
     been applied.
     Denied        a 4xx that says no: rules, credentials, a database that isn't there.
 
-No write is ever sent twice by the store; what may be sent again, the conversations decide.
+No write is ever sent twice by the store; what may be sent again, the conversations decide. A 200 alone confirms
+nothing, because a network's sign-in page also sends one: a read has an ETag, and a write an ETag or what was written.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 import threading
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeGuard
 from urllib.parse import quote
 
 import requests
@@ -23,7 +24,7 @@ import requests
 from firecron import __version__
 from firecron.backoff import backoff
 from firecron.conversation import NULL_ETAG, Snapshot
-from firecron.errors import Denied, Unavailable
+from firecron.errors import ConfigurationError, Denied, Unavailable
 from firecron.rtdb import transport
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import RefreshingTokens, StaticToken, Tokens, google_fetch
@@ -34,6 +35,12 @@ Node: TypeAlias = dict[str, object] | None
 _POOL_SIZE = 32
 _UNKNOWN_ETAG = "unknown"
 _USER_AGENT = f"firecron/{__version__}"
+_SERVER_TIME = {".sv": "timestamp"}
+# What can be RTDB's time, in milliseconds: the years 2020 to 9999.
+_EARLIEST = 1_577_836_800_000
+_LATEST = 253_402_300_799_000
+# However long a server wants to be left alone: a day, in seconds.
+_LONGEST_REST = 86_400.0
 
 
 class Store(Protocol):
@@ -65,6 +72,10 @@ class _Connection:
     """A way to one database: its address, the tokens for it, and the pool of connections."""
 
     def __init__(self, target: Target, timing: Timing) -> None:
+        try:
+            requests.PreparedRequest().prepare_url(f"{target.base_url}/{target.suffix}", None)
+        except ValueError as error:
+            raise ConfigurationError(f"the database URL {target.base_url!r} can't be used: {error}") from error
         self.base_url = target.base_url
         self.shown = target.shown
         self.suffix = target.suffix
@@ -107,17 +118,23 @@ class RtdbStore:
         reply = self._call("DELETE" if node is None else "PUT", path, node, headers, deadline)
         if reply.status_code == requests.codes.precondition_failed:
             return _snapshot(reply)
-        _body(reply)  # a page from somewhere else is no confirmation
-        return reply.headers.get("ETag") or (NULL_ETAG if node is None else _UNKNOWN_ETAG)
+        body, written = _body(reply), reply.headers.get("ETag")
+        # RTDB's ETags are never weak; those that web servers make for any page often are.
+        if (written and not written.startswith("W/")) or body == node:
+            return written or (NULL_ETAG if node is None else _UNKNOWN_ETAG)
+        raise _stray("a write", body)
 
     def timestamp(self, path: str, deadline: Deadline) -> int:
-        now = _body(self._call("PUT", path, {".sv": "timestamp"}, {}, deadline))
-        if not isinstance(now, int) or isinstance(now, bool):
-            raise Unavailable(f"RTDB was asked for its time and answered {now!r:.80}")
+        now = _body(self._call("PUT", path, _SERVER_TIME, {}, deadline))
+        if not _is_time(now):
+            raise _stray("a question for its time", now)
         return now
 
     def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
-        return _body(self._call("PATCH", path, values, {}, deadline))
+        stored = _body(self._call("PATCH", path, values, {}, deadline))
+        if not isinstance(stored, dict) or not all(_is_echo(stored.get(key), sent) for key, sent in values.items()):
+            raise _stray("a write", stored)
+        return stored
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:
         found = _body(self._call("GET", path, None, {}, deadline, "shallow=true"))
@@ -217,15 +234,34 @@ def _snapshot(reply: requests.Response) -> Snapshot:
 def _body(reply: requests.Response) -> object:
     try:
         body: object = json.loads(reply.content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Unavailable(f"RTDB answered what is no JSON: {reply.content[:80]!r}") from None
     return body
+
+
+def _stray(sent: str, answer: object) -> Unavailable:
+    return Unavailable(
+        f"RTDB was sent {sent} and answered {answer!r:.80}, which it never does: "
+        "is there a proxy between, or a sign-in page?"
+    )
+
+
+def _is_time(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and _EARLIEST <= value <= _LATEST
+
+
+def _is_echo(answered: object, sent: object) -> bool:
+    """Whether a merge's answer has what was sent, as far as that can be told."""
+    if sent == _SERVER_TIME:
+        return _is_time(answered)
+    # RTDB may leave out what is empty, at any depth.
+    return sent is None or isinstance(sent, dict | list) or answered == sent
 
 
 def _error_text(reply: requests.Response) -> str:
     try:
         body = json.loads(reply.content)
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
     text = body.get("error") if isinstance(body, dict) else None
     return str(text).strip() if text else reply.reason or "no reason given"
@@ -234,12 +270,12 @@ def _error_text(reply: requests.Response) -> str:
 def _retry_after(reply: requests.Response) -> float | None:
     text = reply.headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():
-        return float(text)
+        return min(float(text), _LONGEST_REST)
     try:
         until, at = parsedate_to_datetime(text), parsedate_to_datetime(reply.headers.get("Date", ""))
         # Both are the server's: its own clock against itself.
-        return max(0.0, (until - at).total_seconds())
-    except (ValueError, TypeError):
+        return min(max(0.0, (until - at).total_seconds()), _LONGEST_REST)
+    except (ValueError, TypeError, OverflowError):
         return None
 
 

@@ -4,6 +4,10 @@
 every read of a connection gets what is left of the call's deadline, and so does making the connection, name
 resolution included. Nothing is retried and nothing is redirected: whether a write may be sent again is not for a
 transport to decide.
+
+A thread whose reply was lost has a new connection for each call, until a write of its own is answered: some servers
+and proxies swallow every request of a connection but the first, and what looks whether the write was applied would
+use up the connection that the next write is sent on.
 """
 
 from __future__ import annotations
@@ -44,18 +48,25 @@ def send(
     made: requests.Session, request: requests.PreparedRequest, deadline: Deadline, options: Options
 ) -> requests.Response:
     """Send it, and read the whole reply, before the deadline. Raises what `requests` raises, and DeadlineExceeded."""
+    timeout = _left(deadline)
     _calls.deadline = deadline
     try:
-        return made.send(
+        reply = made.send(
             request,
-            timeout=_left(deadline),
+            timeout=timeout,
             allow_redirects=False,
             proxies=options.proxies,
             verify=options.verify,
             cert=options.cert,
         )
+    except BaseException:
+        _calls.has_lost_a_reply = True
+        raise
     finally:
         del _calls.deadline
+    if request.method != "GET":
+        _calls.has_lost_a_reply = False
+    return reply
 
 
 class Options:
@@ -141,6 +152,12 @@ class _Connecting:
             raise ConnectTimeoutError(self, "no connection within the deadline")
         if failures:
             raise failures[0]
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the pool may use it again. If not, it closes the connection and makes a new one."""
+        is_usable = not getattr(_calls, "has_lost_a_reply", False)
+        return is_usable and super().is_connected  # type: ignore[misc]  # as above
 
 
 class _PlainConnection(_Connecting, HTTPConnection):
