@@ -23,6 +23,7 @@ EVENTS = "tests/unit/test_events.py"
 BLOCKS = "tests/process/test_lock_blocks.py"
 ASYNC = "tests/process/test_lock_async.py"
 ASYNC_WORK = "tests/process/test_lock_async_work.py"
+SERVICE = "tests/unit/test_lock_service.py"
 PROXIES = "tests/contract/test_lock_proxies.py"
 DOWN = "tests/contract/test_lock_down.py"
 REQUESTS = "tests/contract/test_lock_requests.py"
@@ -57,6 +58,16 @@ RECORD = _in(
     ("> now + DAY:", ">= now + DAY:", PARSE),
     ("> now + DAY:", "> now + 2 * DAY:", DECIDE),
     ("now < self.expiresAt + (", "now <= self.expiresAt + (", DECIDE),
+    ("self.expiresAt > now + _FURTHEST", "self.expiresAt >= now + _FURTHEST", PARSE),
+    ("self.expiresAt > now + _FURTHEST", "self.expiresAt > now + DAY", PARSE),
+    ("_TOO_HIGH = 2**53 - 1", "_TOO_HIGH = 2**53", PARSE),
+    (
+        "Annotated[int, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)] | Annotated[float, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)]",
+        "int | float",
+        PARSE,
+    ),
+    ("Count: TypeAlias = Annotated[int, Field(ge=0,", "Count: TypeAlias = Annotated[int, Field(ge=-5,", PARSE),
+    ("example = 1 if name ==", "example = 2 if name !=", PARSE),
     ("(margin if self.releasedAt is None else 0)", "0", DECIDE),
     ("(margin if self.releasedAt is None else 0)", "margin", DECIDE),
     # The lease as its holder sees it.
@@ -221,6 +232,10 @@ LEASES = _in(
     ('            self._state = "releasing"  # the end', "            pass  # the end", LEASE),
     ("isinstance(left, Lost) and not was_lost:", "isinstance(left, Lost):", LEASE),
     ("isinstance(left, Lost) and not was_lost:", "False:", LEASE),
+    ("            self._lost.set()\n        self._on_end", "        self._on_end", LEASE),
+    ("            self._was_lost = was_lost or isinstance(left, Lost)\n", "", LEASE),
+    ("            if not was_lost:\n", "            if True:\n", LEASE),
+    ("            self._was_lost = True\n", "", LEASE),
     ("if not self.is_held() or self.lost:", "if not self.is_held():", LEASE),
     (
         "            if not self.is_held():\n                return False\n            conversation",
@@ -237,7 +252,7 @@ LEASES = _in(
     ("            self.lose(answer.why)\n", "", I_STORE),
     ('            if self._state != "held":\n', "            if False:\n", LEASE),
     ("        self._report_lost(why)\n        self._on_end(self, None)\n", "        self._report_lost(why)\n", LEASE),
-    ("            if not self._lost:\n", "            if True:\n", LEASE),
+    ("            if not self._was_lost:\n", "            if True:\n", LEASE),
     ('        self._state = "released"\n        # Another one', "        # Another one", LEASE),
     ("        self._lost = Flag()\n        self._lost.set()\n", "        self._lost = Flag()\n", LEASE),
     ("            self._lost.set()  # before anybody is told", "            # before anybody is told", LEASE),
@@ -278,10 +293,14 @@ LOCK = _in(
         I_HOLDER,
     ),
     ('            return not_known(bid.name, "denied", error)', "            raise", I_STORE),
-    ("        if isinstance(answer, Refused):\n            return refusal_of(bid.name, answer)\n", "", PATIENCE),
+    (
+        "        if isinstance(answer, Refused):\n            return refusal_of(bid.name, answer, bid.request)\n",
+        "",
+        PATIENCE,
+    ),
     ("acquiring(bid.request, self._known.get(bid.name),", "acquiring(bid.request, None,", REQUESTS),
-    ("            self._known[lease.name] = left", "            pass", REQUESTS),
-    ("        self.keeper.forget(lease)\n        if left is not None:", "        if left is not None:", LEASE),
+    ("            _remember(self._known, lease.name, left)", "            pass", REQUESTS),
+    ("        self.keeper.forget(lease)\n", "", LEASE),
     (
         "self.keeper.keep(lease, renews=bid.renews, limit=limit)",
         "self.keeper.keep(lease, renews=True, limit=limit)",
@@ -318,16 +337,24 @@ LOCK = _in(
     ),
     ("            raise NotAcquired(answer) from answer.error", "            pass", I_HOLDER),
     ("        self._leave().release()\n", "        self._leave()\n", I_HOLDER),
-    (
-        'if refusal.reason == "slot_done" and refusal.name not in self._spent:',
-        'if refusal.reason == "slot_done":',
-        EVENTS,
-    ),
-    ('if refusal.reason == "slot_done" and refusal.name not in self._spent:', "if False:", EVENTS),
+    ("if higher == level or key in self._told_once:", "if False:", EVENTS),
+    ("if higher == level or key in self._told_once:", "if True:", EVENTS),
+    ("logging.WARNING if refusal.is_strange else", "", "tests/unit/test_lock_bids.py"),
+    ("if isgeneratorfunction(fn) or isasyncgenfunction(fn):", "if isgeneratorfunction(fn):", SERVICE),
+    ("if isgeneratorfunction(fn) or isasyncgenfunction(fn):", "if isasyncgenfunction(fn):", SERVICE),
+    ("    if isgenerator(result) or isasyncgen(result):\n", "    if isgenerator(result):\n", SERVICE),
+    ("        return _done(fn, result)\n", "        return result\n", SERVICE),
+    ("return _done(fn, await work)", "return await work", SERVICE),
+    ("    if len(memory) > _MOST_REMEMBERED:\n", "    if False:\n", SERVICE),
+    ("    memory.pop(key, None)\n", "", SERVICE),
+    ("            self._known.pop(lease.name, None)", "            self._known[lease.name] = left", SERVICE),
 )
 
 REFUSALS = _in(
     "refusal.py",
+    ("is_strange = refused.is_stuck or (", "is_strange = (", "tests/unit/test_lock_bids.py"),
+    ("            if not refused.is_stuck:\n", "            if True:\n", "tests/unit/test_lock_bids.py"),
+    ('who = "this instance" if is_own else', "who =", "tests/unit/test_lock_bids.py"),
     (
         "    def __bool__(self) -> Literal[False]:\n        return False",
         "    def __bool__(self) -> bool:\n        return True",

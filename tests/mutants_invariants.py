@@ -63,8 +63,8 @@ INVARIANTS = (
         7,
         HOLDER,
         ("lock.py", "            result = fn()\n", "            lease.release()\n            result = fn()\n"),
-        ("lock.py", "                return await work\n", "                return await asyncio.wait_for(work, 0)\n"),
-        ("lock.py", "                return await work\n", "                return await asyncio.shield(work)\n"),
+        ("lock.py", "return _done(fn, await work)\n", "return _done(fn, await asyncio.wait_for(work, 0))\n"),
+        ("lock.py", "return _done(fn, await work)\n", "return _done(fn, await asyncio.shield(work))\n"),
     ),
     *_of(
         8,

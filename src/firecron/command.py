@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING, TypeVar
 from firecron.errors import Denied, FirecronError, Unavailable
 from firecron.flag import Flag
 from firecron.instants import to_datetime
+from firecron.lease import LeaseLost
 from firecron.patience import Patience
 from firecron.process_group import NotStarted, ProcessGroup, check_command
 from firecron.record import Moment
@@ -147,9 +148,10 @@ class Command:
 
     def _watch(self, group: ProcessGroup, lost: Callable[[], Flag], ended: threading.Event) -> None:
         """End it when the lease is lost."""
-        while not lost().wait(_LOOK):
-            if ended.is_set():
-                return
+        while not (lost().wait(_LOOK) or ended.is_set()):
+            pass
+        if ended.is_set():
+            return  # a lease that was released is over as well
         group.send(signal.SIGTERM)
         if not ended.wait(self._kill_after):
             group.send(signal.SIGKILL)
@@ -176,7 +178,8 @@ def under_lock(
     finally:
         lease.release()
     # It may be the release that finds out.
-    lease.check()
+    if lease.was_lost:
+        raise LeaseLost
     return None
 
 

@@ -3,7 +3,7 @@
 It is good until `expires_at` less the margin, by this machine's monotonic clock, and longer only if it is renewed: by
 the keeper (in `hold`, `with_lock` and runs) or by `renew()`. When it is over before it was released, it is lost:
 `lost` is set, the listeners of the lease hear of it, and an ERROR is logged. What is lost stays lost, also if nobody
-has taken the lock.
+has taken the lock. A release ends it too: `lost` is set, and nobody is told of a loss.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class Lease:
         self._events = events
         self._on_end = on_end
         self._lost = Flag()
+        self._was_lost = False
         self._state: Literal["held", "releasing", "released", "lost"] = "held"
         self._state_lock = threading.Lock()
         # Held by whoever talks to the store about this lease: a release waits for a renewal that is under way.
@@ -101,13 +102,13 @@ class Lease:
 
     @property
     def lost(self) -> Flag:
-        """Set once the lease is lost: `if lease.lost:`, or `lease.lost.wait(1)`."""
+        """Set once the lease is over, lost or released: `if lease.lost:`, or `lease.lost.wait(1)`."""
         if self._talker.timing.mono() >= self.ends:
             self.lose("its lease ran out and was not renewed")
         return self._lost
 
     def check(self) -> None:
-        """Raise LeaseLost if the lease is lost; for the middle of long work."""
+        """Raise LeaseLost if the lease is over; for the middle of long work."""
         if self.lost:
             raise LeaseLost
 
@@ -126,18 +127,20 @@ class Lease:
         with self._state_lock:
             if self._state in ("releasing", "released"):
                 return False
-            was_lost = self._state == "lost"
             self._state = "releasing"  # the end of the trust, and of the renewals
+            self._lost.set()
         self._on_end(self, None)
         left = self._release(outcome, finished)
         with self._state_lock:
             self._state = "released"
+            was_lost = self._was_lost
+            self._was_lost = was_lost or isinstance(left, Lost)
         if isinstance(left, Snapshot):
             self._on_end(self, left)
-            self._emit("lock.released", logging.INFO, f'Lock "{self.name}" released')
+            if not was_lost:
+                self._emit("lock.released", logging.INFO, f'Lock "{self.name}" released')
             return True
         if isinstance(left, Lost) and not was_lost:
-            self._lost.set()
             self._report_lost(left.why)
         return False
 
@@ -152,6 +155,11 @@ class Lease:
     def renewal_due(self) -> float:
         """When it should be renewed next, on the same clock: a third of the ttl after it was last written."""
         return self._held.term.reading.mono + self._ttl / 3
+
+    @property
+    def was_lost(self) -> bool:
+        """Whether it was over before it was released, as far as the release has found out."""
+        return self._was_lost
 
     def is_held(self) -> bool:
         """Whether it is neither lost nor given back."""
@@ -185,6 +193,7 @@ class Lease:
             if self._state != "held":
                 return
             self._state = "lost"
+            self._was_lost = True
             self._lost.set()  # before anybody is told: listeners and log handlers may be slow
         self._report_lost(why)
         self._on_end(self, None)
@@ -192,7 +201,7 @@ class Lease:
     def when_lost(self, callback: Callable[[], object]) -> None:
         """Call this when the lease is lost, on whatever thread finds out; at once if it is."""
         with self._state_lock:
-            if not self._lost:
+            if not self._was_lost:
                 self._on_lost.append(callback)
                 return
         self._tell(callback)

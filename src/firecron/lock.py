@@ -18,16 +18,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from inspect import isawaitable, iscoroutine, iscoroutinefunction
+from inspect import (
+    isasyncgen,
+    isasyncgenfunction,
+    isawaitable,
+    iscoroutine,
+    iscoroutinefunction,
+    isgenerator,
+    isgeneratorfunction,
+)
 from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 
 from firecron.clock import ServerClock
-from firecron.conversation import Choose, Held, Snapshot, acquiring
+from firecron.conversation import ABSENT, Choose, Held, Snapshot, acquiring
 from firecron.durations import DAY, Duration, milliseconds
 from firecron.errors import ConfigurationError, Denied, NotAcquired, Unavailable
 from firecron.events import Events
@@ -38,7 +47,7 @@ from firecron.keeper import Keeper
 from firecron.lease import Lease, LeaseLost
 from firecron.names import check_name
 from firecron.patience import Patience
-from firecron.record import Number, Refused, Request, Term
+from firecron.record import Number, Reason, Refused, Request, Term
 from firecron.refusal import LEVELS, Refusal, not_known, refusal_of
 from firecron.rtdb.store import RtdbStore, Store
 from firecron.rtdb.target import find_target
@@ -49,7 +58,15 @@ from firecron.timing import Deadline, SystemTiming, Timing
 if TYPE_CHECKING:
     import firebase_admin
 
+K = TypeVar("K")
 T = TypeVar("T")
+
+# Names that may be made of data (an order's number) are without end.
+_MOST_REMEMBERED = 10_000
+_UNFINISHED = (
+    "gives a generator, whose body would run without the lock, when it is iterated: give with_lock a function that "
+    "does all its work before it returns, or iterate in a block under hold()"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +121,9 @@ class LockService:
         )
         self._talker = Talker(self.store, self.clock, self._timing, self.settings)
         self.keeper = Keeper(self._timing, self.events, self.settings.request_timeout, has_thread=has_threads)
-        self._known: dict[str, Snapshot] = {}
-        self._spent: set[str] = set()
+        # What was last seen of a node, and what was told of a name at its higher level.
+        self._known: OrderedDict[str, Snapshot] = OrderedDict()
+        self._told_once: OrderedDict[tuple[str, Reason], None] = OrderedDict()
         self._pools: dict[str, ThreadPoolExecutor] = {}
         tell_after_fork(self)
 
@@ -169,8 +187,11 @@ class LockService:
         """Call `fn` under the lock, renewed while it runs; answers with its result, or with the Refusal, without a
         call.
 
-        An async `fn` gives something to await; it is cancelled if the lease is lost, which then raises LeaseLost.
+        An async `fn` gives something to await; it is cancelled if the lease is lost, which then raises LeaseLost. A
+        generator function is refused: its body would run when the caller iterates, without the lock.
         """
+        if isgeneratorfunction(fn) or isasyncgenfunction(fn):
+            raise TypeError(f"{fn!r} {_UNFINISHED}")
         bid = self.bid(name, ttl, renews=True)
         if iscoroutinefunction(fn):
             return self._with_lock_async(bid, cast("Callable[[], Awaitable[object]]", fn))
@@ -188,7 +209,7 @@ class LockService:
                 f"{fn!r} returned something to await, which would run without the lock: "
                 "give with_lock the async function itself"
             )
-        return result
+        return _done(fn, result)
 
     def bid(
         self,
@@ -249,8 +270,8 @@ class LockService:
         except Denied as error:
             return not_known(bid.name, "denied", error)
         if isinstance(answer, Refused):
-            return refusal_of(bid.name, answer)
-        self._known[bid.name] = answer.snapshot
+            return refusal_of(bid.name, answer, bid.request)
+        _remember(self._known, bid.name, answer.snapshot)
         return answer
 
     def read(self, name: str) -> object:
@@ -326,7 +347,7 @@ class LockService:
             loop = asyncio.get_running_loop()
             lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))
             try:
-                return await work
+                return _done(fn, await work)
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 was_asked_to = task is not None and task.cancelling() > 0
@@ -395,8 +416,10 @@ class LockService:
 
     def _ended(self, lease: Lease, left: Snapshot | None) -> None:
         self.keeper.forget(lease)
-        if left is not None:
-            self._known[lease.name] = left
+        if left == ABSENT:
+            self._known.pop(lease.name, None)  # what isn't known is taken for absent
+        elif left is not None:
+            _remember(self._known, lease.name, left)
 
     def tell(self, answer: Lease | Refusal) -> None:
         """Say in an event what came of a bid."""
@@ -428,12 +451,15 @@ class LockService:
 
     def _level(self, refusal: Refusal) -> int:
         """A fleet's losers are cheap: the first spent tick of a name shows that the lock works, the others are for
-        debugging.
+        debugging. What is strange is told to an operator once.
         """
-        if refusal.reason == "slot_done" and refusal.name not in self._spent:
-            self._spent.add(refusal.name)
-            return logging.INFO
-        return logging.WARNING if refusal.is_strange else LEVELS[refusal.reason]
+        level = LEVELS[refusal.reason]
+        higher = logging.WARNING if refusal.is_strange else logging.INFO if refusal.reason == "slot_done" else level
+        key = refusal.name, refusal.reason
+        if higher == level or key in self._told_once:
+            return level
+        _remember(self._told_once, key, None)
+        return higher
 
 
 class Hold:
@@ -480,6 +506,21 @@ class Hold:
         if lease is None:
             raise RuntimeError(f"the block under {self._bid.name} was left without having been entered")
         return lease
+
+
+def _done(fn: object, result: object) -> object:
+    """The result of a function whose work is done; TypeError if the work would only begin with the caller."""
+    if isgenerator(result) or isasyncgen(result):
+        raise TypeError(f"{fn!r} {_UNFINISHED}")
+    return result
+
+
+def _remember(memory: OrderedDict[K, T], key: K, value: T) -> None:
+    """Keep the value as the newest, and forget the oldest if there are too many."""
+    memory.pop(key, None)
+    memory[key] = value
+    if len(memory) > _MOST_REMEMBERED:
+        memory.popitem(last=False)
 
 
 def _waiting(wait: Duration | None) -> float:

@@ -132,7 +132,7 @@ class Performer:
         # What was cut short stays unfinished, so that it is found.
         finished = _text(run.slot) if ending.how in ("succeeded", "failed") else None
         lease.release(outcome=outcome, finished=finished)
-        return "lost" if lease.lost else outcome
+        return "lost" if lease.was_lost else outcome
 
     def _emit(
         self, run: Run, slug: str, level: int, message: str, error: BaseException | None = None, **fields: int | None

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from firecron.errors import Malformed
 from firecron.instants import to_milliseconds, to_text
@@ -28,6 +28,7 @@ from firecron.instants import to_milliseconds, to_text
 Reason: TypeAlias = Literal["held", "slot_done", "slot_early", "paused", "malformed", "unavailable", "denied"]
 
 DAY = 86_400_000
+_OUT_OF_RANGE = frozenset({"greater_than", "greater_than_equal", "less_than"})
 # No ttl is longer than a day; the minute is for clocks that differ.
 _FURTHEST = DAY + 60_000
 
@@ -47,6 +48,12 @@ def _spans(text: str) -> str:
 Instant = Annotated[str, AfterValidator(_instant)]
 Spans = Annotated[str, AfterValidator(_spans)]
 Number: TypeAlias = int | float
+# Doubles count exactly to 2^53 - 1, and the next fence has to be exact too.
+_TOO_HIGH = 2**53 - 1
+Exact: TypeAlias = (
+    Annotated[int, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)] | Annotated[float, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)]
+)
+Count: TypeAlias = Annotated[int, Field(ge=0, lt=_TOO_HIGH)] | Annotated[float, Field(ge=0, lt=_TOO_HIGH)]
 
 
 class LockRecord(BaseModel):
@@ -55,11 +62,11 @@ class LockRecord(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="allow", allow_inf_nan=False)
 
     acquired: object = None  # for people, as is `expires`: never read back
-    acquiredAt: Number | None = None
-    attempt: Number | None = None
+    acquiredAt: Exact | None = None
+    attempt: Count | None = None
     expires: object = None
-    expiresAt: Number
-    fence: Number | None = None
+    expiresAt: Number  # however far off: what is stuck can be unlocked
+    fence: Exact | None = None
     holder: str | None = None
     instance: str | None = None
     instanceId: str | None = None
@@ -68,7 +75,7 @@ class LockRecord(BaseModel):
     missedUntil: Instant | None = None
     outcome: str | None = None
     paused: object = None
-    releasedAt: Number | None = None
+    releasedAt: Exact | None = None
     slot: Instant | None = None
     unfinished: Instant | None = None
 
@@ -117,8 +124,14 @@ def parse(node: object, now: int) -> Current:
     try:
         record = LockRecord.model_validate(node)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise Malformed(f"its field {'.'.join(map(str, first['loc'][:1]))} is wrong: {first['msg']}") from None
+        problems = error.errors()
+        first, name = problems[0], problems[0]["loc"][0]
+        if any(problem["loc"][0] == name and problem["type"] in _OUT_OF_RANGE for problem in problems):
+            example = 1 if name == "attempt" else now
+            raise Malformed(
+                f"its field {name} is {first['input']!r:.40}, beyond what is counted exactly: set it to {example}"
+            ) from None
+        raise Malformed(f"its field {name} is wrong: {first['msg']}") from None
     if record.slot is not None and to_milliseconds(record.slot) > now + DAY:
         raise Malformed(f"its slot {record.slot} is more than a day ahead, and would block every tick until then")
     return record
@@ -213,11 +226,12 @@ class Mine:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Not now; `current` is what stands in the way."""
+    """Not now; `current` is what stands in the way. If it `is_stuck`, it will do so until an operator unlocks it."""
 
     reason: Reason
     current: Current = IDLE
     detail: str = ""
+    is_stuck: bool = False
 
 
 def decide(node: object, request: Request, now: Moment, written: Mapping[Number, Term]) -> Take | Mine | Refused:
@@ -250,7 +264,7 @@ def decide(node: object, request: Request, now: Moment, written: Mapping[Number,
 
     # 6. Does somebody hold it?
     if live:
-        return Refused("held", current)
+        return Refused("held", current, is_stuck=record is not None and record.is_stuck(now.server))
 
     # 7. Is this instance early?
     if request.slot is not None and to_milliseconds(request.slot) > now.server + request.margin:

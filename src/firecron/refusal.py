@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Literal
 
 from firecron.instants import to_datetime, to_text
-from firecron.record import LockRecord, Reason, Refused, describe_owner
+from firecron.record import LockRecord, Reason, Refused, Request, describe_owner
 
 LEVELS: dict[Reason, int] = {
     "held": logging.INFO,
@@ -30,7 +30,8 @@ class Refusal:
 
     `holder` is the token in the record that stands in the way, `instance_id` and `instance` whose it is (as far as
     the record tells), `until` when it expires, `slot` the tick that it is about, `unfinished` the tick whose run has
-    not ended. With `unavailable`, `denied` and `malformed` nothing is known of them.
+    not ended. With `unavailable`, `denied` and `malformed` nothing is known of them. If it `is_strange`, an operator
+    should look.
     """
 
     name: str
@@ -57,16 +58,17 @@ def not_known(name: str, reason: Literal["unavailable", "denied"], error: Except
     )
 
 
-def refusal_of(name: str, refused: Refused) -> Refusal:
-    """What stands in the way, as far as its record tells."""
+def refusal_of(name: str, refused: Refused, request: Request) -> Refusal:
+    """What stands in the way of the request, as far as its record tells."""
     record = refused.current if isinstance(refused.current, LockRecord) else None
-    is_strange = refused.reason == "paused" and refused.current.paused is not True
+    is_strange = refused.is_stuck or (refused.reason == "paused" and refused.current.paused is not True)
+    message = _message(name, refused, record, request)
     if record is None:
-        return Refusal(name, refused.reason, _message(name, refused, None), is_strange=is_strange)
+        return Refusal(name, refused.reason, message, is_strange=is_strange)
     return Refusal(
         name,
         refused.reason,
-        _message(name, refused, record),
+        message,
         holder=record.holder,
         instance_id=record.instanceId,
         instance=record.instance,
@@ -77,11 +79,16 @@ def refusal_of(name: str, refused: Refused) -> Refusal:
     )
 
 
-def _message(name: str, refused: Refused, record: LockRecord | None) -> str:
+def _message(name: str, refused: Refused, record: LockRecord | None, request: Request) -> str:
     match refused.reason, record:
         case "held", LockRecord():
             until = to_text(int(record.expiresAt))
-            return f'Lock "{name}" held by another instance, skipping ({describe_owner(record)}, until {until})'
+            is_own = (record.instanceId, record.instance) == (request.instance_id, request.instance)
+            who = "this instance" if is_own else "another instance"
+            held = f'Lock "{name}" held by {who}, skipping ({describe_owner(record)}, until {until})'
+            if not refused.is_stuck:
+                return held
+            return f"{held}. No lease is that long: `expiresAt` was set by hand. Free it with `firecron unlock {name}`"
         case "slot_done", LockRecord():
             done = f"{record.slot} by {describe_owner(record)}"
             return f'Lock "{name}": the tick, or a later one, is claimed already, skipping ({done})'

@@ -223,7 +223,7 @@ def test_i05_a_release_in_doubt_leaves_a_successor_alone(fleet: Fleet, error: Ex
 
     one.network.next("swap", after=lose)
     assert lease.release() is True
-    assert not lease.lost
+    assert not lease.was_lost
     assert other.refused().reason == "held"
 
 

@@ -116,11 +116,12 @@ def test_what_is_lost_is_not_renewed(fleet: Fleet, one: Instance, seconds: float
 
 
 def test_what_is_released_is_not_renewed(fleet: Fleet, one: Instance) -> None:
-    """A released lease can't be renewed, and is not lost by that."""
+    """A released lease can't be renewed, and that tells of no loss."""
     lease = one.acquire()
     assert lease.release()
     assert lease.renew() is False
-    assert not lease.lost
+    assert not lease.was_lost
+    assert "lock.lost" not in one.slugs()
     assert fleet.node() is None
 
 
@@ -166,8 +167,28 @@ def test_a_release_is_no_loss_to_listeners(fleet: Fleet, one: Instance) -> None:
     lease.release()
     after(lease, 3600, fleet)
     lease.lose("too late")
-    assert not lease.lost
+    lease.when_lost(lambda: heard.append("later"))
     assert heard == []
+    assert "lock.lost" not in one.slugs()
+
+
+@pytest.mark.parametrize("error", [None, Unavailable("down")])
+def test_after_its_release_a_lease_is_trusted_no_more(fleet: Fleet, one: Instance, error: Exception | None) -> None:
+    """From the release on `lost` is true and `check()` raises, also while the release is under way or has failed."""
+    lease = one.acquire()
+    lease.check()
+    seen: list[bool] = []
+    one.network.next("swap", before=lambda: seen.append(bool(lease.lost)))
+    if error is not None:
+        one.network.next("swap", after=failing(error), times=50)
+        one.network.next("read", before=failing(error), times=50)
+        fleet.put(None)
+    lease.release()
+    assert seen == [True]
+    assert lease.lost
+    assert lease.lost.wait(0)
+    with pytest.raises(LeaseLost):
+        lease.check()
 
 
 def ends_by_release(fleet: Fleet, one: Instance, lease: Lease) -> None:

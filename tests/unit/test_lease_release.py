@@ -13,15 +13,16 @@ from firecron.errors import Denied, Unavailable
 
 
 def test_a_release_deletes_a_plain_lock(fleet: Fleet, one: Instance) -> None:
-    """A plain lock leaves nothing behind, is told once, and `lost` stays false for ever."""
+    """A plain lock leaves nothing behind, and is told once."""
     lease = one.acquire()
     assert lease.release() is True
     assert fleet.node() is None
     assert one.renew() is None, "the keeper has nothing to keep"
     assert lease.is_held() is False
     fleet.time.advance(3600)
-    assert not lease.lost
-    assert one.slugs().count("lock.released") == 1
+    assert lease.lost
+    assert not lease.was_lost
+    assert one.slugs() == ["lock.acquired", "lock.released"]
     assert repr(lease).startswith("<Lease job released")
 
 
@@ -80,7 +81,7 @@ def test_a_release_waits_for_a_renewal_under_way(fleet: Fleet, one: Instance) ->
         assert release.result(20) is True
     assert one.network.calls[-2:] == ["swap", "swap"]
     assert fleet.node() is None
-    assert not lease.lost
+    assert not lease.was_lost
 
 
 def test_a_renewal_that_waited_beside_a_release_sends_nothing(fleet: Fleet, one: Instance) -> None:
@@ -153,12 +154,13 @@ def test_a_release_that_finds_the_lock_gone_tells_of_the_loss(
     assert lease.release() is False
     assert fleet.node() == gone
     assert lease.lost
+    assert lease.was_lost
     [told] = [event for event in one.events if event.slug == "lock.lost"]
     assert why in told.message
 
 
 def test_releasing_what_is_lost_tells_of_no_second_loss(fleet: Fleet, one: Instance) -> None:
-    """A release after a loss cleans up what is still the holder's, and tells of nothing twice."""
+    """A release after a loss cleans up what is still the holder's, tells of nothing twice, and of no release."""
     lease = one.acquire()
     fleet.time.advance(60)
     assert lease.lost
@@ -171,6 +173,7 @@ def test_releasing_what_is_lost_tells_of_no_second_loss(fleet: Fleet, one: Insta
     fleet.put(None)
     assert gone.release() is False
     assert one.slugs().count("lock.lost") == 2
+    assert "lock.released" not in one.slugs()
 
 
 def test_a_lease_may_be_lost_while_its_release_is_under_way(fleet: Fleet, one: Instance) -> None:
@@ -179,5 +182,5 @@ def test_a_lease_may_be_lost_while_its_release_is_under_way(fleet: Fleet, one: I
     one.network.next("swap", before=lambda: fleet.time.advance(0.5))
     fleet.time.advance(58.9)
     assert lease.release() is True
-    assert not lease.lost
+    assert not lease.was_lost
     assert "lock.lost" not in one.slugs()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import pytest
@@ -35,6 +36,31 @@ def test_what_can_not_be_asked_for_is_refused(
     with pytest.raises(ConfigurationError, match=said):
         way(one, name, ttl)
     assert one.network.calls == []
+
+
+def test_a_lock_that_expires_too_late_is_a_warning_once(fleet: Fleet) -> None:
+    """An expiry more than a day and a minute ahead is said with the remedy, once per name as a WARNING."""
+    one, far = fleet.instance(), int(START) + 86_460_000
+    for name in ("job", "other"):
+        fleet.put({"expiresAt": far, "holder": "x"}, name)
+        refusal = one.refused(name)
+        assert not refusal.is_strange
+        assert "unlock" not in refusal.message
+        fleet.put({"expiresAt": far + 1, "holder": "x"}, name)
+        for _ in range(3):
+            refusal = one.refused(name)
+            assert refusal.reason == "held"
+            assert refusal.is_strange
+            assert f"Free it with `firecron unlock {name}`" in refusal.message
+    assert [event.level for event in one.events] == 2 * [logging.INFO, logging.WARNING, logging.INFO, logging.INFO]
+
+
+def test_a_lock_of_this_instance_is_not_anothers(fleet: Fleet) -> None:
+    """Who is refused by a lock that this very instance holds is told so."""
+    one, other = fleet.instance(), fleet.instance()
+    one.acquire()
+    assert one.refused().message.startswith('Lock "job" held by this instance, skipping (local/')
+    assert other.refused().message.startswith('Lock "job" held by another instance, skipping (local/')
 
 
 @pytest.mark.parametrize("expires", [START * 1_000, 1e300, -1.0, -1e300])

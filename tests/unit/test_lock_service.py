@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
 
 import pytest
+from tests.unit.fleet import recorded
 
 from firecron import LockService
+from firecron import lock as lock_module
 from firecron.events import Event
 from firecron.testing import FakeTiming, MemoryStore
 from firecron.timing import SystemTiming
@@ -50,3 +56,91 @@ def test_closing_ends_the_threads() -> None:
         locks.close()
         keeper.join(10)
         assert not keeper.is_alive()
+
+
+def make_service() -> tuple[LockService, MemoryStore]:
+    timing = FakeTiming()
+    store = MemoryStore(timing.now)
+    return LockService(store=store, timing=timing, has_threads=False), store
+
+
+ran: list[str] = []
+
+
+def generates() -> Iterator[int]:
+    ran.append("generator")
+    yield 1
+
+
+async def generates_async() -> AsyncIterator[int]:
+    ran.append("async generator")
+    yield 1
+
+
+async def returns_a_generator() -> Iterator[int]:
+    return generates()
+
+
+GENERATORS: dict[str, Callable[[], Any]] = {
+    "generator function": generates,
+    "async generator function": generates_async,
+    "partial": functools.partial(generates),
+    "returns a generator": lambda: (number for number in range(1)),
+    "returns an async generator": lambda: (number async for number in generates_async()),
+}
+
+
+@pytest.mark.parametrize("function", GENERATORS.values(), ids=GENERATORS.keys())
+def test_a_generator_is_not_run_without_the_lock(function: Callable[[], Any]) -> None:
+    """A body that would only run when its caller iterates is refused, and the lock is free again."""
+    locks, store = make_service()
+    ran.clear()
+    with pytest.raises(TypeError, match="body would run without the lock"):
+        locks.with_lock("job", function, 60)
+    assert ran == []
+    assert store.get("cron-locks/job") is None
+
+
+@pytest.mark.parametrize("function", [generates, generates_async, functools.partial(generates)])
+def test_a_generator_function_is_refused_before_the_lock_is_taken(function: Callable[[], Any]) -> None:
+    """What is known to be a generator function beforehand costs no request."""
+    locks, _ = make_service()
+    heard = recorded(locks.events)
+    with pytest.raises(TypeError, match="body would run without the lock"):
+        locks.with_lock("job", function, 60)
+    assert heard == []
+
+
+def test_a_generator_that_an_async_function_returns_is_refused() -> None:
+    """What an async function returns is looked at too."""
+    locks, store = make_service()
+    with pytest.raises(TypeError, match="body would run without the lock"):
+        asyncio.run(_awaited(locks))
+    locks.close()
+    assert store.get("cron-locks/job") is None
+
+
+async def _awaited(locks: LockService) -> object:
+    return await locks.with_lock("job", returns_a_generator, 60)
+
+
+def test_what_is_remembered_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names made of data without end cost no memory without end: the oldest is forgotten, and plain locks at once."""
+    monkeypatch.setattr(lock_module, "_MOST_REMEMBERED", 3)
+    locks, store = make_service()
+    for number in range(5):
+        lease = locks.acquire(f"order-{number}", 60, fenced=True)
+        assert lease
+        assert lease.release()
+        again = locks.acquire("order-0", 60, fenced=True)
+        assert again
+        assert again.release()
+    assert list(locks._known) == ["order-3", "order-4", "order-0"]
+    plain = locks.acquire("plain", 60)
+    assert plain
+    assert plain.release()
+    assert list(locks._known) == ["order-4", "order-0"]
+    for number in range(5):
+        store.set(f"cron-locks/stuck-{number}", {"expiresAt": 1e15})
+        assert not locks.acquire(f"stuck-{number}", 60)
+    assert len(locks._told_once) == 3

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from tests.unit.records import DAY, EXPIRES, NOW, at, node, request, slot, verdict
+from tests.unit.records import DAY, EXPIRES, NOW, at, node, released_node, request, slot, taken, verdict
 
 from firecron.errors import Malformed
 from firecron.instants import to_text
@@ -130,6 +132,30 @@ def test_a_record_is_stored_as_it_was_read() -> None:
     record = parse(whole, NOW)
     assert isinstance(record, LockRecord)
     assert record.to_json() == whole
+
+
+@pytest.mark.parametrize("name", ["acquiredAt", "attempt", "fence", "releasedAt"])
+@pytest.mark.parametrize("value", [2**53 - 1, 2.0**53, 2**53, 10**400, 1e308, -(2**53)])
+def test_a_number_that_is_not_counted_exactly_is_malformed(name: str, value: float) -> None:
+    """From 2^53 on numbers are no longer exact, so a fence would rise no more; the error says what to set instead."""
+    with pytest.raises(Malformed, match=rf"its field {name} is {re.escape(f'{value!r:.40}')}, .* set it to") as told:
+        parse(node(**{name: value}), NOW)
+    remedy = int(str(told.value).rsplit(" ", 1)[1])
+    assert isinstance(parse(node(**{name: remedy}), NOW), LockRecord)
+
+
+def test_the_highest_fence_has_a_higher_one() -> None:
+    """A fence just below what is counted exactly is one, and the next holder's is higher and readable."""
+    after = taken(released_node(fence=2**53 - 3), request(fenced=True))
+    assert after["fence"] == 2**53 - 2
+    assert isinstance(parse(after, NOW), LockRecord)
+
+
+def test_no_attempt_is_negative() -> None:
+    """A negative count would let a slot be claimed more often than it may."""
+    assert isinstance(parse(node(attempt=0), NOW), LockRecord)
+    with pytest.raises(Malformed, match=r"its field attempt is -1, .* set it to 1$"):
+        parse(node(attempt=-1), NOW)
 
 
 @pytest.mark.parametrize(("late", "word"), [(-1, "malformed"), (0, "slot_done"), (1, "slot_done")])
