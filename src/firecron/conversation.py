@@ -160,12 +160,12 @@ def acquiring(
             refused = snapshot if was_denied else None
             if refused == ABSENT:
                 yield Swap(NULL_ETAG, None)
-            if refused is not None:
-                tries += 1
-                yield _pause(tries, error)
             snapshot, is_fresh, was_denied = (yield from _read()), True, True
             if snapshot != ABSENT and snapshot == refused:
                 raise
+            if refused is not None:
+                tries += 1
+                yield _pause(tries, error)
             continue
         if isinstance(answer, Swapped):
             if not request.momentary and not decision.term.is_trusted(answer.mono, request.margin):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import pytest
 
@@ -12,15 +13,17 @@ from rtdb_emulator.pytest_plugin import Rtdb
 
 NAME = "job"
 PATH = f"/cron-locks/{NAME}"
+SOON = round(time.time() * 1000) + 3_600_000
 FAR = 4_102_444_800_000
 
-HELD = {"acquiredAt": 1, "expiresAt": FAR, "holder": "h", "instanceId": "api-00042-abc", "instance": "i"}
+HELD = {"acquiredAt": 1, "expiresAt": SOON, "holder": "h", "instanceId": "api-00042-abc", "instance": "i"}
 
 
 @pytest.mark.parametrize(
     ("node", "reason", "level"),
     [
         pytest.param(HELD, "held", logging.INFO, id="held"),
+        pytest.param({**HELD, "expiresAt": FAR}, "held", logging.WARNING, id="held-for-ever"),
         pytest.param({"paused": True}, "paused", logging.INFO, id="paused"),
         pytest.param({"paused": "yes"}, "paused", logging.WARNING, id="paused-strangely"),
         pytest.param({**HELD, "paused": 1}, "paused", logging.WARNING, id="held-and-paused-strangely"),

@@ -144,23 +144,23 @@ def test_a_free_lock_that_may_not_be_written_is_denied() -> None:
         acquire(*twice, (Swap, NO))
     free = Snapshot("free", released_node())
     with pytest.raises(Denied):
-        acquire(clock(), (Swap, NO), (Read, free), clock(), (Swap, NO), (Pause, None), (Read, free))
+        acquire(clock(), (Swap, NO), (Read, free), clock(), (Swap, NO), (Read, free))
 
 
 def test_who_is_too_late_twice_is_not_denied() -> None:
     """Others who took a free lock and gave it back are seen by its ETag, or by what may be written where nothing is."""
     twice = clock(), (Swap, NO), (Read, ABSENT), clock(), (Swap, NO)
-    refused, steps = acquire(*twice, (Swap, DONE), (Pause, None), (Read, THEIRS), clock())
+    refused, steps = acquire(*twice, (Swap, DONE), (Read, THEIRS), (Pause, None), clock())
     assert isinstance(refused, Refused)
     assert refused.reason == "held"
     assert swaps(steps)[2] == Swap(NULL_ETAG, None)
-    held, _ = acquire(*twice, (Swap, THEIRS), (Pause, None), (Read, ABSENT), clock(), (Swap, DONE))
+    held, _ = acquire(*twice, (Swap, THEIRS), (Read, ABSENT), (Pause, None), clock(), (Swap, DONE))
     assert isinstance(held, Held)
     one, other = Snapshot("one", released_node(fence=1)), Snapshot("other", released_node(fence=2))
-    begun = clock(), (Swap, NO), (Read, one), clock(), (Swap, NO), (Pause, None), (Read, other), clock()
+    begun = clock(), (Swap, NO), (Read, one), clock(), (Swap, NO), (Read, other), (Pause, None), clock()
     held, _ = acquire(*begun, (Swap, DONE))
     assert isinstance(held, Held)
-    held, steps = acquire(*begun, (Swap, NO), (Pause, None), (Read, one), clock(), (Swap, DONE))
+    held, steps = acquire(*begun, (Swap, NO), (Read, one), (Pause, None), clock(), (Swap, DONE))
     assert isinstance(held, Held)
     assert [step.tries for step in steps if isinstance(step, Pause)] == [1, 2]
 
