@@ -3,6 +3,7 @@ own.
 
 Whatever the function does, the answer is an `Ending`: nothing that a job raises goes further than here. And it comes
 when the function has really ended: a cancelled one may take its time to clean up, and its lock is held for so long.
+Ctrl-C, and what a signal's handler raises, cancel an async one, and are its error once it has ended.
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ from typing import Literal, TypeAlias
 
 from firecron.explorer import Job
 from firecron.lease import LeaseLost
+from firecron.loop_watch import LoopWatch
 from firecron.run import Run, Stopping, _current
 from firecron.surroundings import surrounded, surrounded_async
+from firecron.timing import Timing
 
 How: TypeAlias = Literal["succeeded", "failed", "stopped", "lost"]
 Loop: TypeAlias = asyncio.AbstractEventLoop
 Error: TypeAlias = "BaseException | None"
 
-_CLOSED_CHECK = 5.0
+# How often a look is taken at the application's loop.
+_LOOK = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +43,18 @@ class Ending:
 
 
 class Body:
-    """One call of a job's function, which can be cancelled from another thread if it is async."""
+    """One call of a job's function, which can be cancelled from another thread if it is async. `tell_blocked` is called
+    if it blocks the application's loop, with for how many milliseconds.
+    """
 
-    def __init__(self, job: Job, run: Run, loop: Loop | None) -> None:
+    def __init__(
+        self, job: Job, run: Run, loop: Loop | None, timing: Timing, tell_blocked: Callable[[int], None]
+    ) -> None:
         self._job = job
         self._run = run
         self._loop = loop
+        self._timing = timing
+        self._tell_blocked = tell_blocked
         self._lock = threading.Lock()
         self._task: asyncio.Task[None] | None = None
         self._is_cancelled = False
@@ -128,13 +138,34 @@ class Body:
 
     def _await_on(self, loop: Loop, make: Callable[[], Awaitable[object]]) -> Error:
         done: concurrent.futures.Future[Error] = concurrent.futures.Future()
-        loop.call_soon_threadsafe(self._begin, make, done)
-        while True:
+        changed = threading.Condition()
+        watch = LoopWatch(loop, self._timing, self._tell_blocked)
+        interrupt: Error = None
+
+        def begin() -> None:
+            watch.begin()
+            self._begin(make, done)
+
+        def wake(_: object) -> None:
+            with changed:
+                changed.notify_all()
+
+        done.add_done_callback(wake)
+        loop.call_soon_threadsafe(begin)
+        while not (done.done() or loop.is_closed()):
             try:
-                return done.result(timeout=_CLOSED_CHECK)
-            except concurrent.futures.TimeoutError:
-                if loop.is_closed():
-                    return RuntimeError("the application's event loop was closed under the job")
+                watch.look(self._task)
+                with changed:
+                    if not done.done():
+                        self._timing.wait(changed, _LOOK)
+            except BaseException as raised:
+                # Ctrl-C ends the wait, not the function.
+                interrupt = interrupt or raised
+                self.cancel()
+        watch.end()
+        if interrupt is not None:
+            return interrupt
+        return done.result() if done.done() else RuntimeError("the application's event loop was closed under the job")
 
     async def _await_here(self, make: Callable[[], Awaitable[object]]) -> Error:
         done: concurrent.futures.Future[Error] = concurrent.futures.Future()

@@ -53,6 +53,7 @@ class Execution:
         self._changed = threading.Condition()
         self._body: Body | None = None
         self._is_cancelled = False
+        self._has_blocked = False
 
     def perform(self) -> Ending:
         """Call the job's function, and again after a failure, as often as it has retries."""
@@ -90,7 +91,7 @@ class Execution:
         self.cancel()
 
     def _call(self) -> Ending:
-        body = Body(self._job, self.run, self._loop)
+        body = Body(self._job, self.run, self._loop, self._timing, self._tell_blocked)
         with self._changed:
             self._body = body
             is_cancelled = self._is_cancelled
@@ -99,6 +100,18 @@ class Execution:
         # What was claimed is begun also while the instance stops, because nobody else can claim that tick; only the
         # last seconds of a stop are too late.
         return Ending("stopped", Stopping()) if is_cancelled else body.call()
+
+    def _tell_blocked(self, blocked: int) -> None:
+        if self._has_blocked:
+            return  # once a run is enough
+        self._has_blocked = True
+        message = (
+            f'"{self.run.name}" blocked the event loop for {blocked / 1000:.0f} s, in which nothing else ran there: '
+            "declare the job with def (it then runs on a thread), or await asyncio.to_thread(...) for what blocks"
+        )
+        self._events.emit(
+            "loop.blocked", self.run.name, logging.WARNING, message, key=self.run.idempotency_key, blocked=blocked
+        )
 
     def _pause(self, seconds: float) -> None:
         until = self._timing.mono() + seconds * 1000

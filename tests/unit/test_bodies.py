@@ -13,6 +13,8 @@ import pytest
 from firecron import LeaseLost, Run, Stopping, current_run, distributed_cron
 from firecron.bodies import Body, Ending
 from firecron.explorer import Job, explore
+from firecron.testing import FakeClock
+from firecron.timing import SystemTiming, Timing
 from firecron.tracing import Trace, current_trace, traced
 
 PATIENCE = 20
@@ -25,6 +27,13 @@ def make_run() -> Run:
 def job_of(function: Callable[..., object]) -> Job:
     (job,) = explore(distributed_cron("job", "* * * * *")(function))
     return job
+
+
+def body_of(job: Job, run: Run, loop: asyncio.AbstractEventLoop | None, timing: Timing | None = None) -> Body:
+    def tell_blocked(blocked: int) -> None:
+        raise AssertionError(f"it has blocked nothing, and not for {blocked} ms")
+
+    return Body(job, run, loop, timing or SystemTiming(), tell_blocked)
 
 
 @contextmanager
@@ -54,7 +63,7 @@ def test_a_sync_function_is_called_on_this_thread() -> None:
     """A sync function runs on the thread that calls it, with its Run at hand, and nothing of it is left behind."""
     seen: list[object] = []
     run = make_run()
-    body = Body(job_of(lambda: seen.extend([threading.current_thread(), current_run()])), run, None)
+    body = body_of(job_of(lambda: seen.extend([threading.current_thread(), current_run()])), run, None)
     assert body.call() == Ending("succeeded")
     assert seen == [threading.current_thread(), run]
     assert current_run() is None
@@ -69,7 +78,7 @@ def test_an_async_function_runs_on_the_applications_loop(loop: asyncio.AbstractE
         await asyncio.sleep(0)
         seen.extend([asyncio.get_running_loop(), current_run()])
 
-    assert Body(job_of(work), run, loop).call() == Ending("succeeded")
+    assert body_of(job_of(work), run, loop).call() == Ending("succeeded")
     assert seen[1] is run
     assert (seen[0] is loop) is (loop is not None)
 
@@ -82,7 +91,7 @@ def test_a_loop_that_does_not_run_is_not_used() -> None:
     async def work() -> None:
         assert asyncio.get_running_loop() is not ended
 
-    assert Body(job_of(work), make_run(), ended).call() == Ending("succeeded")
+    assert body_of(job_of(work), make_run(), ended).call() == Ending("succeeded")
 
 
 def test_a_coroutine_that_a_sync_function_hands_out_is_awaited(loop: asyncio.AbstractEventLoop | None) -> None:
@@ -94,7 +103,7 @@ def test_a_coroutine_that_a_sync_function_hands_out_is_awaited(loop: asyncio.Abs
         done.append(current_run())
 
     run = make_run()
-    assert Body(job_of(partial(work)), run, loop).call() == Ending("succeeded")
+    assert body_of(job_of(partial(work)), run, loop).call() == Ending("succeeded")
     assert done == [run]
 
 
@@ -105,7 +114,7 @@ def test_from_inside_of_a_loop_it_works_as_well() -> None:
         await asyncio.sleep(0)
 
     async def main() -> Ending:
-        return Body(job_of(work), make_run(), asyncio.get_running_loop()).call()
+        return body_of(job_of(work), make_run(), asyncio.get_running_loop()).call()
 
     assert asyncio.run(main()) == Ending("succeeded")
 
@@ -155,7 +164,7 @@ def test_an_end_is_understood(
     for flag, is_set in ((run.lost, lost), (run.stopping, stopping)):
         if is_set:
             flag.set()
-    ending = Body(job_of(make(error)), run, loop).call()
+    ending = body_of(job_of(make(error)), run, loop).call()
     assert ending.how == how
     assert type(ending.error) is type(error)
     if loop is not None:
@@ -193,7 +202,7 @@ def test_a_cancelled_body_ends_when_it_has_ended(loop: asyncio.AbstractEventLoop
             cleaned.set()
 
     run = make_run()
-    body = Body(job_of(work), run, loop)
+    body = body_of(job_of(work), run, loop)
     was_cleaned: list[bool] = []
     thread, endings = called(body, lambda: was_cleaned.append(cleaned.is_set()))
     assert begun.wait(PATIENCE)
@@ -219,7 +228,7 @@ def test_a_body_that_is_cancelled_before_it_begins_does_not_run(loop: asyncio.Ab
 
     run = make_run()
     run.lost.set()
-    body = Body(job_of(work), run, loop)
+    body = body_of(job_of(work), run, loop)
     body.cancel()
     assert body.call().how == "lost"
     assert ran == []
@@ -236,7 +245,7 @@ def test_a_body_that_ignores_its_cancellation_goes_on(loop: asyncio.AbstractEven
         except asyncio.CancelledError:
             return
 
-    body = Body(job_of(work), make_run(), loop)
+    body = body_of(job_of(work), make_run(), loop)
     thread, endings = called(body)
     assert begun.wait(PATIENCE)
     body.cancel()
@@ -251,7 +260,7 @@ def test_a_sync_body_is_not_cancelled() -> None:
     def work() -> None:
         body.cancel()
 
-    body = Body(job_of(work), make_run(), None)
+    body = body_of(job_of(work), make_run(), None)
     assert body.call() == Ending("succeeded")
 
 
@@ -263,8 +272,142 @@ def test_a_body_beside_a_running_loop_has_its_callers_context() -> None:
         traces.append(current_trace.get())
 
     async def main() -> Ending:
-        return Body(job_of(work), make_run(), None).call()
+        return body_of(job_of(work), make_run(), None).call()
 
     with traced(Trace("1" * 32)):
         assert asyncio.run(main()) == Ending("succeeded")
     assert traces == [Trace("1" * 32)]
+
+
+class Passing(FakeClock):
+    """Time that passes for whoever waits, once it has `begun` and up to a moment. Who waits from then on has `then`
+    called, and waits really, unless that is the end of it.
+    """
+
+    def __init__(self, until: float, then: Callable[[], object]) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+        self._until = until * 1000
+        self._then = then
+
+    def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+        assert self.begun.wait(PATIENCE)
+        if self.mono() < self._until:
+            super().wait(condition, seconds)
+        elif not self._then():
+            condition.wait(PATIENCE)
+
+
+class Blocking:
+    """The application's loop, and a job that blocks it for so many seconds; `told` is what is said of it."""
+
+    def __init__(self, seconds: float) -> None:
+        self.told: list[int] = []
+        self.told_while_blocked: list[int] = []
+        self._go_on = threading.Event()
+        self._timing = Passing(seconds, self._unblock)
+
+    def block(self) -> None:
+        self._timing.begun.set()
+        assert self._go_on.wait(PATIENCE)
+
+    def _unblock(self) -> None:
+        if not self._go_on.is_set():
+            self.told_while_blocked += self.told
+        self._go_on.set()
+
+    def run(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
+        with running_loop() as loop:
+            body = Body(job_of(work), make_run(), loop, self._timing, self.told.append)
+            assert body.call() == Ending("succeeded")
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(2, []), (5, [5_000])])
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_job_that_blocks_the_loop_is_told_of(seconds: int, told: list[int], goes_on: bool) -> None:
+    """A job that keeps the application's loop from everything else for seconds is told of, with how long."""
+    blocking = Blocking(seconds)
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+        blocking.block()
+        for _ in range(3 * goes_on):
+            await asyncio.sleep(0)
+
+    blocking.run(work)
+    assert blocking.told == told
+
+
+def test_a_job_that_may_never_give_the_loop_back_is_told_of() -> None:
+    """A loop that is blocked for half a minute is told of while it is."""
+    blocking = Blocking(32)
+
+    async def work() -> None:
+        blocking.block()
+
+    blocking.run(work)
+    assert blocking.told_while_blocked[0] == 30_000
+
+
+def test_a_job_beside_what_blocks_the_loop_is_not_told_of() -> None:
+    """Where something else blocks the loop, the job that waits for it is not the one to be told of."""
+    blocking = Blocking(5)
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        unblocked = loop.create_future()
+        loop.call_soon(lambda: (blocking.block(), unblocked.set_result(None)))  # type: ignore[func-returns-value]  # both
+        await unblocked
+
+    blocking.run(work)
+    assert blocking.told == []
+
+
+def test_a_loop_that_is_closed_under_the_job_is_a_failure() -> None:
+    """A job whose loop is stopped and closed while it waits has failed: nobody knows how far it came."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    def close() -> bool:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(PATIENCE)
+        loop.close()
+        return True
+
+    timing = Passing(0, close)
+
+    async def work() -> None:
+        timing.begun.set()
+        await asyncio.Event().wait()
+
+    ending = body_of(job_of(work), make_run(), loop, timing).call()
+    assert ending.how == "failed"
+    assert str(ending.error) == "the application's event loop was closed under the job"
+
+
+def test_ctrl_c_waits_for_the_end_of_an_async_function() -> None:
+    """Ctrl-C on the thread that waits cancels the function, and is its error only once that has cleaned up."""
+    cleaned = threading.Event()
+    presses = 0
+
+    async def work() -> None:
+        timing.begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(3):
+                await asyncio.sleep(0)
+            cleaned.set()
+
+    def press() -> None:
+        nonlocal presses
+        presses += 1
+        if presses < 3:
+            raise KeyboardInterrupt
+
+    timing = Passing(0, press)
+    with running_loop() as loop:
+        ending = body_of(job_of(work), make_run(), loop, timing).call()
+        assert cleaned.is_set()
+    assert (ending.how, type(ending.error)) == ("failed", KeyboardInterrupt)
