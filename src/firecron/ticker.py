@@ -116,8 +116,13 @@ class Ticker:
         with self._changed:
             if self._thread is None:
                 self._wakes_at = None
-                self._thread = threading.Thread(target=self._run, name="firecron-ticker", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="firecron-ticker", daemon=True)
+                self._thread = thread
+                try:
+                    thread.start()
+                except RuntimeError:
+                    self._thread = None  # it could not be waited for
+                    raise
 
     def stop(self) -> None:
         """Hand over nothing more. What was planned is forgotten: a later start plans from then on."""
@@ -138,9 +143,14 @@ class Ticker:
 
     def work(self) -> float:
         """Do what is due; answers with the seconds until there is more to do, at the most."""
-        self._note_stall()
+        thread, wakes_at = self._thread, self._wakes_at
+        if wakes_at is not None:
+            self._note_stall(self._timing.mono() - wakes_at)
         seconds = self._work()
-        self._wakes_at = self._timing.mono() + seconds * 1000
+        with self._changed:
+            # After a stop there is nothing to wake for, and the next thread has times of its own.
+            if self._thread is thread:
+                self._wakes_at = self._timing.mono() + seconds * 1000
         return seconds
 
     def _work(self) -> float:
@@ -258,12 +268,9 @@ class Ticker:
         self._dispatch(job, slot)
         return slot
 
-    def _note_stall(self) -> None:
+    def _note_stall(self, late: float) -> None:
         """Say once that this thread was woken much later than it wanted to be."""
-        if self._wakes_at is None or self._has_stalled:
-            return
-        late = self._timing.mono() - self._wakes_at
-        if late > _STALL:
+        if late > _STALL and not self._has_stalled:
             self._has_stalled = True
             message = f"The ticker woke {late / 1000:.0f} s late: this process was frozen. {_STALL_HINT}"
             self._events.emit("ticker.stalled", "ticker", logging.WARNING, message, late=round(late))
