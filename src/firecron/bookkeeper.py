@@ -31,18 +31,23 @@ class Bookkeeper:
         self._timing = timing
         self._events = events
         self._changed = threading.Condition()
-        self._open = 0
+        self._open: set[object] = set()
 
     def note(self, job: Job, held: Held, claim: Claim) -> None:
-        """Have written what this claim owes. It never raises: the lock is held by now, and the run has to begin."""
+        """Have written what this claim owes. An error is only told: the lock is held by now, and the run has to
+        begin.
+        """
         if held.replaced is None or not job.options.once_per_tick:
             return
-        with self._changed:
-            self._open += 1
+        mark = object()
         try:
-            self._crew.submit(lambda: self._write(job, held, claim))
-        except Exception as error:
-            self._done()
+            with self._changed:
+                self._open.add(mark)
+            self._crew.submit(lambda: self._write(job, held, claim, mark))
+        except BaseException as error:
+            self._done(mark)
+            if not isinstance(error, Exception):
+                raise  # Ctrl-C, or what a signal's handler raises
             self._complain(job, error)
 
     def wait(self, until: float) -> None:
@@ -54,10 +59,10 @@ class Bookkeeper:
     def after_fork(self) -> None:
         """In a forked child: what is open is the parent's to write."""
         self._changed = threading.Condition()
-        self._open = 0
+        self._open = set()
         self._crew.after_fork()
 
-    def _write(self, job: Job, held: Held, claim: Claim) -> None:
+    def _write(self, job: Job, held: Held, claim: Claim, mark: object) -> None:
         try:
             record = parse(held.replaced, held.term.reading.server)
             entries = between(record if isinstance(record, LockRecord) else None, job.options, claim)
@@ -70,11 +75,11 @@ class Bookkeeper:
         except Exception as error:
             self._complain(job, error)
         finally:
-            self._done()
+            self._done(mark)
 
-    def _done(self) -> None:
+    def _done(self, mark: object) -> None:
         with self._changed:
-            self._open -= 1
+            self._open.discard(mark)
             self._changed.notify_all()
 
     def _tell(self, job: Job, entry: Entry) -> None:

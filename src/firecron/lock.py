@@ -394,7 +394,18 @@ class LockService:
 
     def lease(self, bid: Bid, held: Held) -> Lease:
         """The lease of what is held, kept from now on. Raises Unavailable, the lock released, if it can't be kept."""
-        lease = Lease(
+        lease = self.unkept(bid, held)
+        try:
+            self.keep(lease, bid, held)
+            return lease
+        except BaseException:
+            # Also Ctrl-C, and what a signal's handler raises: nobody would know of the lease.
+            lease.release()
+            raise
+
+    def unkept(self, bid: Bid, held: Held) -> Lease:
+        """The lease of what is held, which nobody renews yet."""
+        return Lease(
             bid.name,
             self._path(bid.name),
             held,
@@ -406,13 +417,11 @@ class LockService:
             events=self.events,
             on_end=self._ended,
         )
+
+    def keep(self, lease: Lease, bid: Bid, held: Held) -> None:
+        """Have the lease renewed, if the bid says so, and told when it is lost. Raises Unavailable if that can't be."""
         limit = None if bid.max_runtime is None else held.term.reading.mono + bid.max_runtime
-        try:
-            self.keeper.keep(lease, renews=bid.renews, limit=limit)
-        except Unavailable:
-            lease.release()
-            raise
-        return lease
+        self.keeper.keep(lease, renews=bid.renews, limit=limit)
 
     def _ended(self, lease: Lease, left: Snapshot | None) -> None:
         self.keeper.forget(lease)

@@ -21,6 +21,8 @@ from firecron.run import Outcome, Run
 from firecron.timing import Timing
 
 _LEVELS = {"succeeded": logging.INFO, "interrupted": logging.WARNING}
+# The ending of a run whose thread was interrupted, so that its body has not come to its own.
+_CUT_SHORT = Ending("stopped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +75,27 @@ class Performer:
         lease = self._lease(job, claimed, execution)
         active = Active(execution, lease)
         under_way = self._active
-        with self._lock:
-            # A stop either finds this run here, or is found by it.
-            under_way.append(active)
-            if self._is_stopping():
-                run.stopping.set()
         started = claimed.held.term.reading
         lag = None if run.slot is None else started.server - round(run.slot.timestamp() * 1000)
         said = f'"{run.name}" runs ({run.idempotency_key}, {run.trigger})'
-        self._emit(run, "run.started", logging.INFO, said, lag=lag)
+        # What Ctrl-C, a signal's handler or a listener raises may come at any line: nothing is kept outside of this.
         try:
+            self._keep(job, claimed, lease)
+            with self._lock:
+                # A stop either finds this run here, or is found by it.
+                under_way.append(active)
+                if self._is_stopping():
+                    run.stopping.set()
+            self._emit(run, "run.started", logging.INFO, said, lag=lag)
             ending = execution.perform()
             outcome = self._release(run, lease, ending)
+        except BaseException:
+            self._release(run, lease, _CUT_SHORT)
+            raise
         finally:
+            self._locks.keeper.forget(lease)
             with self._lock:
-                under_way.remove(active)
+                under_way[:] = [other for other in under_way if other is not active]
         if self._active is not under_way:
             return Ran(run, "lost")  # the body has forked, and this is the child: the parent records the run
         took = round(self._timing.mono() - started.mono)
@@ -110,16 +118,22 @@ class Performer:
         return Ran(run, outcome, error, finished)
 
     def _lease(self, job: Job, claimed: Claimed, execution: Execution) -> Lease | Unlocked:
+        """The run's lease, which nobody renews yet."""
         lease: Lease | Unlocked
         if claimed.bid.request.momentary:
             lease = Unlocked(job.name, execution.on_lost)
-            limit = claimed.held.term.reading.mono + job.options.max_runtime
-            self._locks.keeper.keep(lease, renews=False, limit=limit)
         else:
-            lease = self._locks.lease(claimed.bid, claimed.held)
+            lease = self._locks.unkept(claimed.bid, claimed.held)
             lease.when_lost(execution.on_lost)
         execution.run.look_at(lambda: lease.lost)
         return lease
+
+    def _keep(self, job: Job, claimed: Claimed, lease: Lease | Unlocked) -> None:
+        if isinstance(lease, Unlocked):
+            limit = claimed.held.term.reading.mono + job.options.max_runtime
+            self._locks.keeper.keep(lease, renews=False, limit=limit)
+        else:
+            self._locks.keep(lease, claimed.bid, claimed.held)
 
     def _release(self, run: Run, lease: Lease | Unlocked, ending: Ending) -> Outcome:
         """Give the lock back; only then is it known whether the run had it to the end."""

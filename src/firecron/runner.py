@@ -213,9 +213,9 @@ class Runner:
     def _at_work(self) -> Iterator[None]:
         """Something that a stop waits for."""
         mark = object()
-        with self._changed:
-            self._busy.add(mark)
         try:
+            with self._changed:
+                self._busy.add(mark)
             yield
         finally:
             with self._changed:
@@ -228,8 +228,9 @@ class Runner:
         with self._at_work():
             if self.stopping:
                 raise Stopping
-            place = self._places.reserve(job)
+            place: Place | None = None
             try:
+                place = self._places.reserve(job)
                 yield place
             finally:
                 if place is not None:

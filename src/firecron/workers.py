@@ -42,14 +42,15 @@ class Workers:
             self._work.append(work)
             if len(self._idle) < len(self._work) and len(self._threads) < self._number:
                 thread = threading.Thread(target=self._run, name="firecron-worker", daemon=True)
-                self._threads.add(thread)
                 try:
+                    self._threads.add(thread)
                     thread.start()
-                except RuntimeError:
+                except BaseException as error:
                     # No more threads, or the end of the process: those that there are will do it; without any it is
-                    # refused.
-                    self._threads.discard(thread)
-                    if not self._threads:
+                    # refused. So it is where Ctrl-C comes in between.
+                    if thread.ident is None:
+                        self._threads.discard(thread)
+                    if not isinstance(error, RuntimeError) or not self._threads:
                         self._work.pop()
                         raise
             self._changed.notify()
