@@ -45,6 +45,10 @@ test-lowest: $(LOWEST_INSTALLED) ## the tests with the lowest versions that pypr
 mutations: $(INSTALLED) ## break the lock in every way, and see the tests notice (20 minutes)
 	$(BIN)/python -m tests.mutations --all
 
+.PHONY: interrupts
+interrupts: $(INSTALLED) ## stop an instance at each of its lines, as a signal's handler may
+	$(BIN)/python -m tests.bench.interrupts
+
 .PHONY: check-firebase
 check-firebase: $(INSTALLED) ## firebase.json against the official CLI's schema (needs npm)
 	$(BIN)/python tools/check_firebase_json.py

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import inspect
 import logging
 import os
 import threading
@@ -37,6 +38,7 @@ from firecron.run import Trigger
 from firecron.runner import Result
 from firecron.settings import Settings, load
 from firecron.startup import announce, named_database, say_jobs, warn_of_jobs
+from firecron.stopper import Stopper
 from firecron.timing import SystemTiming, Timing
 from firecron.workers import Crew
 
@@ -91,6 +93,7 @@ class FireCron:
         self._is_ticking = False
         self._started_in: int | None = None
         self._stops = 0
+        self._stopper = Stopper(self._stop, has_threads=has_threads)
         self._checks = Checks(self.settings, self.events)
         self.registry = Registry(
             self.settings.roles,
@@ -134,25 +137,36 @@ class FireCron:
             self.check_jobs()
             database = self.locks.connect() if ticks else named_database(self.settings.database_url)
             if self._stops != stops:
-                return self  # a signal's handler came in between
+                return self  # a listener's stop came in between
+            # Runs by hand are possible in any case, and end with the process.
+            self._engine.runner.open()
             self._started_in = os.getpid()
-        # Runs by hand are possible in any case, and end with the process.
-        self._engine.runner.open()
         atexit.register(self.stop)
-        if against is not None and self._enabled:
-            against += " (enabled=True opens the production guard, not this)"
-        announce(self.locks, self.registry, verdict, against, database)
-        if against is None:
-            warn_of_jobs(self.events, len(self.registry.jobs()), self._jobless)
-        if ticks:
-            self._begin(stops)
+        try:
+            if against is not None and self._enabled:
+                against += " (enabled=True opens the production guard, not this)"
+            announce(self.locks, self.registry, verdict, against, database)
+            if against is None:
+                warn_of_jobs(self.events, len(self.registry.jobs()), self._jobless)
+            if ticks:
+                self._begin(stops)
+        except BaseException:
+            self._stopper.stop_here()  # half of it would tick, and nobody would know
+            raise
         return self
 
     def stop(self) -> None:
         """Stop ticking, let runs end within `shutdown_grace`, release what has ended, and go: all of it in that time.
 
         Runs by hand end as well, also where nothing was started; there are no more of them until a `start`.
+
+        Called from inside firecron (by a signal's handler that interrupts it, a listener, or a job), it returns at
+        once: another thread stops everything, and the end of the process waits for that.
         """
+        here = inspect.currentframe()
+        self._stopper.stop(here and here.f_back)
+
+    def _stop(self) -> None:
         ends = self._timing.mono() + self.settings.shutdown_grace * 1000
         with self._state_lock:
             self._stops += 1
@@ -170,7 +184,7 @@ class FireCron:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.stop()
+        self._stopper.stop_here()
 
     async def __aenter__(self) -> Self:
         self._engine.runner.loop = asyncio.get_running_loop()
@@ -180,7 +194,7 @@ class FireCron:
         except BaseException:
             # Also where this task is cancelled: a start that nobody waits for is no reason to tick.
             await asyncio.wait([starting])
-            await off_loop(self.stop)
+            await off_loop(self._stopper.stop_here)
             self._engine.runner.loop = None
             raise
 
@@ -188,7 +202,7 @@ class FireCron:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         # Runs on this loop are to end meanwhile.
-        await off_loop(self.stop)
+        await off_loop(self._stopper.stop_here)
         self._engine.runner.loop = None
 
     @asynccontextmanager
@@ -316,7 +330,7 @@ class FireCron:
         say_jobs(self.events, self.registry)
         self._engine.start()
         if self._stops != stops:
-            self.stop()  # it was stopped while it began
+            self._stopper.stop_here()  # it was stopped while it began
 
     def _added(self, job: Job) -> None:
         if not job.options.disabled and self.registry.runs_here(job):

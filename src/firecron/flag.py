@@ -10,3 +10,12 @@ class Flag(threading.Event):
 
     def __bool__(self) -> bool:
         return self.is_set()
+
+    # By themselves, so that a signal's handler finds on the stack that it interrupts them: an Event's lock is not
+    # reentrant (see `stopper`).
+
+    def set(self) -> None:
+        super().set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return super().wait(timeout)

@@ -7,13 +7,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.unit.threads import PATIENCE, ended_stops
 from tests.unit.world import NAME, START
 
 from firecron import FireCron, distributed_cron
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
-
-PATIENCE = 20
 
 
 @pytest.fixture
@@ -86,6 +85,7 @@ def test_a_handler_may_stop_what_its_thread_starts(
     monkeypatch.setattr(crons, "check_jobs", interrupt if moment == "check_jobs" else crons.check_jobs)
     crons.events.subscribe(lambda event: interrupt() if event.slug == moment else None)
     crons.start()
+    assert ended_stops()
     assert not is_ticking(crons)
     assert not [thread for thread in threading.enumerate() if thread.name == "firecron-ticker"]
     crons.start()

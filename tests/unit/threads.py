@@ -10,3 +10,8 @@ PATIENCE = 20
 def ended(thread: threading.Thread) -> bool:
     thread.join(PATIENCE)
     return not thread.is_alive()
+
+
+def ended_stops() -> bool:
+    """Whether the stops that were left to threads of their own have come to their end."""
+    return all(ended(thread) for thread in threading.enumerate() if thread.name == "firecron-stop")

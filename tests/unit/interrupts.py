@@ -1,0 +1,64 @@
+"""Interrupting firecron at each of its lines, as a signal's handler does: there a given thing happens, once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, TypeAlias
+
+import firecron
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
+
+Line: TypeAlias = tuple[str, int]
+
+PACKAGE = str(Path(firecron.__file__).parent)
+
+
+def lines_of(call: Callable[[], object], *files: str, since: CodeType | None = None) -> list[Line]:
+    """The lines of firecron, and of other files, that this thread comes to in the call, `since` a function's first
+    one; each once, in their order.
+    """
+    lines: dict[Line, None] = {}
+    _trace(call, lines.setdefault, files, since)
+    return list(lines)
+
+
+def interrupt(
+    call: Callable[[], object], at: Line, then: Callable[[], object], *, since: CodeType | None = None
+) -> None:
+    """Make the call, and let `then` happen where this thread first comes to that line, if it does."""
+    to_come = [then]
+
+    def note(line: Line) -> None:
+        if line == at and to_come:
+            to_come.pop()()
+
+    _trace(call, note, (at[0],), since)
+
+
+def _trace(
+    call: Callable[[], object], note: Callable[[Line], object], files: tuple[str, ...], since: CodeType | None
+) -> None:
+    has_begun = since is None
+
+    def enter(frame: FrameType, event: str, argument: object) -> TraceFunction | None:
+        nonlocal has_begun
+        name = frame.f_code.co_filename
+        has_begun = has_begun or frame.f_code is since
+        return look if name.startswith(PACKAGE) or name in files else None
+
+    def look(frame: FrameType, event: str, argument: object) -> TraceFunction:
+        if event == "line" and has_begun:
+            note((frame.f_code.co_filename, frame.f_lineno))
+        return look
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        call()
+    finally:
+        sys.settrace(before)

@@ -1,0 +1,225 @@
+"""What interrupts firecron in the middle of a line of its own: Ctrl-C, and a signal's handler that stops it."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TypeAlias
+
+import pytest
+from tests.conftest import Run as RunPython
+from tests.unit.interrupts import Line, interrupt, lines_of
+from tests.unit.threads import PATIENCE, ended, ended_stops
+from tests.unit.world import NAME, START
+
+from firecron import FireCron, Run, Stopping, distributed_cron
+from firecron.events import Event
+from firecron.flag import Flag
+from firecron.job_options import Overlap
+from firecron.performer import Performer
+from firecron.settings import load
+from firecron.stopper import is_inside
+from firecron.testing import FakeTiming, MemoryStore
+
+SETTINGS = load()
+PERFORM = Performer.perform.__code__
+
+
+class Bench:
+    """One instance in virtual time, whose job runs by hand."""
+
+    def __init__(
+        self, overlap: Overlap = "skip", body: Callable[[Run], object] = lambda run: None, retries: int = 0
+    ) -> None:
+        self.timing = FakeTiming(wall=START)
+        self.store = MemoryStore(self.timing.now)
+
+        @distributed_cron(NAME, "* * * * *", lock_ttl=60, overlap=overlap, retries=retries)
+        def work(run: Run) -> None:
+            body(run)
+
+        self.crons = FireCron(work, store=self.store, timing=self.timing, settings=SETTINGS, enabled=True)
+
+    def trigger(self) -> object:
+        return self.crons.registry.trigger(NAME).outcome
+
+    def node(self) -> dict[str, object]:
+        found = self.store.get(f"cron-locks/{NAME}")
+        assert isinstance(found, dict)
+        return found
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """A stack trace at each line is slow to write."""
+    with caplog.at_level(logging.CRITICAL, "firecron"):
+        yield
+
+
+@pytest.mark.parametrize("overlap", ["skip", "allow"])
+def test_ctrl_c_leaves_no_lease_that_is_renewed(by_hand: None, overlap: Overlap) -> None:
+    """Wherever Ctrl-C interrupts the performing of a run, at the first line or the last, its lease is kept no more."""
+
+    presses = 0
+
+    def press() -> None:
+        nonlocal presses
+        presses += 1
+        raise KeyboardInterrupt
+
+    for line in lines_of(Bench(overlap).trigger, since=PERFORM):
+        bench = Bench(overlap)
+        with suppress(KeyboardInterrupt):
+            interrupt(bench.trigger, line, press, since=PERFORM)
+        assert not bench.crons.locks.keeper._kept, line
+    assert presses > 100
+
+
+@pytest.mark.parametrize("slug", ["run.started", "run.retried"])
+def test_a_listener_that_exits_leaves_a_lock_that_is_free(by_hand: None, slug: str) -> None:
+    """Where a listener ends the program while a run is under way, its lock is released, and its slot unfinished."""
+
+    def leave(event: Event) -> None:
+        if event.slug == slug:
+            raise SystemExit
+
+    def fail(run: Run) -> None:
+        raise ValueError
+
+    bench = Bench(body=fail, retries=1)
+    bench.crons.events.subscribe(leave)
+    with pytest.raises(SystemExit):
+        bench.trigger()
+    assert "releasedAt" in bench.node()
+    assert bench.node()["outcome"] == "interrupted"
+    assert not bench.crons._engine.runner.running()
+
+
+Act: TypeAlias = Callable[[FireCron], None]
+
+
+def begin_and_end(crons: FireCron) -> None:
+    crons.start()
+    crons.stop()
+
+
+def work(crons: FireCron) -> None:
+    crons.registry.trigger(NAME)
+    with crons.locks.hold("mine", 30):
+        crons.registry.remove(NAME)
+
+
+ACTS = {"begin and end": begin_and_end, "work": work}
+
+
+def stop_in(act: Act, line: Line) -> None:
+    """Stop an instance where it comes to this line in the act: the act and the stop come to their end."""
+    crons = Bench().crons
+    raised: list[BaseException] = []
+
+    def interrupted() -> None:
+        try:
+            interrupt(lambda: act(crons), line, crons.stop)
+        except BaseException as error:
+            raised.append(error)
+
+    if act is work:
+        crons.start()
+    thread = threading.Thread(target=interrupted, daemon=True)
+    thread.start()
+    assert ended(thread), f"stop() at {line} waits for what it has interrupted"
+    assert ended_stops(), f"stop() at {line} doesn't come to its end"
+    assert [error for error in raised if not isinstance(error, Stopping)] == [], line
+    assert (crons._is_ticking, crons.locks.keeper._kept) == (False, {}), line
+    assert crons._engine.runner.stopping, line
+
+
+def lines_in(act: Act) -> list[Line]:
+    crons = Bench().crons
+    if act is work:
+        crons.start()
+    lines = lines_of(lambda: act(crons))
+    crons.stop()
+    return lines
+
+
+@pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
+def test_a_signals_handler_may_stop_at_any_line(act: Act) -> None:
+    """A stop that interrupts firecron itself, as a signal's handler does, waits for no lock that the line may hold."""
+    lines = lines_in(act)
+    assert len(lines) > 150
+    # At all of them: make interrupts.
+    for line in lines[::8]:
+        stop_in(act, line)
+
+
+@pytest.mark.parametrize("call", [Flag.set, lambda flag: flag.wait(0)], ids=["set", "wait"])
+def test_a_flag_may_be_interrupted_at_any_line(call: Callable[[Flag], object]) -> None:
+    """Who is at any line of a flag, which the stop may want to set, is inside firecron; who is at none is not."""
+    seen: list[bool] = []
+
+    def look() -> None:
+        seen.append(is_inside(inspect.currentframe()))
+
+    look()
+    assert seen.pop() is False
+    flag = Flag()
+    lines = lines_of(lambda: call(flag), threading.__file__)
+    assert len({name for name, _ in lines}) == 2
+    for line in lines:
+        flag.clear()
+        interrupt(lambda: call(flag), line, look)
+    assert seen == [True] * len(lines)
+
+
+def test_a_job_may_stop_its_instance() -> None:
+    """A stop that a job asks for waits neither in that job nor for it, and the job is told of it."""
+    told: list[bool] = []
+
+    def body(run: Run) -> None:
+        bench.crons.stop()
+        told.append(run.stopping.wait(PATIENCE))
+        run.check()
+
+    bench = Bench(body=body)
+    bench.crons.start()
+    assert bench.trigger() == "interrupted"
+    assert told == [True]
+    assert ended_stops()
+    assert bench.timing.mono() == 0
+
+
+SCRIPT = """
+import logging, sys, threading, time
+from firecron import FireCron, Run, distributed_cron
+from firecron.testing import MemoryStore
+
+logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+begun = threading.Event()
+
+@distributed_cron("slow", "0 0 1 1 *")
+def slow(run: Run):
+    begun.set()
+    run.stopping.wait()
+    threading.Event().wait(0.2)  # it is the end of the process that has to wait for it
+
+@distributed_cron("last", "0 0 1 1 *")
+def last():
+    crons.stop()
+
+crons = FireCron(slow, last, store=MemoryStore(lambda: int(time.time() * 1000)), enabled=True)
+crons.start()
+threading.Thread(target=lambda: crons.registry.trigger("slow"), daemon=True).start()
+begun.wait()
+crons.registry.trigger("last")
+"""
+
+
+def test_the_end_of_the_process_waits_for_a_stop(run: RunPython) -> None:
+    """A stop that another thread was left with has its time also where the program ends at once."""
+    finished = run("-c", SCRIPT)
+    assert finished.returncode == 0, finished.stderr
+    assert '"slow" succeeded' in finished.stdout
