@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.contract.raw_server import answering, serving
 
 from firecron.errors import Denied, Unavailable
 from firecron.rtdb.store import RtdbStore
@@ -147,3 +148,14 @@ def test_one_store_serves_many_threads(rtdb: Rtdb, store: RtdbStore) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(read, range(8))) == [[number] * 20 for number in range(8)]
+
+
+@pytest.mark.parametrize("body", [b"true", b"1.5", b'"1794992400000"', b"null"])
+def test_what_is_no_time_is_not_taken_for_one(body: bytes) -> None:
+    """Who is asked for RTDB's time and answers with something else than a whole number has not told it."""
+    reply = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with serving(answering(reply)) as server:
+        store = RtdbStore(lambda: find_target(None, f"http://127.0.0.1:{server.port}?ns=test"), TIMING)
+        with pytest.raises(Unavailable, match="RTDB was asked for its time and answered"):
+            store.timestamp("cron-instances/clock/seenAt", soon())
+        store.close()

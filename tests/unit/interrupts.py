@@ -13,7 +13,8 @@ import firecron
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
 
-Line: TypeAlias = tuple[str, int]
+# A file, a line of it, and an instruction of that (0: its first).
+Line: TypeAlias = tuple[str, int, int]
 
 PACKAGE = str(Path(firecron.__file__).parent)
 
@@ -40,20 +41,48 @@ def interrupt(
     _trace(call, note, (at[0],), since)
 
 
+def instructions_of(call: Callable[[], object], code: CodeType) -> list[Line]:
+    """The instructions of this function that this thread comes to in the call, each once, in their order."""
+    found: dict[Line, None] = {}
+    _trace(call, found.setdefault, (), None, code)
+    return list(found)
+
+
+def interrupt_instruction(call: Callable[[], object], code: CodeType, at: Line, then: Callable[[], object]) -> None:
+    """Make the call, and let `then` happen before that instruction of the function, if it comes to it."""
+    to_come = [then]
+
+    def note(line: Line) -> None:
+        if line == at and to_come:
+            to_come.pop()()
+
+    _trace(call, note, (), None, code)
+
+
 def _trace(
-    call: Callable[[], object], note: Callable[[Line], object], files: tuple[str, ...], since: CodeType | None
+    call: Callable[[], object],
+    note: Callable[[Line], object],
+    files: tuple[str, ...],
+    since: CodeType | None,
+    only: CodeType | None = None,
 ) -> None:
+    """Note the lines of firecron and of these files; or only the instructions of one function."""
     has_begun = since is None
+    kind = "line" if only is None else "opcode"
 
     def enter(frame: FrameType, event: str, argument: object) -> TraceFunction | None:
         nonlocal has_begun
+        if only is not None:
+            frame.f_trace_opcodes = True
+            return look if frame.f_code is only else None
         name = frame.f_code.co_filename
         has_begun = has_begun or frame.f_code is since
         return look if name.startswith(PACKAGE) or name in files else None
 
     def look(frame: FrameType, event: str, argument: object) -> TraceFunction:
-        if event == "line" and has_begun:
-            note((frame.f_code.co_filename, frame.f_lineno))
+        if event == kind and has_begun:
+            # A block under `with` comes to its line once more at the end, where Python hears of no signal.
+            note((frame.f_code.co_filename, frame.f_lineno, 0 if only is None else frame.f_lasti))
         return look
 
     before = sys.gettrace()

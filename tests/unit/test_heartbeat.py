@@ -13,7 +13,8 @@ from tests.unit.world import START, slot
 
 from firecron import FireCron, distributed_cron
 from firecron.clock import ServerClock
-from firecron.events import Events
+from firecron.conversation import Snapshot
+from firecron.events import Event, Events
 from firecron.heartbeat import Heartbeat
 from firecron.identity import Identity
 from firecron.settings import load
@@ -81,9 +82,10 @@ def test_the_dead_are_removed(rtdb: Rtdb) -> None:
     for name, age in beats.items():
         rtdb.set(f"/cron-instances/{name}", {"seenAt": now - age})
     rtdb.set("/cron-instances/odd", {"seenAt": "yesterday"})
+    # An instance that was frozen has not been seen for long either, and is here.
+    rtdb.set(f"/cron-instances/{crons._engine.heartbeat.id}", {"seenAt": now - 302_000})
     rtdb.set("/cron-locks/job", {"expiresAt": 1, "slot": slot()})
-    for each in (crons, other):
-        each._engine.heartbeat.prune(each.locks.deadline(20))
+    crons._engine.heartbeat.prune(crons.locks.deadline(20))
     assert nodes(rtdb).keys() == {"young", crons._engine.heartbeat.id, other._engine.heartbeat.id}
     assert rtdb.get("/cron-locks/job") == {"expiresAt": 1, "slot": slot()}
 
@@ -184,9 +186,11 @@ def test_rounds_put_off_no_beat() -> None:
 
 
 def test_trouble_does_not_end_the_heartbeat() -> None:
-    """Whatever a beat or the rounds raise, the thread goes on to the next beat."""
-    timing = FakeTiming()
+    """Whatever a beat or the rounds raise, it is told each time, and the thread goes on to the next beat."""
+    timing, events = FakeTiming(), Events()
     beats = threading.Semaphore(0)
+    said: list[Event] = []
+    events.subscribe(said.append)
 
     class Broken:
         def merge(self, *arguments: object) -> object:
@@ -207,7 +211,7 @@ def test_trouble_does_not_end_the_heartbeat() -> None:
         "cron-instances",
         clock,
         timing,
-        Events(),
+        events,
         load(),
         Identity({}),
         dict,
@@ -222,3 +226,28 @@ def test_trouble_does_not_end_the_heartbeat() -> None:
     assert thread is not None
     thread.join(20)
     assert not thread.is_alive()
+    told = [event.fields["why"] for event in said if event.slug == "heartbeat.failed"]
+    assert told.count("ZeroDivisionError()") == len(told) - 1 >= 3, "each beat, and the removal at the end"
+
+
+@pytest.mark.parametrize(("rounds", "left"), [(0, 3), (29, 1), (40, 0)])
+def test_the_dead_are_removed_in_the_time_that_rounds_leave(rounds: float, left: float) -> None:
+    """To remove dead instances there is the time of one request, or what is left until the next beat."""
+    timing = FakeTiming(wall=START)
+    deadlines: list[float] = []
+
+    class Noting(MemoryStore):
+        def read(self, path: str, deadline: Deadline) -> Snapshot:
+            if path == "cron-instances":
+                deadlines.append(deadline.remaining())
+            return super().read(path, deadline)
+
+    crons = FireCron(store=Noting(timing.now), timing=timing, settings=load(heartbeat=30, request_timeout=3))
+
+    def make(deadline: Deadline) -> bool:
+        timing.advance(rounds)
+        return True
+
+    crons._engine.heartbeat._make_rounds = make
+    crons._engine.heartbeat.work()
+    assert deadlines == [left]

@@ -115,14 +115,22 @@ def work(crons: FireCron) -> None:
 ACTS = {"begin and end": begin_and_end, "work": work}
 
 
-def stop_in(act: Act, line: Line) -> None:
-    """Stop an instance where it comes to this line in the act: the act and the stop come to their end."""
+def stop_in(act: Act, line: Line) -> bool:
+    """Stop an instance where it comes to this line in the act: the act and the stop come to their end. Whether it
+    came there, which may depend on its other threads.
+    """
     crons = Bench().crons
     raised: list[BaseException] = []
+    came = False
+
+    def stop() -> None:
+        nonlocal came
+        came = True
+        crons.stop()
 
     def interrupted() -> None:
         try:
-            interrupt(lambda: act(crons), line, crons.stop)
+            interrupt(lambda: act(crons), line, stop)
         except BaseException as error:
             raised.append(error)
 
@@ -132,9 +140,12 @@ def stop_in(act: Act, line: Line) -> None:
     thread.start()
     assert ended(thread), f"stop() at {line} waits for what it has interrupted"
     assert ended_stops(), f"stop() at {line} doesn't come to its end"
+    if not came:
+        crons.stop()
     assert [error for error in raised if not isinstance(error, Stopping)] == [], line
     assert (crons._is_ticking, crons.locks.keeper._kept) == (False, {}), line
     assert crons._engine.runner.stopping, line
+    return came
 
 
 def lines_in(act: Act) -> list[Line]:
@@ -149,11 +160,9 @@ def lines_in(act: Act) -> list[Line]:
 @pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
 def test_a_signals_handler_may_stop_at_any_line(act: Act) -> None:
     """A stop that interrupts firecron itself, as a signal's handler does, waits for no lock that the line may hold."""
-    lines = lines_in(act)
-    assert len(lines) > 150
     # At all of them: make interrupts.
-    for line in lines[::8]:
-        stop_in(act, line)
+    came = [stop_in(act, line) for line in lines_in(act)[::8]]
+    assert sum(came) > 15
 
 
 @pytest.mark.parametrize("call", [Flag.set, lambda flag: flag.wait(0)], ids=["set", "wait"])
@@ -168,7 +177,7 @@ def test_a_flag_may_be_interrupted_at_any_line(call: Callable[[Flag], object]) -
     assert seen.pop() is False
     flag = Flag()
     lines = lines_of(lambda: call(flag), threading.__file__)
-    assert len({name for name, _ in lines}) == 2
+    assert len({name for name, *_ in lines}) == 2
     for line in lines:
         flag.clear()
         interrupt(lambda: call(flag), line, look)

@@ -13,6 +13,7 @@ from tests.unit.fleet import Fleet, failing, recorded
 from firecron.errors import Denied, Unavailable
 from firecron.events import Events
 from firecron.keeper import Keeper
+from firecron.refusal import Refusal
 from firecron.testing import FakeTiming
 
 TTL = 60.0
@@ -337,3 +338,52 @@ def test_the_thread_renews_by_itself() -> None:
         timing.advance(ttl / 3)
         assert renewed.wait(20)
     keeper.after_fork()
+
+
+class Steps(FakeTiming):
+    """Time that passes for whoever waits, and is noted; `until` seconds are over the keeper is stopped."""
+
+    def __init__(self, until: float) -> None:
+        super().__init__()
+        self.waits: list[float | None] = []
+        self.end: Callable[[], object] = lambda: None
+        self._until = until * 1000
+
+    def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+        self.waits.append(seconds)
+        if seconds is None or self.mono() + seconds * 1000 >= self._until:
+            self.end()
+        else:
+            self.advance(seconds)
+
+
+@pytest.mark.parametrize("ttl", [None, 63])
+def test_its_thread_waits_in_short_steps_until_something_is_due(ttl: float | None) -> None:
+    """The thread waits for two seconds at the most, since a wait stops in suspend, and no longer than to what is due;
+    without leases until there are some.
+    """
+    timing = Steps(until=23)
+    keeper = Keeper(timing, Events(), attempt=3.0)
+    timing.end = keeper.stop
+    lease = Kept(timing, ttl or TTL)
+    keeper._thread = threading.current_thread()
+    if ttl is not None:
+        keeper.keep(lease, renews=True)
+    keeper._run()
+    assert timing.waits == ([None] if ttl is None else [2.0] * 10 + [1.0, 2.0])
+    assert lease.at == ([] if ttl is None else [21])
+
+
+def test_a_lock_that_nobody_could_renew_is_not_acquired(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no thread can be started to keep it, a lock is given back at once, and the answer is `unavailable`."""
+    one = fleet.instance()
+    one.locks.clock.now(one.locks.deadline(10))
+    refuse = failing(RuntimeError("can't start new thread"))
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: refuse())
+    refusal = one.locks.acquire("job", 60, fenced=True)
+    assert isinstance(refusal, Refusal)
+    assert refusal.reason == "unavailable"
+    assert "no thread could be started to keep the lease: can't start new thread" in refusal.message
+    node = fleet.store.get("cron-locks/job")
+    assert isinstance(node, dict)
+    assert "releasedAt" in node

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -160,6 +161,34 @@ def test_a_freeze_is_said_once_with_its_remedy(bench: Bench) -> None:
     (event,) = bench.said("ticker.stalled")
     assert (event.level, event.fields["late"]) == (logging.WARNING, 6_000)
     assert "--min 1" in event.message
+
+
+@pytest.mark.parametrize("is_at_work", [False, True])
+def test_a_stop_leaves_nothing_to_wake_for(bench: Bench, is_at_work: bool) -> None:
+    """A stop that comes while the thread looks whether it is late, or while it works, breaks nothing; and the time
+    until the next start is no freeze.
+    """
+    ticker = bench.ticker
+    ticker._thread = threading.current_thread()
+    ticker.add(make_job("* * * * * *"))
+    bench.until(1)
+    stops = [ticker.stop]
+    mono = bench.timing.mono
+
+    def stop() -> float:
+        if stops:
+            stops.pop()()
+        return mono()
+
+    if is_at_work:
+        bench.dispatching = lambda job, tick: stop()
+    else:
+        bench.timing.mono = stop  # type: ignore[method-assign]  # the first look at it
+    ticker.work()
+    assert not stops
+    bench.timing.advance(60)
+    ticker.work()
+    assert bench.said("ticker.stalled") + bench.said("ticker.failed") == []
 
 
 def test_an_outage_is_no_freeze(bench: Bench) -> None:

@@ -63,10 +63,10 @@ class RefreshingTokens:
         """The header's value. Raises Denied where the credentials don't do, Unavailable where no token comes."""
         with self._changed:
             now = self._timing.mono()
-            if self._value is not None and now < self._renew_at:
+            if now < self._renew_at:
                 return self._value
             self._start_refresh()
-            if self._value is not None and now < self._good_until:
+            if now < self._good_until:
                 return self._value
             while self._refreshing:
                 left = deadline.remaining()
@@ -75,7 +75,6 @@ class RefreshingTokens:
                 self._timing.wait(self._changed, left)
             if self._failure is not None:
                 raise self._failure
-            assert self._value is not None, "a refresh ends with a token or a failure"
             return self._value
 
     def rejected(self) -> None:
@@ -94,7 +93,8 @@ class RefreshingTokens:
         self._changed = threading.Condition()
         self._refreshing = False
         self._failure: StoreError | None = None
-        self._value: str | None = None
+        # Good until a time that has not been before the first one came.
+        self._value = ""
         self._fetched_at = self._renew_at = self._good_until = float("-inf")
 
     def _start_refresh(self) -> None:
@@ -105,7 +105,6 @@ class RefreshingTokens:
                 raise Unavailable(f"no access token could be fetched: {error}") from error
             # Only now: where no thread can be had, nobody must wait for one. Its end needs the lock that is held here.
             self._refreshing = True
-            self._failure = None
 
     def _refresh(self) -> None:
         started = self._timing.mono()

@@ -1,0 +1,147 @@
+"""Two threads at once, where a lock keeps the change of one from being lost: the other comes in at each instruction."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import CodeType, TracebackType
+from typing import TypeVar
+
+import pytest
+from tests.unit.interrupts import instructions_of, interrupt_instruction
+from tests.unit.threads import PATIENCE, ended
+from tests.unit.world import START
+
+from firecron import FireCron
+from firecron.events import Event, Events
+from firecron.settings import load
+from firecron.testing import FakeTiming, MemoryStore
+from firecron.triggers.oidc import _Certificates
+from rtdb_emulator.database import ADMIN, Database
+
+T = TypeVar("T")
+
+
+class Watched:
+    """A lock that tells when somebody has to wait for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.news = threading.Event()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            self.news.set()
+            assert self._lock.acquire(timeout=PATIENCE)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+
+def race(
+    make: Callable[[Watched], T],
+    one: Callable[[T], object],
+    other: Callable[[T], object],
+    code: CodeType,
+    check: Callable[[T], object],
+) -> None:
+    """Make a thing, and let `one` and `other` happen to it on two threads: the other at each instruction of a function
+    that the first one comes to, until it has happened or waits for the lock.
+    """
+    sample = make(Watched())
+    instructions = instructions_of(lambda: one(sample), code)
+    assert len(instructions) > 5
+    for instruction in instructions:
+        lock = Watched()
+        thing = make(lock)
+        thread = threading.Thread(target=lambda thing=thing, lock=lock: (other(thing), lock.news.set()))
+
+        def come_in(thread: threading.Thread = thread, lock: Watched = lock) -> None:
+            thread.start()
+            assert lock.news.wait(PATIENCE)
+
+        interrupt_instruction(lambda thing=thing: one(thing), code, instruction, come_in)  # type: ignore[misc]  # this one
+        assert ended(thread)
+        check(thing)
+
+
+def test_listeners_that_come_at_once_are_all_heard() -> None:
+    """Of two listeners that subscribe at the same time neither is lost."""
+
+    def make(lock: Watched) -> Events:
+        events = Events()
+        events._lock = lock  # type: ignore[assignment]  # it has what is used of a lock
+        return events
+
+    first: Callable[[Event], None] = lambda event: None  # noqa: E731
+    second: Callable[[Event], None] = lambda event: None  # noqa: E731
+
+    def check(events: Events) -> None:
+        assert set(events._listeners) == {first, second}
+
+    race(
+        make,
+        lambda events: events.subscribe(first),
+        lambda events: events.subscribe(second),
+        Events.subscribe.__code__,
+        check,
+    )
+
+
+def test_stops_that_come_at_once_are_one() -> None:
+    """Of two stops at the same time one says that the crons were stopped."""
+    settings = load()
+
+    def make(lock: Watched) -> tuple[FireCron, list[str]]:
+        timing, said = FakeTiming(wall=START), list[str]()
+        crons = FireCron(store=MemoryStore(timing.now), timing=timing, settings=settings, enabled=True)
+        crons.start()
+        crons.events.subscribe(lambda event: said.append(event.slug))
+        crons._state_lock = lock  # type: ignore[assignment]  # it has what is used of a lock
+        return crons, said
+
+    def stop(made: tuple[FireCron, list[str]]) -> None:
+        made[0].stop()
+
+    def check(made: tuple[FireCron, list[str]]) -> None:
+        assert made[1] == ["crons.stopped"]
+
+    race(make, stop, stop, FireCron._stop.__code__, check)
+
+
+def test_certificates_are_asked_for_by_one_session() -> None:
+    """Two checks of tokens at the same time share a session, and what it keeps."""
+
+    def make(lock: Watched) -> tuple[_Certificates, set[object]]:
+        certificates = _Certificates(5)
+        certificates._lock = lock  # type: ignore[assignment]  # it has what is used of a lock
+        return certificates, set()
+
+    def ask(made: tuple[_Certificates, set[object]]) -> None:
+        certificates, sessions = made
+        sessions.add(certificates._session())
+
+    def check(made: tuple[_Certificates, set[object]]) -> None:
+        assert len(made[1]) == 1
+
+    race(make, ask, ask, _Certificates._session.__code__, check)
+
+
+@pytest.mark.parametrize("name", ["write", "_commit"])
+def test_writes_to_a_database_that_come_at_once_are_all_there(name: str) -> None:
+    """Of two writes to the emulator's database at the same time neither is lost."""
+
+    def make(lock: Watched) -> Database:
+        database = Database("test", lambda: START)
+        database._lock = lock  # type: ignore[assignment]  # it has what is used of a lock
+        return database
+
+    def write(key: str) -> Callable[[Database], object]:
+        return lambda database: database.write((key,), 1, ADMIN)
+
+    def check(database: Database) -> None:
+        assert not any(database.read((key,), ADMIN).is_empty for key in "ab")
+
+    race(make, write("a"), write("b"), getattr(Database, name).__code__, check)
