@@ -184,6 +184,7 @@ def test_a_stop_leaves_nothing_to_wake_for(bench: Bench, is_at_work: bool) -> No
         bench.dispatching = lambda job, tick: stop()
     else:
         bench.timing.mono = stop  # type: ignore[method-assign]  # the first look at it
+    bench.timing.advance(1)
     ticker.work()
     assert not stops
     bench.timing.advance(60)
