@@ -78,7 +78,7 @@ class Emulator:
         return f"{self.url}/?ns={quote(namespace, safe='')}"
 
     def start(self) -> Self:
-        """Serve; OSError if the port can't be had."""
+        """Serve; OSError if the port can't be had, RuntimeError if no thread can."""
         if self._listener is not None:
             raise RuntimeError(f"the emulator already runs on {self.host}")
         listening = open_socket(*self._address)

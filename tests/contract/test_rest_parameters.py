@@ -6,6 +6,7 @@ import json
 
 import pytest
 from tests.contract.test_rest_wire import call
+from tests.contract.test_stream_frames import stream
 
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -108,6 +109,27 @@ def test_an_export_has_priorities_and_can_be_put_back(rtdb: Rtdb) -> None:
     assert call(rtdb, "PUT", "/m.json?writeSizeLimit=unlimited&disableTriggers=true", json.dumps(exported)).ok
     etags = [call(rtdb, "GET", f"/{name}.json", None, {"X-Firebase-ETag": "true"}).headers["etag"] for name in "nm"]
     assert etags[0] == etags[1]
+
+
+@pytest.mark.parametrize(
+    ("shape", "shown"),
+    [
+        ("", {"0": [1, 2], "1": "b"}),
+        ("&format=export", {"0": {"0": 1, "1": 2, ".priority": 5}, "1": "b"}),
+    ],
+)
+def test_a_query_can_be_exported(rtdb: Rtdb, shape: str, shown: dict[str, object]) -> None:
+    """What a query chooses is exported as a whole node is: with priorities, and without arrays at any depth."""
+    rtdb.set("/n", {"0": {"0": 1, "1": 2, ".priority": 5}, "1": "b"})
+    found = call(rtdb, "GET", f'/n.json?orderBy="$key"&limitToFirst=2{shape}').json()
+    assert found == (list(shown.values()) if not shape else shown)
+
+
+@pytest.mark.parametrize("target", ["/n.json?shallow=true", "/n/.priority.json"])
+def test_a_stream_is_of_a_whole_node(rtdb: Rtdb, target: str) -> None:
+    """A stream of keys alone, or of a priority, is refused."""
+    with stream(rtdb.emulator, rtdb.namespace, target) as opened:
+        assert opened.head.startswith(b"HTTP/1.1 400 ")
 
 
 def test_a_download_is_an_attachment(rtdb: Rtdb) -> None:

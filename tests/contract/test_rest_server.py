@@ -148,6 +148,23 @@ def test_an_emulator_can_start_again() -> None:
         assert emulator.get("ns", "/n") == 1
 
 
+def test_a_start_that_fails_leaves_the_port_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no thread can be had, the port is free again, and a later start serves."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    emulator = Emulator()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            emulator.start()
+    with socket.create_server(("127.0.0.1", emulator.port)):
+        pass
+    with emulator:
+        assert call(Rtdb(emulator, "ns"), "GET", "/n.json").ok
+
+
 def test_stopping_ends_the_thread_and_open_connections(caplog: pytest.LogCaptureFixture) -> None:
     """`stop` closes idle connections, leaves no thread behind, and has nothing to complain of."""
     before = threading.active_count()

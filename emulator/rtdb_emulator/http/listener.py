@@ -65,7 +65,13 @@ class Listener:
         self._thread = threading.Thread(target=self._run, name="rtdb-emulator", daemon=True)
 
     def start(self, listening: socket.socket) -> None:
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:
+            # No thread can be had; the port is free again.
+            self._loop.close()
+            listening.close()
+            raise
         self.call(self._begin(listening))
 
     def stop(self) -> None:
