@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from datetime import datetime
 
+import pytest
 from tests.unit.test_runner_stop import Bench
 from tests.unit.threads import PATIENCE, ended
 from tests.unit.world import NAME, slot
@@ -72,3 +75,19 @@ def test_a_forked_child_writes_down_what_its_own_claims_owe(go_on: threading.Eve
     assert ended(bench.stop())
     assert {slot(-120), slot(-60)} <= entries(bench)
     assert not written.is_set()
+
+
+def test_no_stop_waits_for_what_was_interrupted() -> None:
+    """Where Ctrl-C comes as the work is handed over, a stop has nothing to wait for."""
+
+    class Interrupted(Workers):
+        def submit(self, work: Callable[[], object]) -> None:
+            raise KeyboardInterrupt
+
+    bench = Bench(lambda: None)
+    missed_one(bench)
+    bench.runner._bookkeeper._crew = Interrupted(1)
+    with pytest.raises(KeyboardInterrupt):
+        bench.crons.registry.trigger(NAME, slot=datetime.fromisoformat(slot()))
+    assert ended(bench.begin(bench.crons.stop))
+    assert bench.timing.mono() == 0

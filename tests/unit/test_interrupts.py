@@ -15,7 +15,7 @@ from tests.unit.interrupts import Line, interrupt, lines_of
 from tests.unit.threads import PATIENCE, ended, ended_stops
 from tests.unit.world import NAME, START
 
-from firecron import FireCron, Run, Stopping, distributed_cron
+from firecron import FireCron, Run, Stopping, distributed_cron, runner
 from firecron.events import Event
 from firecron.flag import Flag
 from firecron.job_options import Overlap
@@ -76,6 +76,62 @@ def test_ctrl_c_leaves_no_lease_that_is_renewed(by_hand: None, overlap: Overlap)
             interrupt(bench.trigger, line, press, since=PERFORM)
         assert not bench.crons.locks.keeper._kept, line
     assert presses > 100
+
+
+def test_ctrl_c_before_a_run_leaves_its_place_free(by_hand: None) -> None:
+    """Wherever Ctrl-C interrupts the way to a run, no stop waits for it, and there is a place for the next one."""
+
+    def press() -> None:
+        raise KeyboardInterrupt
+
+    bench = Bench()
+    performed = lines_of(bench.trigger, since=PERFORM)
+    lines = [line for line in lines_of(Bench().trigger) if line[0] == runner.__file__ and line not in performed]
+    assert len(lines) > 10
+    for line in lines:
+        bench = Bench()
+        with pytest.raises(KeyboardInterrupt):
+            interrupt(bench.trigger, line, press)
+        assert not bench.crons._engine.runner._busy, line
+        bench.timing.advance(61)
+        assert bench.trigger() == "succeeded", line
+
+
+def test_a_start_that_is_interrupted_is_undone() -> None:
+    """Where a listener ends the start, nothing ticks, and a later start does."""
+    bench = Bench()
+
+    def leave(event: Event) -> None:
+        if event.slug == "job.registered":
+            raise SystemExit
+
+    silence = bench.crons.events.subscribe(leave)
+    with pytest.raises(SystemExit):
+        bench.crons.start()
+    assert bench.crons.registry.state(NAME) == "idle"
+    silence()
+    with bench.crons:
+        assert bench.crons.registry.state(NAME) == "ticking"
+
+
+@pytest.mark.parametrize("name", ["firecron-heartbeat", "firecron-ticker"])
+def test_a_start_without_threads_is_undone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no thread can be had, the start raises what Python does, and nothing ticks by half."""
+    bench = Bench()
+    begin = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == name:
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            bench.crons.start()
+    assert bench.crons.registry.state(NAME) == "idle"
+    with bench.crons:
+        assert bench.crons.registry.state(NAME) == "ticking"
 
 
 @pytest.mark.parametrize("slug", ["run.started", "run.retried"])

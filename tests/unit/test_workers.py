@@ -199,3 +199,21 @@ def test_a_forked_child_starts_empty() -> None:
     assert not parents.is_set()
     gate.open.set()
     workers.dismiss()
+
+
+def test_an_interrupted_submit_costs_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Ctrl-C comes before the thread has started, the work is refused, and the next has a thread."""
+    workers, done = Workers(1), threading.Event()
+    refused = threading.Event()
+
+    def interrupt(thread: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            workers.submit(refused.set)
+    workers.submit(done.set)
+    assert done.wait(PATIENCE)
+    assert not refused.is_set()
+    workers.dismiss()
