@@ -63,7 +63,8 @@ class Body:
     def call(self) -> Ending:
         """Call it, and wait for its end."""
         try:
-            error = self._await(self._call_async) if self._job.is_async else self._call()
+            # In a context of its own: nothing that the job sets there is left on this thread.
+            error = self._await(self._call_async) if self._job.is_async else copy_context().run(self._call)
         except BaseException as raised:
             # Also SystemExit and its like: on a worker thread they end nothing but the job.
             error = raised
@@ -90,7 +91,7 @@ class Body:
 
     def _call(self) -> Error:
         with surrounded(self._job):
-            token = _current.set(self._run)
+            _current.set(self._run)
             try:
                 result = self._job.call(self._run)
                 # A sync function that hands out a coroutine, such as a lambda or a partial: it has to run under the
@@ -101,8 +102,6 @@ class Body:
             except BaseException as raised:
                 self._raised = raised
                 raise
-            finally:
-                _current.reset(token)
         return None
 
     async def _call_async(self) -> None:
@@ -164,6 +163,7 @@ class Body:
                 self.cancel()
         watch.end()
         if interrupt is not None:
+            self._raised = interrupt  # it goes before what the job made of its cancellation
             return interrupt
         return done.result() if done.done() else RuntimeError("the application's event loop was closed under the job")
 

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 
 import pytest
@@ -63,10 +64,16 @@ def test_a_sync_function_is_called_on_this_thread() -> None:
     """A sync function runs on the thread that calls it, with its Run at hand, and nothing of it is left behind."""
     seen: list[object] = []
     run = make_run()
-    body = body_of(job_of(lambda: seen.extend([threading.current_thread(), current_run()])), run, None)
-    assert body.call() == Ending("succeeded")
+    left: ContextVar[str] = ContextVar("left", default="nothing")
+
+    def work() -> None:
+        seen.extend([threading.current_thread(), current_run()])
+        left.set("by the job")
+
+    assert body_of(job_of(work), run, None).call() == Ending("succeeded")
     assert seen == [threading.current_thread(), run]
     assert current_run() is None
+    assert left.get() == "nothing"
 
 
 def test_an_async_function_runs_on_the_applications_loop(loop: asyncio.AbstractEventLoop | None) -> None:

@@ -16,7 +16,6 @@ from firecron import FireCron
 from firecron.events import Event, Events
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
-from firecron.triggers.oidc import _Certificates
 from rtdb_emulator.database import ADMIN, Database
 
 T = TypeVar("T")
@@ -109,24 +108,6 @@ def test_stops_that_come_at_once_are_one() -> None:
         assert made[1] == ["crons.stopped"]
 
     race(make, stop, stop, FireCron._stop.__code__, check)
-
-
-def test_certificates_are_asked_for_by_one_session() -> None:
-    """Two checks of tokens at the same time share a session, and what it keeps."""
-
-    def make(lock: Watched) -> tuple[_Certificates, set[object]]:
-        certificates = _Certificates(5)
-        certificates._lock = lock  # type: ignore[assignment]  # it has what is used of a lock
-        return certificates, set()
-
-    def ask(made: tuple[_Certificates, set[object]]) -> None:
-        certificates, sessions = made
-        sessions.add(certificates._session())
-
-    def check(made: tuple[_Certificates, set[object]]) -> None:
-        assert len(made[1]) == 1
-
-    race(make, ask, ask, _Certificates._session.__code__, check)
 
 
 @pytest.mark.parametrize("name", ["write", "_commit"])
