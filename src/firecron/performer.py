@@ -88,7 +88,7 @@ class Performer:
                     run.stopping.set()
             self._emit(run, "run.started", logging.INFO, said, lag=lag)
             ending = execution.perform()
-            outcome = self._release(run, lease, ending)
+            outcome = self._release(run, lease, ending, self._is_over(job, claimed))
         except BaseException:
             self._release(run, lease, _CUT_SHORT)
             raise
@@ -135,8 +135,15 @@ class Performer:
         else:
             self._locks.keep(lease, claimed.bid, claimed.held)
 
-    def _release(self, run: Run, lease: Lease | Unlocked, ending: Ending) -> Outcome:
-        """Give the lock back; only then is it known whether the run had it to the end."""
+    def _is_over(self, job: Job, claimed: Claimed) -> bool:
+        """Whether the job's own options have ended the run: a rerun would only be ended by them once more."""
+        held_for = self._timing.mono() - claimed.held.term.reading.mono
+        return not job.options.renew or held_for >= job.options.max_runtime
+
+    def _release(self, run: Run, lease: Lease | Unlocked, ending: Ending, is_over: bool = False) -> Outcome:
+        """Give the lock back; only then is it known whether the run had it to the end. A run that `is_over` is finished
+        although it was lost.
+        """
         outcome: Outcome = "interrupted" if ending.how == "stopped" else ending.how
         if run.lost:
             outcome = "lost"
@@ -144,7 +151,8 @@ class Performer:
             self._locks.keeper.forget(lease)
             return outcome
         # What was cut short stays unfinished, so that it is found.
-        finished = _text(run.slot) if ending.how in ("succeeded", "failed") else None
+        is_finished = ending.how in ("succeeded", "failed") or (ending.how == "lost" and is_over)
+        finished = _text(run.slot) if is_finished else None
         lease.release(outcome=outcome, finished=finished)
         return "lost" if lease.was_lost else outcome
 

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.conftest import Run as RunPython
@@ -312,3 +313,30 @@ def test_an_instance_is_not_kept_alive_by_its_end(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.INFO, "firecron"), crons:
         pass
     assert "Distributed crons stopped" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "runs"),
+    [({"max_runtime": 20}, 1), ({"renew": False, "lock_ttl": 20}, 1), ({"max_runtime": 3_600}, 3)],
+)
+def test_i16_what_the_options_ended_is_not_begun_again(options: dict[str, Any], runs: int) -> None:
+    """A run that max_runtime ended, or that its lock outlasted without renewals, is lost and not rerun; one that lost
+    its lock otherwise is.
+    """
+    fleet = Fleet("0 * * * *", on_abandoned="rerun", **options)
+    one = fleet.instance()
+
+    def body(run: Run) -> None:
+        fleet.world.advance(15)
+        if runs > 1:
+            fleet.world.edit(expiresAt=0)
+        fleet.world.advance(15)
+        run.check()
+
+    fleet.body = body
+    one.turn(slot())
+    one.start()
+    fleet.world.until(200)
+    assert len(fleet.runs) == runs
+    assert fleet.world.outcomes()[slot()] == "lost"
+    assert ("unfinished" in fleet.world.node()) == (runs > 1)
