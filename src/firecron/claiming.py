@@ -151,6 +151,8 @@ class Claimer:
             # Who only looks whether there is something to do is no loser if there isn't.
             if answer.reason != "slot_done" or (due is not None and not wish.looks_back):
                 self._locks.tell(answer)
+            if due is not None and not wish.looks_back and _never_ends(answer):
+                self._miss(job, due, "its lock would be held for years")
             return answer
         if pursuit.tries == 1:
             self._say_that_it_waits(job, due, answer)
@@ -246,12 +248,17 @@ class Claimer:
     def _give_up(self, job: Job, due: str, refusal: Refusal | None) -> None:
         if refusal is not None:
             self._locks.tell(refusal)
-        if refusal is not None and refusal.reason == "held":
+        if refusal is None or refusal.reason != "held":
+            self._miss(job, due, "it could not start in time")
+        elif _never_ends(refusal):
+            self._miss(job, due, "its lock would be held for years")
+        else:
             message = f'"{job.name}" skips its tick {due}: the run before it did not end in time'
             self._events.emit("run.skipped", job.name, logging.INFO, message, slot=due)
-        else:
-            message = f'"{job.name}" missed its tick {due}: it could not start in time'
-            self._events.emit("run.missed", job.name, logging.WARNING, message, slot=due)
+
+    def _miss(self, job: Job, due: str, why: str) -> None:
+        message = f'"{job.name}" missed its tick {due}: {why}'
+        self._events.emit("run.missed", job.name, logging.WARNING, message, slot=due)
 
     def _say_that_it_waits(self, job: Job, due: str | None, refusal: Refusal) -> None:
         level = logging.WARNING if refusal.reason == "unavailable" else logging.INFO
@@ -286,6 +293,11 @@ class Claimer:
             "that instant by hand"
         )
         self._events.emit("job.schedule_differs", job.name, logging.WARNING, message, slot=slot, line=schedule.line)
+
+
+def _never_ends(refusal: Refusal) -> bool:
+    """Whether the lock in the way is no overlap: nothing frees it but an operator."""
+    return refusal.reason == "held" and refusal.is_strange
 
 
 def _record(node: object, now: int) -> LockRecord | None:

@@ -334,3 +334,23 @@ def test_i30_a_late_run_says_itself_what_came_of_it() -> None:
     fleet.body = body
     one.turn(slot())
     assert fleet.world.outcomes()[slot()] == "lost"
+
+
+@pytest.mark.parametrize("overlap", ["skip", "queue"])
+def test_i25_what_a_lock_without_end_costs_is_missed(overlap: str) -> None:
+    """Ticks that meet a lock held until the year 2100 are missed: each instance says so, and after the unlock the
+    history does.
+    """
+    fleet = Fleet(overlap=overlap)
+    one = fleet.instance()
+    one.turn(slot())
+    fleet.world.edit(expiresAt=4_102_444_800_000, releasedAt=None)
+    one.start()
+    fleet.world.until(200)
+    assert [event.fields["slot"] for event in one.said("run.missed")][:2] == [slot(60), slot(120)]
+    assert one.said("run.skipped") == []
+    fleet.world.edit(expiresAt=0)
+    fleet.world.until(250)
+    outcomes = fleet.world.outcomes()
+    assert (outcomes[slot(60)], outcomes[slot(120)]) == ("missed", "missed")
+    assert fleet.slots()[-1] in (slot(180), slot(240))
