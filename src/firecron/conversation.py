@@ -41,6 +41,10 @@ from firecron.record import (
 )
 
 NULL_ETAG = "null_etag"
+OVERTAKEN = (
+    "The node was changed before each write arrived: others keep writing it, "
+    "or a proxy in between weakens ETags (W/…), so that none of them ever fits"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,11 +304,7 @@ def _read() -> Conversation[Snapshot]:
 def _overtaken(tries: int) -> Conversation[None]:
     """After a write that found the node changed: the first is sent again at once, later ones after a pause."""
     if tries > 1:
-        yield Pause(
-            tries,
-            "The node was changed before each write arrived: others keep writing it, "
-            "or a proxy in between weakens ETags (W/…), so that none of them ever fits",
-        )
+        yield Pause(tries, OVERTAKEN)
 
 
 def _is_held_by(node: object, holder: str, now: int) -> bool:

@@ -12,10 +12,12 @@ end the body that runs.
 
 from __future__ import annotations
 
+import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from firecron.conversation import Snapshot
+from firecron.backoff import backoff
+from firecron.conversation import OVERTAKEN, Snapshot
 from firecron.errors import Denied, Malformed, Unavailable
 from firecron.inspection import (
     Instances,
@@ -31,7 +33,7 @@ from firecron.inspection import (
 from firecron.lock import LockService
 from firecron.names import check_name
 from firecron.settings import Settings
-from firecron.timing import Deadline
+from firecron.timing import Deadline, SystemTiming, Timing
 
 _AT_A_TIME = 8
 
@@ -73,8 +75,9 @@ class SeenLast:
 class Operator:
     """Looks at the locks of one database, and changes them by hand."""
 
-    def __init__(self, locks: LockService) -> None:
+    def __init__(self, locks: LockService, timing: Timing | None = None) -> None:
         self._locks = locks
+        self._timing = timing or SystemTiming()
         self._margin = round(locks.settings.margin * 1000)
         self._root = f"{locks.settings.prefix}/" if locks.settings.prefix else ""
 
@@ -148,6 +151,7 @@ class Operator:
             raise Malformed(f"{seen.view.name} can't be unlocked: {seen.view.problem or 'it has no node'}")
         path, etag, deadline = self._path(seen.view.name), seen.snapshot.etag, self._deadline()
         acquisition = _acquisition(node)
+        tries = 0
         while isinstance(node, dict) and _acquisition(node) == acquisition:
             freed = {**node, "expiresAt": 0}
             try:
@@ -161,6 +165,11 @@ class Operator:
                 return True
             # A renewal changes the node, and a pause does, but not whose it is.
             etag, node = answer.etag, answer.node
+            tries += 1
+            delay = backoff(tries, random.random())
+            if delay >= deadline.remaining():
+                raise Unavailable(f"{seen.view.name} could not be unlocked: {OVERTAKEN}")
+            self._timing.sleep(delay)
         return False
 
     def pause(self, name: str, is_paused: bool) -> None:

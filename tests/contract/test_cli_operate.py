@@ -16,6 +16,7 @@ from firecron.errors import Unavailable
 from firecron.lease import Lease
 from firecron.lock import LockService
 from firecron.operating import Operator
+from firecron.testing import FakeTiming
 from firecron.timing import Deadline
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -124,17 +125,20 @@ def test_unlock_keeps_what_was_set_meanwhile(rtdb: Rtdb) -> None:
     assert rtdb.get(f"{PATH}/expiresAt") == 0
 
 
-def test_unlock_ends_with_its_deadline(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lock that changes before every write is given up on when the time for the request is over."""
+def test_unlock_ends_with_its_deadline(rtdb: Rtdb) -> None:
+    """A lock that changes before every write is tried again after longer and longer pauses, and given up in time."""
     held()
-    operator = Operator(LockService())
+    timing = FakeTiming()
+    locks = LockService(timing=timing)
+    operator = Operator(locks, timing)
     seen = operator.look("job")
     instants = count(seen.now + 1)
-    before_each_swap(operator, *[lambda: rtdb.set(f"{PATH}/expiresAt", next(instants))] * 10_000)
-    monkeypatch.setattr(operator, "_deadline", lambda: operator._locks.deadline(0.2))
-    with pytest.raises(Unavailable):
+    overtakers = [lambda: rtdb.set(f"{PATH}/expiresAt", next(instants))] * 10_000
+    before_each_swap(operator, *overtakers)
+    with pytest.raises(Unavailable, match="weakens ETags"):
         operator.unlock(seen)
     assert rtdb.get(f"{PATH}/expiresAt") != 0
+    assert 4 <= next(instants) - seen.now - 1 <= 12, "so many tries in three seconds"
 
 
 def test_an_unlock_whose_reply_was_lost_is_found(rtdb: Rtdb) -> None:
