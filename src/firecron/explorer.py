@@ -96,9 +96,14 @@ def _functions(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
     elif inspect.isroutine(provider) or isinstance(provider, functools.partial):
         raise ConfigurationError(f"{where_of(provider)} is no job: decorate it with distributed_cron")
     else:
-        if type(provider).__module__ == "builtins" and not isinstance(provider, type):
+        if _is_builtin(type(provider)) and not isinstance(provider, type):
             raise ConfigurationError(f"{reprlib.repr(provider)} can't be a provider of jobs: {_remedy(provider)}")
         yield from _methods(provider)
+
+
+def _is_builtin(cls: type) -> bool:
+    # A class statement names its module in the class, which may be this one, too: in code that is run by exec.
+    return cls.__module__ == "builtins" and "__module__" not in vars(cls)
 
 
 def _remedy(provider: object) -> str:

@@ -31,9 +31,9 @@ class Client:
 
     def __init__(self, server: Process, one: Google) -> None:
         page(server)
-        found = re.search(r"http://127\.0\.0\.1:[1-9]\d*", server.log)
+        found = re.search(r"(?:running on|Listening at:) (http://127\.0\.0\.1:[1-9]\d*)", server.log)
         assert found is not None
-        self._url = f"{found[0]}/cron"
+        self._url = f"{found[1]}/cron"
         self._bearer = f"Bearer {one.token(aud='https://api.example', email='scheduler@example.com')}"
 
     def request(self, method: str, path: str, slot: str | None, *, has_token: bool = True) -> requests.Response:

@@ -122,18 +122,18 @@ class RtdbStore:
         # RTDB's ETags are never weak; those that web servers make for any page often are.
         if (written and not written.startswith("W/")) or body == node:
             return written or (NULL_ETAG if node is None else _UNKNOWN_ETAG)
-        raise _stray("a write", body)
+        raise _stray("sent a write", body)
 
     def timestamp(self, path: str, deadline: Deadline) -> int:
         now = _body(self._call("PUT", path, _SERVER_TIME, {}, deadline))
         if not _is_time(now):
-            raise _stray("a question for its time", now)
+            raise _stray("asked for its time", now)
         return now
 
     def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
         stored = _body(self._call("PATCH", path, values, {}, deadline))
         if not isinstance(stored, dict) or not all(_is_echo(stored.get(key), sent) for key, sent in values.items()):
-            raise _stray("a write", stored)
+            raise _stray("sent a write", stored)
         return stored
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:
@@ -239,10 +239,9 @@ def _body(reply: requests.Response) -> object:
     return body
 
 
-def _stray(sent: str, answer: object) -> Unavailable:
+def _stray(was: str, answer: object) -> Unavailable:
     return Unavailable(
-        f"RTDB was sent {sent} and answered {answer!r:.80}, which it never does: "
-        "is there a proxy between, or a sign-in page?"
+        f"RTDB was {was} and answered {answer!r:.80}, which it never does: is there a proxy between, or a sign-in page?"
     )
 
 
