@@ -27,7 +27,7 @@ from firecron.engine import Engine
 from firecron.errors import ConfigurationError
 from firecron.explorer import Job, explore, without_jobs
 from firecron.forks import tell_after_fork
-from firecron.frameworks import is_a_servers_process, reason_not_to_start
+from firecron.frameworks import reason_not_to_start
 from firecron.guard import Verdict, judge
 from firecron.history import History
 from firecron.instants import to_datetime
@@ -37,7 +37,7 @@ from firecron.registry import Registry
 from firecron.run import Trigger
 from firecron.runner import Result
 from firecron.settings import Settings, load
-from firecron.startup import announce, named_database, say_jobs, warn_of_jobs
+from firecron.startup import announce, named_database, say_forked, say_jobs, warn_of_jobs
 from firecron.stopper import Stopper
 from firecron.timing import SystemTiming, Timing
 from firecron.workers import Crew
@@ -176,7 +176,7 @@ class FireCron:
         atexit.unregister(self.stop)
         self._engine.stop(ends)
         if was_ticking:
-            self._say("crons.stopped", logging.INFO, "Distributed crons stopped")
+            self.events.emit("crons.stopped", "firecron", logging.INFO, "Distributed crons stopped")
 
     def __enter__(self) -> Self:
         return self.start()
@@ -315,13 +315,7 @@ class FireCron:
             self._added(job)
         atexit.unregister(self.stop)
         if was_ticking:
-            # A server's child was meant to tick; of others, such as a pool's, nobody expects it.
-            level = logging.WARNING if is_a_servers_process() else logging.INFO
-            message = (
-                "Distributed crons were started before a fork, and don't tick in the child: call start() there "
-                "(gunicorn --preload: in post_fork), if it is to run jobs"
-            )
-            self._say("crons.forked", level, message)
+            say_forked(self.events)
 
     # --- the parts, put together
 
@@ -353,6 +347,3 @@ class FireCron:
         """A job that comes while others tick; at the start all are checked."""
         if self._is_ticking:
             self._checks.check(job)
-
-    def _say(self, slug: str, level: int, message: str, name: str = "firecron") -> None:
-        self.events.emit(slug, name, level, message)

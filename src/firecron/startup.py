@@ -1,4 +1,4 @@
-"""What `start` says: one line about this process, and WARNINGs of jobs that can't run because nobody gave them.
+"""What `start` says, and a fork after it: one line about this process, and WARNINGs of jobs that nobody gave to it.
 
 The line reaches standard error also where nobody has configured logging: Python itself shows warnings then, and drops
 the rest, and a job that never runs would be all there is to notice.
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from firecron import declarations
 from firecron.events import Events, logger
+from firecron.frameworks import is_a_servers_process
 from firecron.guard import Verdict
 from firecron.redaction import redacted
 from firecron.rtdb.target import EMULATOR_HOST
@@ -75,6 +76,17 @@ def say_jobs(events: Events, registry: Registry) -> None:
             where = "" if registry.runs_here(job) else f" (not here: it needs the role {job.options.role!r})"
             line = f'Registered distributed cron "{job.name}" [{job.options.schedule.line}] -> {job.where}{where}'
             events.emit("job.registered", job.name, logging.INFO, line)
+
+
+def say_forked(events: Events) -> None:
+    """Say in a forked child that it doesn't tick, although its parent did."""
+    # A server's child was meant to tick; of others, such as a pool's, nobody expects it.
+    level = logging.WARNING if is_a_servers_process() else logging.INFO
+    message = (
+        "Distributed crons were started before a fork, and don't tick in the child: call start() there "
+        "(gunicorn --preload: in post_fork), if it is to run jobs"
+    )
+    events.emit("crons.forked", "firecron", level, message)
 
 
 def warn_of_jobs(events: Events, jobs: int, jobless: Sequence[str]) -> None:
