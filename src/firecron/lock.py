@@ -195,13 +195,14 @@ class LockService:
         bid = self.bid(name, ttl, renews=True)
         if iscoroutinefunction(fn):
             return self._with_lock_async(bid, cast("Callable[[], Awaitable[object]]", fn))
-        lease = self._acquire(bid, 0)
-        if isinstance(lease, Refusal):
-            return lease
+        lease: Lease | Refusal | None = None
         try:
+            lease = self._acquire(bid, 0)
+            if isinstance(lease, Refusal):
+                return lease
             result = fn()
         finally:
-            lease.release()
+            self._release_if_any(lease)
         if isawaitable(result):
             if iscoroutine(result):
                 result.close()
@@ -318,12 +319,19 @@ class LockService:
 
     def _acquire(self, bid: Bid, wait: float) -> Lease | Refusal:
         patience = Patience(wait, self._timing)
-        while True:
-            answer = self.try_once(bid, patience.within(self.settings.request_timeout))
-            delay = patience.delay_after(answer)
-            if delay is None:
-                return self._told(answer)
-            self._timing.sleep(delay)
+        answer: Lease | Refusal | None = None
+        try:
+            while True:
+                answer = self.try_once(bid, patience.within(self.settings.request_timeout))
+                delay = patience.delay_after(answer)
+                if delay is None:
+                    self.tell(answer)
+                    return answer
+                self._timing.sleep(delay)
+        except BaseException:
+            # Ctrl-C may come at any line, and a listener may raise: a lease that nobody got must not be renewed.
+            self._release_if_any(answer)
+            raise
 
     async def _acquire_async(self, bid: Bid, wait: float) -> Lease | Refusal:
         patience = Patience(wait, self._timing)
@@ -387,10 +395,17 @@ class LockService:
         try:
             self.tell(answer)
         except BaseException:
-            if isinstance(answer, Lease):
-                answer.release()
+            self._release_if_any(answer)
             raise
         return answer
+
+    def _release_if_any(self, answer: Lease | Refusal | None) -> None:
+        if isinstance(answer, Lease):
+            try:
+                answer.release()
+            finally:
+                # Where Ctrl-C cuts the release short, the lock expires by itself.
+                self.keeper.forget(answer)
 
     def lease(self, bid: Bid, held: Held) -> Lease:
         """The lease of what is held, kept from now on. Raises Unavailable, the lock released, if it can't be kept."""
@@ -483,12 +498,23 @@ class Hold:
 
     def __enter__(self) -> Lease:
         self._use()
-        return self._enter(self._service._acquire(self._bid, self._wait))
+        answer: Lease | Refusal | None = None
+        try:
+            answer = self._service._acquire(self._bid, self._wait)
+            return self._enter(answer)
+        except BaseException:
+            self._service._release_if_any(answer)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._leave().release()
+        lease = self._lease
+        try:
+            self._leave().release()
+        finally:
+            if lease is not None:
+                self._service.keeper.forget(lease)
 
     async def __aenter__(self) -> Lease:
         self._use()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import linecache
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -76,6 +77,33 @@ def test_ctrl_c_leaves_no_lease_that_is_renewed(by_hand: None, overlap: Overlap)
             interrupt(bench.trigger, line, press, since=PERFORM)
         assert not bench.crons.locks.keeper._kept, line
     assert presses > 100
+
+
+@pytest.mark.parametrize("how", ["hold", "with_lock"])
+def test_ctrl_c_leaves_no_held_lock_that_is_renewed(by_hand: None, how: str) -> None:
+    """Wherever Ctrl-C interrupts a block under a lock, on its way in or out, the lock is renewed no more; but for the
+    very lines that begin its end, which nothing can guard.
+    """
+
+    def press() -> None:
+        raise KeyboardInterrupt
+
+    def block(bench: Bench) -> None:
+        if how == "with_lock":
+            bench.crons.locks.with_lock("held", lambda: None, 60)
+        else:
+            with bench.crons.locks.hold("held", ttl=60):
+                pass
+
+    made = Bench()
+    left: set[str] = set()
+    for line in lines_of(lambda: block(made)):
+        bench = Bench()
+        with suppress(KeyboardInterrupt):
+            interrupt(lambda: block(bench), line, press)  # noqa: B023  # called at once
+        if bench.crons.locks.keeper._kept:
+            left.add(linecache.getline(*line[:2]).strip())
+    assert left <= {"lease = self._lease", "self._release_if_any(lease)", "if isinstance(answer, Lease):", "try:"}
 
 
 def test_ctrl_c_before_a_run_leaves_its_place_free(by_hand: None) -> None:
