@@ -67,7 +67,7 @@ class Lease:
         self._talking = threading.Lock()
         self._on_lost: list[Callable[[], object]] = []
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> Literal[True]:
         return True
 
     def __repr__(self) -> str:

@@ -1,17 +1,28 @@
-"""For the type checker only: what it must accept, and, behind each `type: ignore`, what it must not.
+"""A program that uses firecron, for type checkers only: what they must accept, and, behind each `type: ignore`, what
+not.
 
-A signature that didn't survive the decorator fails an `assert_type`; a mistake that the checker lets through leaves an
-unused `type: ignore`, which is an error in strict mode.
+A signature that didn't survive the decorator fails an `assert_type`; a mistake that a checker lets through leaves an
+unused `type: ignore`, which is an error here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import assert_type
 
-from firecron import CronExpression, Run, Schedule, distributed_cron
+from firecron import (
+    CronExpression,
+    FireCron,
+    Lease,
+    LockService,
+    Refusal,
+    Run,
+    Schedule,
+    Settings,
+    distributed_cron,
+)
 
 
 @distributed_cron("function", "0 9 * * *")
@@ -105,3 +116,46 @@ def schedules() -> None:
     assert_type(list(schedule.between(datetime.now(UTC), datetime.now(UTC))), list[datetime])
     schedule.after("2026-11-18")  # type: ignore[arg-type]
     Schedule("0 9 * * *", UTC)  # type: ignore[arg-type]
+
+
+def settings() -> None:
+    settings = Settings(prefix="ops/cron")
+    assert_type(settings.margin, float)
+    assert_type(Settings().roles, tuple[str, ...])
+    Settings(margin=0.5, uid="firecron", roles=("mail", "reports"), history_limit=200)
+    Settings("ops/cron")  # type: ignore[call-arg]
+    Settings(margin="half a second")  # type: ignore[arg-type]
+    Settings(margn=0.5)  # type: ignore[call-arg]
+
+
+async def a_program(jobs: Jobs) -> None:
+    crons = FireCron(function, jobs, Jobs, settings=Settings(prefix="ops/cron"), enabled=True)
+    assert_type(crons.start(), FireCron)
+    assert_type(crons.locks, LockService)
+    assert_type(crons.settings, Settings)
+    with crons as started:
+        assert_type(started, FireCron)
+    async with crons as started:
+        assert_type(started, FireCron)
+    FireCron(function, settings={"prefix": "ops/cron"})  # type: ignore[arg-type]
+    FireCron(function, enabled="yes")  # type: ignore[arg-type]
+
+
+async def locks() -> None:
+    locks = LockService(settings=Settings(margin=0.5))
+    assert_type(locks.acquire("name", 60), Lease | Refusal)
+    assert_type(await locks.acquire_async("name", timedelta(minutes=1), wait=5, fenced=True), Lease | Refusal)
+    if lease := locks.acquire("name", 60):
+        assert_type(lease, Lease)
+        assert_type(lease.fence, int | None)
+    else:
+        assert_type(lease, Refusal)
+    with locks.hold("name", ttl=60) as held:
+        assert_type(held, Lease)
+    async with locks.hold("name", ttl=60, wait=5) as held:
+        assert_type(held, Lease)
+    assert_type(locks.with_lock("name", lambda: function(1)), float | Refusal)
+    assert_type(locks.with_lock("name", Jobs().async_method, 60), Awaitable[list[int] | Refusal])
+    locks.acquire("name")  # type: ignore[call-arg]
+    locks.hold("name", ttl="60")  # type: ignore[arg-type]
+    locks.with_lock("name", 5)  # type: ignore[call-overload]

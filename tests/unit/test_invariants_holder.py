@@ -158,7 +158,12 @@ def test_i04_what_is_unknown_is_resolved_by_reading_back(fleet: Fleet, lose: Cal
 def test_i04_what_is_unknown_is_not_mine_when_another_has_it(fleet: Fleet) -> None:
     """A lost request while somebody else takes it is a refusal, not an acquisition."""
     one, other = fleet.instance(), fleet.instance()
-    one.network.next("swap", before=lambda: failing(Unavailable("lost"))() if other.acquire() else None)
+
+    def lose() -> None:
+        other.acquire()
+        raise Unavailable("lost")
+
+    one.network.next("swap", before=lose)
     assert one.refused().reason == "held"
 
 
