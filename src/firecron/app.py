@@ -135,6 +135,7 @@ class FireCron:
             against = reason_not_to_start() if verdict.may_tick else None
             ticks = verdict.may_tick and against is None
             self.check_jobs()
+            self._checks.warn(self.registry.jobs())
             database = self.locks.connect() if ticks else named_database(self.settings.database_url)
             if self._stops != stops:
                 return self  # a listener's stop came in between
@@ -240,9 +241,7 @@ class FireCron:
         return Rehearsal(self.registry.jobs(), at, settings=self.settings)
 
     def check_jobs(self) -> None:
-        """What `start` does first: ConfigurationError for a job whose timings can't hold what the lock promises, a
-        WARNING for what is odd.
-        """
+        """What `start` does first: ConfigurationError for a job whose timings can't hold what the lock promises."""
         for job in self.registry.jobs():
             self._checks.check(job)
 
@@ -347,3 +346,4 @@ class FireCron:
         """A job that comes while others tick; at the start all are checked."""
         if self._is_ticking:
             self._checks.check(job)
+            self._checks.warn([job])

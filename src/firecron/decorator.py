@@ -54,7 +54,7 @@ def distributed_cron(
     cron_time: str,
     *,
     timezone: str = "UTC",
-    lock_ttl: Duration = 300,
+    lock_ttl: Duration = 60,
     hold_at_least: Duration = 0,
     once_per_tick: bool = True,
     renew: bool = True,
@@ -76,7 +76,7 @@ def distributed_cron(
     Durations are seconds or `timedelta`.
 
     timezone          where the cron line's wall times are
-    lock_ttl          how long the lock lasts if its instance dies; renewed while the job runs, so 30 to 60 s is right
+    lock_ttl          how long the lock lasts if its instance dies; it is renewed while the job runs
     hold_at_least     keep the lock for so long, also if the job is done sooner
     once_per_tick     claim the tick in the write that takes the lock; False: lock by name only
     renew             renew the lock while the job runs; False: it lasts its lock_ttl

@@ -5,7 +5,8 @@ Durations are milliseconds here, but for people. Pure data: what they mean is th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
 from typing import Literal, TypeAlias, get_args
 
 from firecron.durations import DAY, milliseconds
@@ -47,9 +48,11 @@ class JobOptions:
     jitter: int
     role: str | None
     disabled: bool
+    # A number without a unit may have been meant in another one. It is no difference between two declarations.
+    lock_ttl_is_bare: bool = field(compare=False, repr=False)
 
     def __repr__(self) -> str:
-        values = {one.name: getattr(self, one.name) for one in fields(self)[2:] if one.name != "grace_given"}
+        values = {one.name: getattr(self, one.name) for one in fields(self)[2:] if one.repr and one.name != "grace_given"}
         if not self.grace_given:
             values["grace"] = None
         said = [repr(self.name), repr(self.schedule.line), f"timezone={self.schedule.timezone!r}"]
@@ -102,6 +105,7 @@ def check_options(
         jitter=milliseconds(jitter, "jitter"),
         role=_role(role),
         disabled=_flag(disabled, "disabled"),
+        lock_ttl_is_bare=not isinstance(lock_ttl, timedelta),
     )
     _check_together(options)
     return options

@@ -183,7 +183,7 @@ class LockService:
     @overload
     def with_lock(self, name: str, fn: Callable[[], T], ttl: Duration = ...) -> T | Refusal: ...
 
-    def with_lock(self, name: str, fn: Callable[[], object], ttl: Duration = 300) -> object:
+    def with_lock(self, name: str, fn: Callable[[], object], ttl: Duration = 60) -> object:
         """Call `fn` under the lock, renewed while it runs; answers with its result, or with the Refusal, without a
         call.
 

@@ -93,48 +93,6 @@ def test_the_start_says_what_there_is() -> None:
     assert heard.slugs()[-1] == "crons.stopped"
 
 
-@pytest.mark.parametrize(
-    ("line", "ttl", "options", "warned"),
-    [
-        ("* * * * *", 60, {}, False),
-        ("* * * * *", 61, {}, True),
-        ("* * * * * *", 30, {}, True),
-        ("*/40 * * * * *", 21, {}, True),
-        ("*/40 * * * * *", 20, {}, False),
-        ("0 9 * * *", 300, {}, False),
-        ("* * * * *", 61, {"overlap": "allow"}, False),
-        ("* * * * *", 61, {"once_per_tick": False}, False),
-        ("*/90 * * * *", 60, {}, True),
-        ("* * * * *", 60, {"jitter": 60}, False),
-        ("* * * * *", 60, {"jitter": 61, "grace": 90}, True),
-        ("* * * * *", 60, {"jitter": 61, "grace": 90, "overlap": "allow"}, True),
-        ("* * * * *", 60, {"jitter": 61, "grace": 90, "once_per_tick": False}, True),
-        ("*/20 * * * * *", 20, {"jitter": 21}, True),
-        ("0 9 * * *", 60, {"jitter": 3_600, "grace": 7_200}, False),
-    ],
-)
-def test_odd_jobs_are_warned_of_at_the_start(line: str, ttl: float, options: dict[str, object], warned: bool) -> None:
-    """A ttl or a jitter longer than the interval, or a step that does nothing, is a WARNING at the start, and not
-    before.
-    """
-    odd = distributed_cron("odd", line, lock_ttl=ttl, **options)(lambda: None)  # type: ignore[arg-type]
-    crons, heard = new_crons(odd)
-    assert heard == []
-    with crons:
-        pass
-    found = [event for event in heard if event.slug == "job.suspicious"]
-    assert [event.level for event in found] == [logging.WARNING] * warned
-
-
-def test_a_jitter_too_long_is_named_with_the_interval() -> None:
-    """The warning of a jitter says how long it is, how long the interval is, and what would do."""
-    crons, heard = new_crons(distributed_cron("odd", "*/5 * * * *", lock_ttl=60, jitter=400, grace=500)(lambda: None))
-    with crons:
-        (message,) = heard.messages("job.suspicious")
-    assert "jitter (400 s) is longer than the interval of its ticks (300 s)" in message
-    assert "make jitter 300 s at most" in message
-
-
 @pytest.mark.parametrize("enabled", [True, None])
 def test_a_command_does_not_tick_though_the_guard_is_open(
     monkeypatch: pytest.MonkeyPatch, enabled: bool | None

@@ -20,11 +20,11 @@ def options(**given: object) -> JobOptions:
 
 
 def test_the_defaults() -> None:
-    """A job of a name and a line runs in UTC, once a tick, under a renewed lock of five minutes, and skips the rest."""
+    """A job of a name and a line runs in UTC, once a tick, under a renewed lock of a minute, and skips the rest."""
     found = options()
     expected = {
         "name": "job",
-        "lock_ttl": 300_000,
+        "lock_ttl": 60_000,
         "hold_at_least": 0,
         "once_per_tick": True,
         "renew": True,
