@@ -41,9 +41,12 @@ _SOME_DAY = datetime(2024, 1, 1)  # noqa: DTZ001  # a wall time, as all here
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """What may stand in a place of the line: numbers from `first` on, `size` of them before they go round."""
+    """What may stand in a place of the line: numbers from `first` on, `size` of them before they go round, with each
+    new `period`.
+    """
 
     name: str
+    period: str
     first: int
     size: int
     names: tuple[str, ...] = ()
@@ -63,12 +66,12 @@ class _Field:
 
 
 _FIELDS = (
-    _Field("second", 0, 60),
-    _Field("minute", 0, 60),
-    _Field("hour", 0, 24),
-    _Field("day of the month", 1, 31),
-    _Field("month", 1, 12, _MONTHS),
-    _Field("day of the week", 0, 7, _DAYS),
+    _Field("second", "minute", 0, 60),
+    _Field("minute", "hour", 0, 60),
+    _Field("hour", "day", 0, 24),
+    _Field("day of the month", "month", 1, 31),
+    _Field("month", "year", 1, 12, _MONTHS),
+    _Field("day of the week", "week", 0, 7, _DAYS),
 )
 
 
@@ -145,4 +148,8 @@ def _term(field: _Field, term: str, warnings: list[str]) -> Iterator[int]:
     values = range(low, high + 1, int(step or 1))
     if step and len(values) == 1:
         warnings.append(f"the step of {term} is too big for a {field.name}: it means {low} alone")
+    elif step and not last and field.size % int(step):
+        # A range that names its own end begins anew on purpose.
+        numbers = ",".join(map(str, values))
+        warnings.append(f"{term} is uneven: it begins anew with each {field.period}; write {numbers} if that is meant")
     return (field.first + (value - field.first) % field.size for value in values)

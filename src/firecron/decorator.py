@@ -11,12 +11,15 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import MethodType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from firecron.declarations import note
 from firecron.durations import Duration
 from firecron.errors import ConfigurationError
 from firecron.job_options import CatchUp, JobOptions, OnAbandoned, Overlap, check_options
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 ATTRIBUTE = "__firecron__"
 
@@ -53,7 +56,7 @@ def distributed_cron(
     lock_name: str,
     cron_time: str,
     *,
-    timezone: str = "UTC",
+    timezone: str | ZoneInfo = "UTC",
     lock_ttl: Duration = 60,
     hold_at_least: Duration = 0,
     once_per_tick: bool = True,
@@ -75,7 +78,7 @@ def distributed_cron(
     `lock_name` is the job's name, and its node in the database. `cron_time` has five fields, or six with seconds first.
     Durations are seconds or `timedelta`.
 
-    timezone          where the cron line's wall times are
+    timezone          where the cron line's wall times are: a name or a `ZoneInfo`
     lock_ttl          how long the lock lasts if its instance dies; it is renewed while the job runs
     hold_at_least     keep the lock for so long, also if the job is done sooner
     once_per_tick     claim the tick in the write that takes the lock; False: lock by name only

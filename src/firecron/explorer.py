@@ -77,6 +77,10 @@ def make_job(options: JobOptions, function: Callable[..., object], where: str) -
     for name, needed in parameters.items():
         is_optional = needed.default is not needed.empty or needed.kind in (needed.VAR_POSITIONAL, needed.VAR_KEYWORD)
         if name != run and not is_optional:
+            if name == "run" and needed.annotation is needed.empty:
+                raise ConfigurationError(
+                    f"{where} needs the argument 'run': annotate it, `run: Run`, to get the job's Run"
+                )
             raise ConfigurationError(
                 f"{where} needs the argument {name!r}, but a job is called with nothing, or with its Run, "
                 "as the keyword argument that is annotated so"

@@ -66,7 +66,7 @@ def check_options(
     *,
     name: object,
     line: object,
-    timezone: str,
+    timezone: object,
     lock_ttl: object,
     hold_at_least: object,
     once_per_tick: bool,
@@ -144,7 +144,7 @@ def _check_together(options: JobOptions) -> None:
             )
 
 
-def _schedule(line: object, timezone: str) -> Schedule:
+def _schedule(line: object, timezone: object) -> Schedule:
     try:
         return Schedule(line, timezone)  # type: ignore[arg-type]  # it says itself what it can't use
     except ValueError as error:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from firecron.cron_line import CronLine
 
@@ -28,17 +28,18 @@ _LONGEST_GAP = timedelta(hours=3)
 class Schedule:
     """When a cron line fires in a time zone.
 
-    Five fields, or six with seconds first; names of months and days; `@hourly` and its like. ValueError says what is
-    wrong with a line or a zone, also if the line never fires. Two schedules of the same line and zone are equal.
+    Five fields, or six with seconds first; names of months and days; `@hourly` and its like. The zone is a name or a
+    `ZoneInfo`, and `timezone` is its name. ValueError says what is wrong with a line or a zone, also if the line never
+    fires. Two schedules of the same line and zone are equal.
     """
 
     __slots__ = ("_line", "_zone", "has_seconds", "line", "timezone", "warnings")
 
-    def __init__(self, line: str, timezone: str = "UTC") -> None:
+    def __init__(self, line: str, timezone: str | ZoneInfo = "UTC") -> None:
         self.line = line
-        self.timezone = timezone
         self._line = CronLine(line)
         self._zone = _find_zone(timezone)
+        self.timezone = self._zone.key
         self.has_seconds = self._line.has_seconds
         self.warnings = self._line.warnings
 
@@ -121,11 +122,28 @@ def _in_utc(instant: datetime) -> datetime:
     return instant.astimezone(UTC)
 
 
-def _find_zone(timezone: str) -> ZoneInfo:
+def _find_zone(timezone: str | ZoneInfo) -> ZoneInfo:
+    # By its name also where it is there already: others who read the schedule know it by that alone.
+    name = timezone.key if isinstance(timezone, ZoneInfo) else timezone
     try:
-        return ZoneInfo(timezone)
+        return ZoneInfo(name)
     except (KeyError, ValueError, OSError, TypeError):
-        raise ValueError(
-            f"there is no time zone {timezone!r}: use a name like Europe/Berlin; "
-            "an image without time zones needs: pip install tzdata"
-        ) from None
+        close = _close_zones(str(name))
+        remedy = (
+            f"did you mean {' or '.join(close)}?"
+            if close
+            else "use a name like Europe/Berlin; an image without time zones needs: pip install tzdata"
+        )
+        raise ValueError(f"there is no time zone {name!r}: {remedy}") from None
+
+
+def _close_zones(name: str) -> list[str]:
+    """The zones of that city, whatever the case of its letters, or else one that is spelled nearly so."""
+    import difflib
+
+    wanted = name.strip().replace(" ", "_").casefold()
+    # Etc/GMT+2 is two hours behind Greenwich: never what somebody means who writes GMT+2.
+    zones = sorted(zone for zone in available_timezones() if not zone.startswith("Etc/"))
+    exact = [zone for zone in zones if wanted in (zone.casefold(), zone.rpartition("/")[2].casefold())]
+    spelled = {part.casefold(): zone for zone in zones if "/" in zone for part in (zone, zone.rpartition("/")[2])}
+    return exact or [spelled[near] for near in difflib.get_close_matches(wanted, spelled, n=1, cutoff=0.8)]

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import assert_type
+from zoneinfo import ZoneInfo
 
 from firecron import (
     CronExpression,
@@ -42,7 +43,7 @@ def stacked() -> bytes:
 
 
 class Jobs:
-    @distributed_cron("method", "* * * * *", timezone="Europe/Berlin", overlap="queue", grace=5)
+    @distributed_cron("method", "* * * * *", timezone=ZoneInfo("Europe/Berlin"), overlap="queue", grace=5)
     def method(self, run: Run | None = None) -> int:
         return 5
 
@@ -111,6 +112,7 @@ def options_are_checked() -> None:
 
 
 def schedules() -> None:
+    Schedule("0 9 * * *", ZoneInfo("Europe/Berlin"))
     schedule = Schedule("0 9 * * *", "Europe/Berlin")
     assert_type(schedule.after(datetime.now(UTC)), datetime)
     assert_type(list(schedule.between(datetime.now(UTC), datetime.now(UTC))), list[datetime])

@@ -372,3 +372,15 @@ def test_a_signature_that_can_not_be_read_is_refused() -> None:
     """Where nobody can tell what a function takes, the refusal says how to make a job of it."""
     with pytest.raises(ConfigurationError, match=r"can't be a job, .*: decorate a function that calls it"):
         explore(job("job")(functools.partial(dict.update, {})))
+
+
+def test_a_run_without_an_annotation_is_refused_with_what_to_write() -> None:
+    """A parameter that is only named `run` is no Run: the refusal says how to annotate it."""
+
+    @distributed_cron("unannotated", "* * * * *")
+    def unannotated(run) -> None: ...  # type: ignore[no-untyped-def]  # that is what is refused
+
+    with pytest.raises(
+        ConfigurationError, match=r"needs the argument 'run': annotate it, `run: Run`, to get the job's"
+    ):
+        explore(unannotated)

@@ -98,6 +98,7 @@ REFUSED = [
     ({"cron_time": "0 0 30 2 *"}, "the cron line '0 0 30 2 *' can't be used: it never fires"),
     ({"cron_time": 60}, "a cron line is a string, not 60"),
     ({"timezone": "Mars/Olympus"}, "there is no time zone 'Mars/Olympus': use a name like Europe/Berlin"),
+    ({"timezone": "Berlin"}, "there is no time zone 'Berlin': did you mean Europe/Berlin?"),
     *(({name: 86_401}, f"{name}=86401 is too long: {DAY}") for name in DURATIONS),
     *(({name: -1}, f"{name}=-1 is too short: at least 0") for name in DURATIONS),
     *(({name: "60"}, f"{name}='60' is no duration: give seconds or a timedelta") for name in DURATIONS),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import struct
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -14,6 +16,9 @@ from firecron import CronExpression, Schedule
 BERLIN_SPRING, BERLIN_AUTUMN = ("2026-03-29", "2027-03-28"), ("2026-10-25", "2027-10-31")
 NEW_YORK_AUTUMN = ("2026-11-01", "2027-11-07")
 LORD_HOWE_SPRING, LORD_HOWE_AUTUMN = ("2026-10-04", "2027-10-03"), ("2026-04-05", "2027-04-04")
+
+# A zone without any change, as files of the tz database are written.
+ZONE_FILE = b"TZif" + bytes(16) + struct.pack(">6l", 0, 0, 0, 0, 1, 4) + struct.pack(">lbb", 0, 0, 0) + b"UTC\0"
 
 TABLE = [
     ("Europe/Berlin", BERLIN_AUTUMN, "30 2 * * *", ["02:30+02:00"]),
@@ -120,11 +125,39 @@ def test_an_instant_needs_a_zone() -> None:
             schedule.between(start, end)
 
 
-@pytest.mark.parametrize("zone", ["Europe/Nowhere", "", "../UTC", "Europe", "/etc/localtime", 5, None, UTC])
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "GMT+2", "PST", "", "../UTC", "Europe", "/etc/localtime", 5, None])
 def test_a_zone_that_is_none_is_refused(zone: str) -> None:
     """A zone that isn't there is refused with its name and both remedies."""
     with pytest.raises(ValueError, match=r"no time zone .*: use a name like Europe/Berlin; .*pip install tzdata"):
         Schedule("* * * * *", zone)
+
+
+@pytest.mark.parametrize(
+    ("zone", "meant"),
+    [
+        ("Berlin", "Europe/Berlin"),
+        ("Europe/Berln", "Europe/Berlin"),
+        ("New York", "America/New_York"),
+        ("Istanbul", "Asia/Istanbul or Europe/Istanbul"),
+        (UTC, "UTC"),
+    ],
+)
+def test_a_zone_that_is_nearly_one_is_refused_with_its_name(zone: str, meant: str) -> None:
+    """A city without its continent, a slip, and Python's own UTC are refused with the name that was meant."""
+    with pytest.raises(ValueError, match="there is no time zone") as caught:
+        Schedule("* * * * *", zone)
+    assert str(caught.value).endswith(f"{zone!r}: did you mean {meant}?")
+
+
+def test_a_zone_may_be_a_zone_info() -> None:
+    """A ZoneInfo is as good as its name; one that has none, or none that is known, is refused."""
+    schedule = Schedule("0 9 * * *", ZoneInfo("Europe/Berlin"))
+    assert schedule == Schedule("0 9 * * *", "Europe/Berlin")
+    assert (schedule.timezone, repr(schedule)) == ("Europe/Berlin", "Schedule('0 9 * * *', 'Europe/Berlin')")
+    for key in (None, "Mars/Olympus"):
+        nowhere = ZoneInfo.from_file(io.BytesIO(ZONE_FILE), key)
+        with pytest.raises(ValueError, match=f"there is no time zone {key!r}: use a name like Europe/Berlin"):
+            Schedule("0 9 * * *", nowhere)
 
 
 def test_schedules_are_values() -> None:

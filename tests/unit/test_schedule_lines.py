@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from firecron import Schedule
+from firecron import CronExpression, Schedule
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)  # a Thursday
 
@@ -165,7 +165,35 @@ def test_a_step_that_is_too_big_is_warned_of(line: str, step: str, unit: str, al
     assert Schedule(line).after(NEW_YEAR) > NEW_YEAR
 
 
-@pytest.mark.parametrize("line", ["*/59 * * * *", "*/30 * * * * *", "0 */12 * * *", "0 0 */15 */6 *", "5 * * * *"])
+@pytest.mark.parametrize(
+    ("line", "step", "period", "written_out"),
+    [
+        ("*/45 * * * *", "*/45", "hour", "0,45"),
+        ("*/59 * * * *", "*/59", "hour", "0,59"),
+        ("5/25 * * * *", "5/25", "hour", "5,30,55"),
+        ("*/40 * * * * *", "*/40", "minute", "0,40"),
+        ("0 */7 * * *", "*/7", "day", "0,7,14,21"),
+        ("0 0 */10 * *", "*/10", "month", "1,11,21,31"),
+        ("0 0 1 */5 *", "*/5", "year", "1,6,11"),
+        ("0 0 * * */2", "*/2", "week", "0,2,4,6"),
+    ],
+)
+def test_an_uneven_step_is_warned_of(line: str, step: str, period: str, written_out: str) -> None:
+    """A step that doesn't divide its field has a warning with the same line written out, which has none."""
+    schedule = Schedule(line)
+    assert schedule.warnings == (
+        f"in the cron line {line!r} {step} is uneven: it begins anew with each {period}; write {written_out} if that "
+        "is meant",
+    )
+    same = Schedule(line.replace(step, written_out))
+    assert same.warnings == ()
+    year = (NEW_YEAR, NEW_YEAR + timedelta(days=2))
+    assert list(same.between(*year)) == list(schedule.between(*year))
+
+
+@pytest.mark.parametrize(
+    "line", ["*/30 * * * * *", "*/1 * * * *", "20/15 * * * *", "0-50/20 * * * *", "0 */12 1 */6 *", *CronExpression]
+)
 def test_other_lines_have_no_warning(line: str) -> None:
     """A step that leads somewhere, or none, is not warned of."""
     assert Schedule(line).warnings == ()
