@@ -112,7 +112,13 @@ def environment(variables: Mapping[str, str]) -> Iterator[Finding]:
 
 def database(target: Target) -> Finding:
     """Which database it is."""
-    return ok("database", database_in_words(target))
+    where = database_in_words(target)
+    if target.unknown_host is not None:
+        found = f"{where}: the host is none of Firebase's, and this service's access token is sent there"
+        return warning(
+            "database", found, "check FIRECRON_DATABASE_URL: is it *.firebaseio.com or *.firebasedatabase.app?"
+        )
+    return ok("database", where)
 
 
 def database_in_words(target: Target) -> str:

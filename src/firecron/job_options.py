@@ -52,7 +52,9 @@ class JobOptions:
     lock_ttl_is_bare: bool = field(compare=False, repr=False)
 
     def __repr__(self) -> str:
-        values = {one.name: getattr(self, one.name) for one in fields(self)[2:] if one.repr and one.name != "grace_given"}
+        values = {
+            one.name: getattr(self, one.name) for one in fields(self)[2:] if one.repr and one.name != "grace_given"
+        }
         if not self.grace_given:
             values["grace"] = None
         said = [repr(self.name), repr(self.schedule.line), f"timezone={self.schedule.timezone!r}"]

@@ -50,7 +50,7 @@ from firecron.patience import Patience
 from firecron.record import Number, Reason, Refused, Request, Term
 from firecron.refusal import LEVELS, Refusal, not_known, refusal_of
 from firecron.rtdb.store import RtdbStore, Store
-from firecron.rtdb.target import find_target
+from firecron.rtdb.target import Target, find_target
 from firecron.settings import Settings, load
 from firecron.talking import Talker
 from firecron.timing import Deadline, SystemTiming, Timing
@@ -106,7 +106,9 @@ class LockService:
         self.events = Events()
         self._timing = timing or SystemTiming()
         self.store = store or RtdbStore(
-            lambda: find_target(app, self.settings.database_url, uid=self.settings.uid), self._timing
+            lambda: find_target(app, self.settings.database_url, uid=self.settings.uid),
+            self._timing,
+            self._note_target,
         )
         self.identity = Identity()
         self._root = f"{self.settings.prefix}/" if self.settings.prefix else ""
@@ -316,6 +318,14 @@ class LockService:
 
     def _path(self, name: str) -> str:
         return f"{self._root}cron-locks/{name}"
+
+    def _note_target(self, target: Target) -> None:
+        if target.unknown_host is not None:
+            message = (
+                f"The database URL's host is {target.unknown_host!r}, which is none of Firebase's (*.firebaseio.com, "
+                "*.firebasedatabase.app): this service's access token is sent there. Check FIRECRON_DATABASE_URL"
+            )
+            self.events.emit("database.unknown_host", "firecron", logging.WARNING, message)
 
     def _acquire(self, bid: Bid, wait: float) -> Lease | Refusal:
         patience = Patience(wait, self._timing)

@@ -264,3 +264,10 @@ def test_the_database_is_named(url: str, name: str | None, message: str) -> None
     """A database is named without its URL's user and password, and an emulator is called one, with its namespace."""
     target = Target(url, {}, no_credential) if name is None else Target(url, {"ns": name}, None)
     assert findings.database(target).message == message
+
+
+def test_a_host_that_is_none_of_firebases_is_warned_of() -> None:
+    """A database elsewhere than at Firebase is a warning that names the host, because a token is sent there."""
+    found = findings.database(Target("https://proxy.example.org", {}, no_credential))
+    assert (found.level, found.check) == ("warning", "database")
+    assert found.message.startswith("https://proxy.example.org: the host is none of Firebase's")

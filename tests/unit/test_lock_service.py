@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -14,6 +15,8 @@ from tests.unit.fleet import recorded
 from firecron import LockService
 from firecron import lock as lock_module
 from firecron.events import Event
+from firecron.rtdb.target import EMULATOR_HOST
+from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 from firecron.timing import SystemTiming
 
@@ -144,3 +147,24 @@ def test_what_is_remembered_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch)
         store.set(f"cron-locks/stuck-{number}", {"expiresAt": 1e15})
         assert not locks.acquire(f"stuck-{number}", 60)
     assert len(locks._told_once) == 3
+
+
+@pytest.mark.parametrize(("host", "is_warned_of"), [("proxy.example.org", True), ("shop.firebaseio.com", False)])
+def test_a_token_for_a_host_that_is_none_of_firebases_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, host: str, is_warned_of: bool
+) -> None:
+    """Connecting names the host that the access token goes to, once, and whoever hears of it may connect as well."""
+    for variable in (EMULATOR_HOST, "FIREBASE_CONFIG"):
+        monkeypatch.delenv(variable, raising=False)
+    locks = LockService(settings=load(database_url=f"https://{host}"))
+    heard: list[Event] = []
+
+    def hear(event: Event) -> None:
+        locks.connect()
+        heard.append(event)
+
+    locks.events.subscribe(hear)
+    for _ in range(2):
+        locks.connect()
+    assert [(event.slug, event.level) for event in heard] == [("database.unknown_host", logging.WARNING)] * is_warned_of
+    assert all(f"host is {host!r}" in event.message for event in heard)

@@ -165,6 +165,21 @@ ERRORS: dict[str, tuple[str | None, dict[str, str], str]] = {
     "no host": ("https://", {}, "must look like https://"),
     "an emulator without a namespace": (f"http://{HOST}", {}, r"an emulator's, so it must name a database: \?ns="),
     "an emulator with an empty namespace": (f"http://{HOST}/?ns=", {}, r"\?ns="),
+    "no port": ("https://shop.firebaseio.com:abc", {}, "can't be used: Port could not be cast"),
+    "without the s": ("http://shop.firebaseio.com", {}, "lacks the s of https: write https://shop.firebaseio.com$"),
+    "without the s, with a name": ("http://shop.x.firebasedatabase.app/?ns=shop", {}, "lacks the s of https"),
+    "without the s, beside an emulator": ("http://shop.firebaseio.com", EMULATED, "lacks the s of https"),
+    "the console": (
+        "https://console.firebase.google.com/project/shop/database/shop-default-rtdb/data",
+        {},
+        "is a page of the Firebase console: the database's own URL",
+    ),
+    "a path": (
+        "https://shop.firebaseio.com/ops/cron/",
+        {},
+        "has a path: give https://shop.firebaseio.com alone; for nodes below a path, set FIRECRON_PREFIX=ops/cron$",
+    ),
+    "a path on an emulator": (f"http://{HOST}/ops?ns=shop", {}, f"has a path: give http://{HOST} alone"),
     "an emulator host with a scheme": (URL, {EMULATOR_HOST: f"http://{HOST}"}, "must look like host:port"),
     "an IPv6 address without brackets": (URL, {EMULATOR_HOST: "::1:9000"}, r"'::1:9000' must .* has brackets: \[::1\]"),
     "a port that is none": (URL, {EMULATOR_HOST: "127.0.0.1:65536"}, "must look like host:port"),
@@ -180,6 +195,23 @@ def test_what_names_no_database_is_refused(url: str | None, environment: dict[st
     """A refusal names the value and what would do."""
     with pytest.raises(ConfigurationError, match=said):
         find_target(None, url, environment)
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "unknown"),
+    [
+        ("https://shop.firebaseio.com", {}, None),
+        ("https://Shop.FirebaseIO.com/", {}, None),
+        (URL, {}, None),
+        ("https://shop.firebaseio.com.example.org", {}, "shop.firebaseio.com.example.org"),
+        ("https://firebaseio.com:8443", {}, "firebaseio.com"),
+        ("https://shop.example.org", EMULATED, None),
+        (f"http://{HOST}/?ns=shop", {}, None),
+    ],
+)
+def test_a_host_that_is_none_of_firebases_is_known(url: str, environment: dict[str, str], unknown: str | None) -> None:
+    """A target says to which host access tokens would go, if that isn't Firebase's; an emulator is sent none."""
+    assert find_target(None, url, environment).unknown_host == unknown
 
 
 @pytest.mark.parametrize("override", ["admin", 7, ["uid"]])

@@ -90,10 +90,13 @@ class _Connection:
 
 
 class RtdbStore:
-    """A Realtime Database over REST. `find_target` says which, when it is first asked for anything."""
+    """A Realtime Database over REST. `find_target` says which, when it is first asked for anything; `note` is told."""
 
-    def __init__(self, find_target: Callable[[], Target], timing: Timing) -> None:
+    def __init__(
+        self, find_target: Callable[[], Target], timing: Timing, note: Callable[[Target], None] = lambda target: None
+    ) -> None:
         self._find_target = find_target
+        self._note = note
         self._timing = timing
         self._connection: _Connection | None = None
         self._connecting = threading.Lock()
@@ -101,9 +104,13 @@ class RtdbStore:
     def connect(self) -> _Connection:
         """Find the database, if it is not known yet; ConfigurationError says what is missing. No I/O."""
         with self._connecting:
-            if self._connection is None:
-                self._connection = _Connection(self._find_target(), self._timing)
-            return self._connection
+            if self._connection is not None:
+                return self._connection
+            target = self._find_target()
+            connection = self._connection = _Connection(target, self._timing)
+        # Whoever hears of it may ask the store for something.
+        self._note(target)
+        return connection
 
     def target(self) -> Target:
         """Which database it is; ConfigurationError as from `connect`. No I/O."""

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 
 from firecron.errors import ConfigurationError
 from firecron.redaction import redacted
@@ -31,6 +31,8 @@ APP_NAME = "firecron"
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{1,5}))?")
 _OVERRIDE = "auth_variable_override"
+_FIREBASES = (".firebaseio.com", ".firebasedatabase.app")
+_CONSOLE = "console.firebase.google.com"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,12 @@ class Target:
     def shown(self) -> str:
         """Its address, for people; an emulator's with the name of the database."""
         return f"{self.base_url}?ns={self.parameters['ns']}" if "ns" in self.parameters else self.base_url
+
+    @property
+    def unknown_host(self) -> str | None:
+        """The host that access tokens would go to, if it isn't one of Firebase's."""
+        host = urlsplit(self.base_url).hostname or ""
+        return None if self.is_emulator or host.endswith(_FIREBASES) else host
 
     @property
     def user(self) -> str:
@@ -91,12 +99,7 @@ def find_target(
             "no database: set FIRECRON_DATABASE_URL, or give the Firebase app the option databaseURL "
             "(https://<name>.firebaseio.com, or https://<name>.<region>.firebasedatabase.app)"
         )
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        raise ConfigurationError(f"the database URL {redacted(url)!r} can't be used: {error}") from error
-    if parts.scheme not in ("https", "http") or not parts.netloc:
-        raise ConfigurationError(f"the database URL {redacted(url)!r} must look like https://<name>.firebaseio.com")
+    parts = _parts(url)
     override = _auth_override(app, uid)
     if parts.scheme == "http":
         namespace = parse_qs(parts.query).get("ns", [""])[0]
@@ -114,6 +117,32 @@ def find_target(
 def _is_host(text: str) -> bool:
     found = _HOST.fullmatch(text)
     return found is not None and int(found["port"] or 1) in range(1, 65_536)
+
+
+def _parts(url: str) -> SplitResult:
+    """A database's URL, taken apart; ConfigurationError says how it should look."""
+    named = f"the database URL {redacted(url)!r}"
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+        parts.port  # noqa: B018  # raises if it is none
+    except ValueError as error:
+        raise ConfigurationError(f"{named} can't be used: {error}") from error
+    if host is None or parts.scheme not in ("https", "http"):
+        raise ConfigurationError(f"{named} must look like https://<name>.firebaseio.com")
+    if host == _CONSOLE:
+        raise ConfigurationError(
+            f"{named} is a page of the Firebase console: the database's own URL stands above its data there, such as "
+            "https://<name>.firebaseio.com"
+        )
+    if parts.path.strip("/"):
+        raise ConfigurationError(
+            f"{named} has a path: give {parts.scheme}://{parts.netloc.rpartition('@')[2]} alone; for nodes below a "
+            f"path, set FIRECRON_PREFIX={parts.path.strip('/')}"
+        )
+    if parts.scheme == "http" and host.endswith(_FIREBASES):
+        raise ConfigurationError(f"{named} lacks the s of https: write https://{host}")
+    return parts
 
 
 def _app() -> firebase_admin.App:
