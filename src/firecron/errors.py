@@ -20,7 +20,12 @@ class ConfigurationError(FirecronError, ValueError):
 
 
 class StoreError(FirecronError):
-    """The Realtime Database did not do what it was asked."""
+    """The Realtime Database did not do what it was asked.
+
+    `what` is that in three words, for the beginning of a line.
+    """
+
+    what = "RTDB failed"
 
 
 class Unavailable(StoreError):
@@ -29,13 +34,29 @@ class Unavailable(StoreError):
     `retry_after` is how many seconds the server asked to be left alone, if it did.
     """
 
+    what = "RTDB unreachable"
+
     def __init__(self, message: str | None = None, *, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
 
 
+class EmulatorDown(Unavailable):
+    """The emulator isn't running: start it, or name another database."""
+
+    what = "Emulator not running"
+
+
 class Denied(StoreError):
     """RTDB refuses: check the service account's role, the security rules, and the databaseURL."""
+
+    what = "RTDB denies access"
+
+
+class NoCredentials(Denied):
+    """The Google credentials are missing, or give no access token, so RTDB can't be asked."""
+
+    what = "No credentials for RTDB"
 
 
 class Malformed(StoreError):

@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from firecron.cloud_run import VARIABLES, find_cloud_run
-from firecron.errors import ConfigurationError, Denied, Malformed, StoreError
+from firecron.errors import ConfigurationError, Denied, EmulatorDown, Malformed, StoreError
 from firecron.guard import Verdict
 from firecron.inspection import Instances, LockView
 from firecron.instants import to_text
@@ -70,6 +70,8 @@ def of_error(check: str, error: StoreError | ConfigurationError) -> Finding:
             return problem(check, told, None, "configuration")
         case Denied():
             return problem(check, told, None, "denied")
+        case EmulatorDown():
+            return problem(check, told, None, "unreachable")
         case Malformed():
             return problem(check, told, "mend the node in the Firebase console", "malformed")
         case _:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from firecron.errors import StoreError
 from firecron.instants import to_datetime, to_text
 from firecron.record import LockRecord, Reason, Refused, Request, describe_owner
 
@@ -50,11 +51,10 @@ class Refusal:
         return False
 
 
-def not_known(name: str, reason: Literal["unavailable", "denied"], error: Exception) -> Refusal:
+def not_known(name: str, reason: Literal["unavailable", "denied"], error: StoreError) -> Refusal:
     """It is not known who holds the lock, so nothing runs."""
-    what = "RTDB unreachable" if reason == "unavailable" else "RTDB denies access"
     return Refusal(
-        name, reason, f'{what} - lock "{name}" could not be acquired. Job will NOT run. {error}', error=error
+        name, reason, f'{error.what} - lock "{name}" could not be acquired. Job will NOT run. {error}', error=error
     )
 
 

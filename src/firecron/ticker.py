@@ -199,7 +199,7 @@ class Ticker:
         except StoreError as error:
             self._failures += 1
             level = logging.ERROR if self._failures == 1 else logging.DEBUG
-            message = f"RTDB unreachable - its time is not known, so no job can be run. Jobs will NOT run. {error}"
+            message = f"{error.what} - its time is not known, so no job can be run. Jobs will NOT run. {error}"
             self._events.emit("clock.unavailable", "clock", level, message, why=str(error), failures=self._failures)
             return None
         if self._failures:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import requests
 from tests.contract.raw_server import answering, serving
 
-from firecron.errors import Denied, Unavailable
+from firecron import LockService, Refusal
+from firecron.errors import Denied, EmulatorDown, Unavailable
+from firecron.rtdb import transport
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target
 from firecron.testing import MemoryStore
@@ -118,6 +124,56 @@ def test_an_error_names_its_own_cause(store: RtdbStore, rtdb: Rtdb) -> None:
         with pytest.raises(Unavailable) as raised:
             store.read("k", soon())
     assert "bob" not in str(raised.value)
+
+
+def test_an_error_of_several_parts_is_told_by_its_first(store: RtdbStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library's error that has a text and more is told by the text, and one without any by its kind."""
+    for error, said in (
+        (OSError("aborted", None, 3, None, 5, 6), "OSError: aborted"),
+        (TimeoutError(), "TimeoutError"),
+    ):
+
+        def fail(*arguments: object, error: OSError = error) -> None:
+            raise requests.ConnectionError(error) from error
+
+        monkeypatch.setattr(transport, "send", fail)
+        with pytest.raises(Unavailable, match=rf"can't be reached at http://\S+: {said}$"):
+            store.read("k", soon())
+
+
+def test_an_emulator_that_is_not_running_is_told_as_such() -> None:
+    """Where nobody listens at the emulator's address, the error says how to start it; it is unavailable as well."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    store = RtdbStore(lambda: find_target(None, f"http://127.0.0.1:{port}/?ns=x"), TIMING)
+    said = (
+        f"no emulator listens at http://127.0.0.1:{port}: start it (firecron emulator --port {port}), or name another"
+    )
+    with pytest.raises(EmulatorDown, match=re.escape(said)):
+        store.read("k", soon())
+    locks = LockService(store=store)
+    refusal = locks.acquire("job", 60)
+    assert isinstance(refusal, Refusal)
+    assert refusal.reason == "unavailable"
+    assert refusal.message.startswith(
+        'Emulator not running - lock "job" could not be acquired. Job will NOT run. no em'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("Permission denied", "Check the security rules"),
+        ("Auth token is expired", "The access token isn't accepted"),
+        ("Could not parse auth token.", "The access token isn't accepted"),
+        ("Unauthorized request.", "The access token isn't accepted"),
+    ],
+)
+def test_a_401_of_the_rules_is_told_from_one_of_the_token(rtdb: Rtdb, store: RtdbStore, text: str, remedy: str) -> None:
+    """What the rules refuse has another remedy than a token that the database doesn't take."""
+    rtdb.faults.answer(401, body=json.dumps({"error": text}).encode(), path="/k")
+    with pytest.raises(Denied, match=re.escape(f"RTDB answered 401: {text.rstrip('.')}. {remedy}")):
+        store.read("k", soon())
 
 
 def test_what_the_rules_refuse_is_denied(rtdb: Rtdb) -> None:

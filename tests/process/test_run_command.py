@@ -216,7 +216,7 @@ def test_refusals_have_their_codes(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("FIRECRON_DATABASE_URL", "https://demo-firecron.firebaseio.com")
     result = run("good")
     assert result.exit_code == 69
-    assert result.stdout.count("unreachable") + result.stderr.count("unreachable") == 1
+    assert f"{result.stdout}{result.stderr}".count("Emulator not running") == 1
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.unit.world import START, slot
 
 from firecron import distributed_cron
 from firecron.clock import ServerClock
-from firecron.errors import Unavailable
+from firecron.errors import Denied, EmulatorDown, NoCredentials, StoreError, Unavailable
 from firecron.events import Event, Events
 from firecron.explorer import Job, explore
 from firecron.instants import to_text
@@ -42,6 +42,7 @@ class Bench:
         self.heard: list[Event] = []
         self.events.subscribe(self.heard.append)
         self.is_down = False
+        self.failure: StoreError = Unavailable("down")
         self.error = 0
         self.handed: list[tuple[str, str, object]] = []
         self.looked_back: list[tuple[str, str]] = []
@@ -54,7 +55,7 @@ class Bench:
 
     def sample(self, deadline: Deadline) -> int:
         if self.is_down:
-            raise Unavailable("down")
+            raise self.failure
         return self.timing.now() + self.error
 
     def dispatch(self, job: Job, tick: datetime) -> None:
@@ -201,6 +202,24 @@ def test_an_outage_is_no_freeze(bench: Bench) -> None:
     bench.until(130)
     assert bench.said("ticker.stalled") == []
     assert bench.slots() == [slot(120)]
+
+
+@pytest.mark.parametrize(
+    ("failure", "what"),
+    [
+        (Unavailable("it failed"), "RTDB unreachable"),
+        (Denied("it failed"), "RTDB denies access"),
+        (NoCredentials("it failed"), "No credentials for RTDB"),
+        (EmulatorDown("it failed"), "Emulator not running"),
+    ],
+)
+def test_why_the_time_is_unknown_is_said(bench: Bench, failure: StoreError, what: str) -> None:
+    """Only a database that can't be reached is called unreachable."""
+    bench.is_down, bench.failure = True, failure
+    bench.ticker.work()
+    (event,) = bench.said("clock.unavailable")
+    expected = f"{what} - its time is not known, so no job can be run. Jobs will NOT run. it failed"
+    assert event.message == expected
 
 
 def test_the_time_may_be_unknown_at_first(bench: Bench) -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import google.auth.exceptions
 import pytest
 
-from firecron.errors import Denied, Unavailable
+from firecron.errors import NoCredentials, Unavailable
 from firecron.rtdb.tokens import RefreshingTokens, StaticToken, google_fetch
 from firecron.testing import FakeTiming
 from firecron.timing import Deadline
@@ -130,10 +130,38 @@ def test_a_failed_refresh_uses_up_what_there_is(bench: Bench) -> None:
     assert bench.header().startswith("Bearer token-")
 
 
+def google_error(name: str, *arguments: object, cause: Exception | None = None, **keywords: object) -> Exception:
+    """One of google-auth's exceptions, which declare no types."""
+    error: Exception = getattr(google.auth.exceptions, name)(*arguments, **keywords)
+    error.__cause__ = cause
+    return error
+
+
 FAILURES: list[tuple[Exception, type[Exception], str]] = [
-    (google.auth.exceptions.TransportError("no route"), Unavailable, "no access token could be fetched: no route"),  # type: ignore[no-untyped-call]  # no types there
-    (google.auth.exceptions.RefreshError("revoked"), Denied, "revoked; on Cloud Run, check the service account"),  # type: ignore[no-untyped-call]  # no types there
-    (google.auth.exceptions.DefaultCredentialsError("none found"), Denied, "gcloud auth application-default login"),  # type: ignore[no-untyped-call]  # no types there
+    (
+        google_error("TransportError", "no route"),
+        Unavailable,
+        "no access token could be fetched: no route: is the token",
+    ),
+    (
+        google_error("TransportError", "a chain", cause=ConnectionRefusedError(111, "refused")),
+        Unavailable,
+        "no access token could be fetched: ConnectionRefusedError: [Errno 111] refused: is the token",
+    ),
+    (google_error("RefreshError", "busy", retryable=True), Unavailable, "no access token could be fetched: busy: is"),
+    (
+        google_error("RefreshError", "revoked"),
+        NoCredentials,
+        "the credentials give no access token: revoked. On Cloud Run, check the service account",
+    ),
+    (google_error("RefreshError", "revoked.", {"error": "x"}), NoCredentials, "no access token: revoked. On Cloud Run"),
+    (google_error("RefreshError", google_error("TransportError", "no", 5)), NoCredentials, "no access token: no. On"),
+    (google_error("RefreshError"), NoCredentials, "no access token: RefreshError. On Cloud Run"),
+    (
+        google_error("DefaultCredentialsError", "none found"),
+        NoCredentials,
+        "there are no Google credentials: none found. Run 'gcloud auth application-default login'",
+    ),
     (OSError("disk"), Unavailable, "OSError: disk"),
     (ValueError("a bug"), Unavailable, "ValueError: a bug"),
 ]
@@ -153,7 +181,7 @@ def test_failures_are_told_apart(bench: Bench, error: Exception, kind: type[Exce
 def test_a_credential_that_is_not_found_is_looked_for_again() -> None:
     """The lookup itself may fail, and is repeated with the next call."""
     timing = FakeTiming()
-    found = iter([google.auth.exceptions.DefaultCredentialsError("none found"), None])  # type: ignore[no-untyped-call]  # no types there
+    found = iter([google_error("DefaultCredentialsError", "none found"), None])
 
     def load() -> Credential:
         failure = next(found)
@@ -162,7 +190,7 @@ def test_a_credential_that_is_not_found_is_looked_for_again() -> None:
         return Credential()
 
     tokens = RefreshingTokens(load, lambda credential: setattr(credential, "token", "late"), timing)
-    with pytest.raises(Denied):
+    with pytest.raises(NoCredentials):
         tokens.header(Deadline.after(timing, 8))
     assert tokens.header(Deadline.after(timing, 8)) == "Bearer late"
 

@@ -12,20 +12,22 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sys
 import threading
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import Protocol, TypeAlias, TypeGuard
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import requests
 
 from firecron import __version__
 from firecron.backoff import backoff
 from firecron.conversation import NULL_ETAG, Snapshot
-from firecron.errors import ConfigurationError, Denied, Unavailable
+from firecron.errors import ConfigurationError, Denied, EmulatorDown, Unavailable
 from firecron.rtdb import transport
+from firecron.rtdb.causes import find_cause, named
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import RefreshingTokens, StaticToken, Tokens, google_fetch
 from firecron.timing import Deadline, Timing
@@ -78,6 +80,7 @@ class _Connection:
             raise ConfigurationError(f"the database URL {target.base_url!r} can't be used: {error}") from error
         self.base_url = target.base_url
         self.shown = target.shown
+        self.is_emulator = target.is_emulator
         self.suffix = target.suffix
         self.joint = "&" if "?" in target.suffix else "?"
         self.tokens: Tokens
@@ -203,7 +206,14 @@ class RtdbStore:
         try:
             reply = transport.send(connection.session, request, deadline, connection.options)
         except (requests.RequestException, transport.DeadlineExceeded) as error:
-            raise Unavailable(f"RTDB can't be reached at {connection.base_url}: {_short(error, handled)}") from error
+            cause = find_cause(error, handled)
+            if connection.is_emulator and isinstance(cause, ConnectionRefusedError):
+                port = urlsplit(connection.base_url).port
+                raise EmulatorDown(
+                    f"no emulator listens at {connection.base_url}: start it (firecron emulator --port {port}), "
+                    "or name another database"
+                ) from error
+            raise Unavailable(f"RTDB can't be reached at {connection.base_url}: {named(cause)}") from error
         _check(reply, connection.tokens)
         return reply
 
@@ -219,9 +229,18 @@ def _check(reply: requests.Response, tokens: Tokens) -> None:
         # After a 5xx it may have been applied, and has to be looked for, however long the server wants to rest.
         asked = _retry_after(reply) if status == requests.codes.too_many_requests else None
         raise Unavailable(f"RTDB answered {status}: {text}", retry_after=asked)
-    raise Denied(f"RTDB answered {status}: {text}. {_REMEDIES.get(status, _REMEDY)}")
+    remedy = _REMEDIES.get(status, _REMEDY)
+    if status == requests.codes.unauthorized and _ABOUT_TOKENS.search(text):
+        remedy = _REMEDY_OF_TOKEN
+    raise Denied(f"RTDB answered {status}: {text.rstrip('.')}. {remedy}")
 
 
+# A 401 is also what the rules answer: "Permission denied".
+_ABOUT_TOKENS = re.compile(r"\btoken\b|Unauthorized request", re.IGNORECASE)
+_REMEDY_OF_TOKEN = (
+    "The access token isn't accepted: check that the credentials are of the database's project, and that the service "
+    "account has the role Firebase Realtime Database Admin."
+)
 _REMEDY = "Check the databaseURL and the request's path."
 _REMEDIES = {
     401: "Check the security rules of the database, and the service account's role (Firebase Realtime Database Admin).",
@@ -283,11 +302,3 @@ def _retry_after(reply: requests.Response) -> float | None:
         return min(max(0.0, (until - at).total_seconds()), _LONGEST_REST)
     except (ValueError, TypeError, OverflowError):
         return None
-
-
-def _short(error: Exception, handled: BaseException | None) -> str:
-    """What went wrong, without the layers that it came through."""
-    cause: BaseException = error
-    while (inner := cause.__cause__ or cause.__context__) is not None and inner is not handled:
-        cause = inner
-    return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__

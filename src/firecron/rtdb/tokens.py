@@ -13,7 +13,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
-from firecron.errors import Denied, StoreError, Unavailable
+from firecron.errors import NoCredentials, StoreError, Unavailable
+from firecron.rtdb.causes import find_cause, in_words, named
 from firecron.timing import Deadline, Timing
 
 _FALLBACK_LIFE = 3_600_000.0
@@ -60,7 +61,7 @@ class RefreshingTokens:
         self._forget()
 
     def header(self, deadline: Deadline) -> str:
-        """The header's value. Raises Denied where the credentials don't do, Unavailable where no token comes."""
+        """The header's value. Raises NoCredentials where they don't do, Unavailable where no token comes."""
         with self._changed:
             now = self._timing.mono()
             if now < self._renew_at:
@@ -150,13 +151,19 @@ def _life(expiry: datetime | None) -> float:
 
 
 def _told_apart(error: Exception) -> StoreError:
-    from google.auth.exceptions import GoogleAuthError, TransportError
+    from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError, TransportError
 
-    if isinstance(error, TransportError):
-        return Unavailable(f"no access token could be fetched: {error}")
-    if isinstance(error, GoogleAuthError):
-        return Denied(
-            f"the credentials don't give an access token: {error}; on Cloud Run, check the service account, "
-            "elsewhere run 'gcloud auth application-default login' or set GOOGLE_APPLICATION_CREDENTIALS"
+    said = in_words(error).rstrip(".") or type(error).__name__
+    if isinstance(error, DefaultCredentialsError):
+        return NoCredentials(
+            f"there are no Google credentials: {said}. Run 'gcloud auth application-default login', or set "
+            "GOOGLE_APPLICATION_CREDENTIALS to the path of a key's file; on Cloud Run, check the service account"
         )
-    return Unavailable(f"no access token could be fetched: {type(error).__name__}: {error}")
+    if isinstance(error, GoogleAuthError) and not isinstance(error, TransportError) and not error.retryable:
+        return NoCredentials(
+            f"the credentials give no access token: {said}. On Cloud Run, check the service account; elsewhere, log in "
+            "again with 'gcloud auth application-default login', or make another key"
+        )
+    cause = find_cause(error)
+    why = said if cause is error and isinstance(error, GoogleAuthError) else named(cause)
+    return Unavailable(f"no access token could be fetched: {why}: is the token endpoint reachable?")
