@@ -1,9 +1,15 @@
-# Needs make (3.81 or newer) and a Python 3.11 or newer with venv. Everything else is installed into .venv, once.
+# Needs make (3.81 or newer) and a Python 3.11 or newer with venv. Everything else is installed into .venv, once; with
+# PYTHON=python3.12 into .venv-3.12, so that one checkout runs its tests with every version.
 
 PYTHON ?= python3
 ARGS ?=
-BIN := .venv/bin
-INSTALLED := .venv/installed
+ifeq ($(origin PYTHON),file)
+VENV := .venv
+else
+VENV := .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+endif
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
 LOWEST_INSTALLED := .venv-lowest/installed
 
 # Fails with one line where $(PYTHON) can't make the environment.
@@ -71,13 +77,13 @@ constraints: ## pin the newest versions in requirements/constraints.txt (with Py
 
 .PHONY: clean
 clean: ## remove everything that these targets made
-	rm -rf .venv .venv-lowest .venv-constraints .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml requirements/constraints.txt
 	$(need_python)
-	@echo 'Installing into .venv (once, about a minute)'
-	@$(PYTHON) -m venv --clear .venv
+	@echo 'Installing into $(VENV) (once, about a minute)'
+	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt -e '.[dev]'
 	@touch $@
 
