@@ -168,3 +168,13 @@ def test_a_token_for_a_host_that_is_none_of_firebases_is_warned_of(
         locks.connect()
     assert [(event.slug, event.level) for event in heard] == [("database.unknown_host", logging.WARNING)] * is_warned_of
     assert all(f"host is {host!r}" in event.message for event in heard)
+
+
+def test_with_lock_holds_for_a_minute_by_default() -> None:
+    """Without a ttl the lease of `with_lock` lasts a minute, as a job's does."""
+    timing = FakeTiming()
+    store = MemoryStore(timing.now)
+    locks = LockService(store=store, timing=timing, has_threads=False)
+    record = locks.with_lock("job", lambda: store.get("cron-locks/job"))
+    assert isinstance(record, dict)
+    assert record["expiresAt"] - record["acquiredAt"] == 60_000
