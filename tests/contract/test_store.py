@@ -143,16 +143,14 @@ def test_an_error_of_several_parts_is_told_by_its_first(store: RtdbStore, monkey
 
 def test_an_emulator_that_is_not_running_is_told_as_such() -> None:
     """Where nobody listens at the emulator's address, the error says how to start it; it is unavailable as well."""
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    store = RtdbStore(lambda: find_target(None, f"http://127.0.0.1:{port}/?ns=x"), TIMING)
-    said = (
-        f"no emulator listens at http://127.0.0.1:{port}: start it (firecron emulator --port {port}), or name another"
-    )
-    with pytest.raises(EmulatorDown, match=re.escape(said)):
-        store.read("k", soon())
-    locks = LockService(store=store)
-    refusal = locks.acquire("job", 60)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody else listens there meanwhile
+        port = taken.getsockname()[1]
+        store = RtdbStore(lambda: find_target(None, f"http://127.0.0.1:{port}/?ns=x"), TIMING)
+        said = f"no emulator listens at http://127.0.0.1:{port}: start it (firecron emulator --port {port}), or name "
+        with pytest.raises(EmulatorDown, match=re.escape(said)):
+            store.read("k", soon())
+        refusal = LockService(store=store).acquire("job", 60)
     assert isinstance(refusal, Refusal)
     assert refusal.reason == "unavailable"
     assert refusal.message.startswith(
