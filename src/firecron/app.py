@@ -135,7 +135,6 @@ class FireCron:
             against = reason_not_to_start() if verdict.may_tick else None
             ticks = verdict.may_tick and against is None
             self.check_jobs()
-            self._checks.warn(self.registry.jobs())
             database = self.locks.connect() if ticks else named_database(self.settings.database_url)
             if self._stops != stops:
                 return self  # a listener's stop came in between
@@ -149,6 +148,7 @@ class FireCron:
             announce(self.locks, self.registry, verdict, against, database)
             if against is None:
                 warn_of_jobs(self.events, len(self.registry.jobs()), self._jobless)
+                self._checks.warn(self.registry.jobs())
             if ticks:
                 self._begin(stops)
         except BaseException:

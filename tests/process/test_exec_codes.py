@@ -290,7 +290,7 @@ def test_what_is_not_known_runs_nothing(
     monkeypatch.setenv("FIRECRON_DATABASE_URL", "https://demo-firecron.firebaseio.com")
     result = execute(*arguments, *run)
     assert result.exit_code == 69
-    assert "unreachable" in result.stderr
+    assert "Emulator not running" in result.stderr
     assert not Path("ran").exists()
 
 

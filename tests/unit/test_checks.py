@@ -160,3 +160,9 @@ def test_a_variable_that_is_no_setting_is_warned_of(monkeypatch: pytest.MonkeyPa
     """The start names a FIRECRON_… variable without effect, and the setting that may have been meant."""
     monkeypatch.setenv("FIRECRON_ROLE", "mail")
     assert said("0 9 * * *") == ["FIRECRON_ROLE is no setting, and has no effect: did you mean FIRECRON_ROLES?"]
+
+
+def test_a_command_that_does_not_tick_warns_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a command of Flask or Django, where jobs are not meant to tick, nothing is said of them."""
+    monkeypatch.setattr("sys.argv", ["flask", "routes"])
+    assert said("* * * * *", lock_ttl=90) == []
