@@ -37,10 +37,11 @@ class Checks:
         for problem, remedy in unknown_variables():
             self._say("settings.unknown", "firecron", f"{problem}: {remedy}")
         for job in jobs:
-            for warning in self._warnings(job):
+            for warning in self.warnings(job):
                 self._say("job.suspicious", job.name, warning)
 
-    def _warnings(self, job: Job) -> Iterator[str]:
+    def warnings(self, job: Job) -> Iterator[str]:
+        """What is odd about a job, in a sentence each, with what to write."""
         options = job.options
         for warning in options.schedule.warnings:
             yield f"{job.where}: {warning}"

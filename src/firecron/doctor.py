@@ -190,19 +190,15 @@ def _versions() -> Iterator[tuple[str, str]]:
 
 def _examine_jobs(crons: FireCron, unclaimed: Sequence[Unclaimed]) -> Iterator[Finding]:
     """What `start` would say of the jobs."""
-    odd: list[str] = []
     problem: Finding | None = None
-    unsubscribe = crons.events.subscribe(lambda event: odd.append(event.message))
     try:
         crons.check_jobs()
     except ConfigurationError as error:
         problem = findings.of_error("jobs", error)
-    finally:
-        unsubscribe()
     jobs = crons.registry.jobs()
     here = [job.name for job in jobs if not job.options.disabled and crons.registry.runs_here(job)]
     elsewhere = [job.name for job in jobs if job.name not in here]
-    yield from findings.jobs(here, elsewhere, odd, unclaimed)
+    yield from findings.jobs(here, elsewhere, crons.odd_jobs(), unclaimed)
     if problem is not None:
         yield problem
 
