@@ -91,14 +91,16 @@ def minutes_ago(number: int) -> str:
         (["good"], "text", "can't be read"),
         (["good", "--slot", minutes_ago(0)], {"expiresAt": 1, "slot": minutes_ago(0)}, "is claimed already"),
         (["bad"], None, "Traceback (most recent call last)"),
-        (["odd"], {"paused": True}, "is too big"),
+        (["odd"], {"paused": True}, "is paused by an operator"),
     ],
-    ids=["held", "malformed", "slot_done", "failed", "odd"],
+    ids=["held", "malformed", "slot_done", "failed", "paused"],
 )
 def test_what_happened_is_printed_once(
     rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch, arguments: list[str], node: object, words: str, log: str
 ) -> None:
-    """A refusal, a failure and a warning are told once on the terminal, whatever the application's log says there."""
+    """A refusal and a failure are told once on the terminal, whatever the application's log says there, and what is odd
+    about the job not at all.
+    """
     rtdb.set(f"/cron-locks/{arguments[0]}", node)
     Path("logging_jobs.py").write_text(f"{JOBS}\n{ODD}\n{LOGS[log]}")
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -110,6 +112,7 @@ def test_what_happened_is_printed_once(
         logging.getLogger().handlers[:] = handlers
         logging.getLogger().setLevel(level)
     assert result.output.count(words) == 1, result.output
+    assert "is too big" not in result.output
     assert result.exit_code != 0
     if node is not None:
         is_logged = log == "all" or (log == "errors" and node == "text")
