@@ -67,6 +67,8 @@ def folder(rtdb: Rtdb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     Path("jobs_to_run.py").write_text(JOBS)
     monkeypatch.delenv("RUNTIME_INSTANCE", raising=False)
+    # The jobs take it away, in this very process: it is there again afterwards.
+    monkeypatch.setattr(logging, "lastResort", logging.lastResort)
 
 
 def run(*arguments: str) -> Result:
