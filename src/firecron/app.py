@@ -245,10 +245,6 @@ class FireCron:
         for job in self.registry.jobs():
             self._checks.check(job)
 
-    def odd_jobs(self) -> list[str]:
-        """What `start` warns of in the jobs, in a sentence each."""
-        return [warning for job in self.registry.jobs() for warning in self._checks.warnings(job)]
-
     def init_app(self, app: object) -> None:
         """For Flask: start with the application, and be found as `app.extensions["firecron"]`.
 

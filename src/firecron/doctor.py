@@ -18,6 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from firecron import __version__, findings
 from firecron.app import FireCron
+from firecron.checks import Checks
 from firecron.conversation import NULL_ETAG, Snapshot
 from firecron.declarations import Unclaimed
 from firecron.errors import ConfigurationError, Denied, StoreError, Unavailable
@@ -196,9 +197,11 @@ def _examine_jobs(crons: FireCron, unclaimed: Sequence[Unclaimed]) -> Iterator[F
     except ConfigurationError as error:
         problem = findings.of_error("jobs", error)
     jobs = crons.registry.jobs()
+    checks = Checks(crons.settings, crons.events)
+    odd = [warning for job in jobs for warning in checks.warnings(job)]
     here = [job.name for job in jobs if not job.options.disabled and crons.registry.runs_here(job)]
     elsewhere = [job.name for job in jobs if job.name not in here]
-    yield from findings.jobs(here, elsewhere, crons.odd_jobs(), unclaimed)
+    yield from findings.jobs(here, elsewhere, odd, unclaimed)
     if problem is not None:
         yield problem
 
