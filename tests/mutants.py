@@ -312,8 +312,8 @@ LOCK = _in(
         I_LEASE,
     ),
     (
-        "            lease = self._acquire(bid, 0)\n            if isinstance(lease, Refusal):\n                return lease\n",
-        "            lease = self._acquire(bid, 0)\n",
+        "            if isinstance(lease, Refusal):\n                return lease\n            result = fn()\n",
+        "            result = fn()\n",
         I_HOLDER,
     ),
     ("            self._release_if_any(lease)\n", "            pass\n", I_HOLDER),
