@@ -41,6 +41,7 @@ def main() -> None:
     requests_per_slot()
     recovery()
     heartbeats()
+    rehearsal()
 
 
 def jobs(number: int, line: Callable[[int], str], on_abandoned: str = "skip") -> list[Job]:
@@ -236,6 +237,20 @@ def heartbeats() -> None:
         crons._engine.heartbeat.beat()
         size = sizes(emulator)
     print(f"\na heartbeat each 30 s: {size:,} bytes, {size * HEARTBEATS / 1e6:.2f} MB an instance and a day")
+
+
+def rehearsal() -> None:
+    """How long a rehearsal takes of a year of a daily job."""
+
+    @distributed_cron("nightly", "0 2 * * *", lock_ttl=30)
+    def nightly() -> None: ...
+
+    with FireCron(nightly).testing("2026-01-01T00:00:00Z") as test:
+        started = time.perf_counter()
+        test.advance(timedelta(days=365))
+        took = time.perf_counter() - started
+        assert test.history("nightly")[-1]["slot"] == "2026-12-31T02:00:00Z"
+    print(f"\na rehearsal of a daily job over a year: {took:.2f} s (wanted: under 2)")
 
 
 def instance(emulator: Emulator, job: object) -> Instance:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from firecron import ConfigurationError, FireCron, Run, current_run, distributed_cron
+from firecron.conversation import Snapshot
+from firecron.registry import UnknownJob
 from firecron.settings import load
-from firecron.testing import FakeClock
+from firecron.testing import FakeClock, MemoryStore, Rehearsal
 
 NINE = "2026-11-18T09:00:00Z"
 
@@ -167,3 +170,95 @@ def test_leases_are_renewed_while_time_passes(retries: int) -> None:
         test.move_to("2026-11-18T09:30:00Z")
         assert test.outcomes("long") == ["succeeded"]
         assert len(tries) == retries + 1
+
+
+class CountingStore(MemoryStore):
+    """A store that counts how often something is copied out of it or into it."""
+
+    copies = 0
+
+    def _snapshot(self, path: str) -> Snapshot:
+        self.copies += 1
+        return super()._snapshot(path)
+
+    def _stored(self, node: object) -> object:
+        self.copies += 1
+        return super()._stored(node)
+
+
+def test_a_year_of_a_daily_job_costs_what_its_runs_cost() -> None:
+    """What is copied in a year grows with the runs of the job, not with the time that passes between them."""
+    nightly = distributed_cron("nightly", "0 2 * * *", lock_ttl=60)(lambda: None)
+
+    def now() -> int:
+        return test.clock.now()
+
+    store = CountingStore(now)
+    test = Rehearsal(FireCron(nightly).registry.jobs(), "2026-01-01T00:00:00Z", store=store)
+    with test:
+        test.advance(timedelta(days=10))
+        before = store.copies
+        test.advance(timedelta(days=355))
+        assert test.history("nightly")[-1]["slot"] == "2026-12-31T02:00:00Z"
+        assert (store.copies - before) / 355 < 100
+        assert "ticker.stalled" not in [event.slug for event in test.events]
+
+
+def test_an_instance_in_a_rehearsal_is_alive() -> None:
+    """However far the time leaps, the instance was seen within one heartbeat when the leap has ended."""
+    nightly = distributed_cron("nightly", "0 2 * * *", lock_ttl=60)(lambda: None)
+    with FireCron(nightly).testing("2026-01-01T00:00:00Z") as test:
+        test.advance(timedelta(hours=1, seconds=1))
+        nodes = test.store.get("cron-instances")
+        assert isinstance(nodes, dict)
+        (node,) = nodes.values()
+        assert test.clock.now() - node["seenAt"] <= test.locks.settings.heartbeat * 1000
+
+
+def test_a_tick_that_was_missed_is_caught_up_by_the_next_round() -> None:
+    """A job that catches up does so within one recovery interval, as in production, however far the time leaps."""
+    careful = distributed_cron("careful", "0 2 * * *", lock_ttl=60, catch_up="once")(lambda: None)
+    with FireCron(careful).testing("2026-11-18T01:59:00Z") as test:
+        test.advance(timedelta(hours=1))
+        node = test.store.get("cron-locks/careful")
+        assert isinstance(node, dict)
+        # As if nobody had been there this morning.
+        earlier = {name: _a_day_before(value) for name, value in node.items()}
+        test.store.set("cron-locks/careful", earlier)
+        test.store.set("cron-runs/careful", None)
+        until = test.clock.now() + test.locks.settings.recovery_interval * 1000
+        test.advance(timedelta(hours=2))
+        (run,) = [entry for entry in test.history("careful") if entry["outcome"] == "succeeded"]
+        assert run["trigger"] == "catch_up"
+        assert isinstance(run["startedAt"], int)
+        assert run["startedAt"] <= until
+
+
+def _a_day_before(value: object) -> object:
+    if isinstance(value, int) and value > 1_000_000_000_000:
+        return value - 86_400_000
+    return value.replace("2026-11-18", "2026-11-17") if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("name", ["typo", ""])
+def test_a_job_that_is_not_there_has_no_outcomes(name: str, digests: Digests) -> None:
+    """Asking for the outcomes or the history of a job that there isn't is an error that names those that there are."""
+    with FireCron(digests).testing(NINE) as test:
+        assert test.outcomes("send-digest") == []
+        for ask in (test.outcomes, test.history):
+            with pytest.raises(UnknownJob, match=f"no job '{name}'.*send-digest"):
+                ask(name)
+
+
+def test_a_jobs_own_sleeping_can_be_virtual(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a test lets `time.sleep` move the clock, a job sleeps in virtual time, and its lease is renewed."""
+
+    @distributed_cron("slow", "0 9 * * *", lock_ttl=60)
+    def slow() -> None:
+        time.sleep(3600)
+
+    with FireCron(slow).testing("2026-11-18T08:59:00Z") as test:
+        monkeypatch.setattr("time.sleep", test.clock.sleep)
+        test.move_to(NINE)
+        assert test.outcomes("slow") == ["succeeded"]
+        assert [run["durationMs"] for run in test.history("slow")] == [3_600_000]

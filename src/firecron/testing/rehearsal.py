@@ -14,6 +14,7 @@ run: there is no other instance here that would have them. The FireCron itself i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -100,6 +101,8 @@ class Rehearsal:
         )
         for job in jobs:
             self._crons.registry.add(job)
+        # Rounds look at nothing else.
+        self._has_rounds = any(job.options.on_abandoned == "rerun" or job.options.catch_up != "skip" for job in jobs)
         clock.renews(self._crons.locks.keeper.work)
         self._crons.events.subscribe(self.events.append)
         self._crons.check_jobs()
@@ -144,7 +147,8 @@ class Rehearsal:
         return self._crons.registry.trigger(name)
 
     def history(self, name: str) -> list[dict[str, object]]:
-        """What `cron-runs` holds of a job, oldest first."""
+        """What `cron-runs` holds of a job, oldest first; UnknownJob if there is none of that name."""
+        self._crons.registry.get(name)
         return [entry for entry in self._crons.history.read(name).values() if isinstance(entry, dict)]
 
     def outcomes(self, name: str) -> list[str]:
@@ -152,4 +156,17 @@ class Rehearsal:
         return [str(entry["outcome"]) for entry in self.history(name)]
 
     def _work(self) -> float:
-        return self._crons.work()
+        """Do what is due; returns the seconds until something else can happen."""
+        wait = self._crons.work()
+        ticker, heartbeat = self._crons._engine.ticker, self._crons._engine.heartbeat
+        now = self._crons.locks.clock.peek()
+        if now is None:
+            return wait  # the ticker is to ask for the time again
+        # The wait is cut short for machines that are suspended, and for beats that other instances look at. Here these
+        # steps change nothing, and a year has a million of them. A beat that is due is made when the leap has ended.
+        starts = [tick.start for tick in ticker._ticks[:1]] + [call[0] for call in ticker._calls[:1]]
+        waits = [(start - now.server) / 1000 for start in starts]
+        if self._has_rounds:
+            waits.append((heartbeat._rounds_due - self.clock.mono()) / 1000)
+        ticker._wakes_at = None  # a leap is no stall
+        return max(0.0, min(waits, default=math.inf))
