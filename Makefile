@@ -48,8 +48,8 @@ test-lowest: $(LOWEST_INSTALLED) ## the tests with the lowest versions that pypr
 	.venv-lowest/bin/python -m pytest -n 2 $(ARGS)
 
 .PHONY: mutations
-mutations: $(INSTALLED) ## break the lock in every way, and see the tests notice (20 minutes)
-	$(BIN)/python -m tests.mutations --all
+mutations: $(INSTALLED) ## break the code in a sample of ways, and see the tests notice; ARGS=--all for all
+	$(BIN)/python -m tests.mutations $(ARGS)
 
 .PHONY: interrupts
 interrupts: $(INSTALLED) ## stop an instance at each of its lines, as a signal's handler may
@@ -77,7 +77,7 @@ constraints: ## pin the newest versions in requirements/constraints.txt (with Py
 
 .PHONY: clean
 clean: ## remove everything that these targets made
-	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis .mutation build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml requirements/constraints.txt

@@ -1,31 +1,49 @@
-"""Does a broken lock fail its tests? `python -m tests.mutations --all` breaks it in every way that is listed.
+"""Does broken code fail its tests? `make mutations` breaks it in very many ways; `ARGS=--all` in all of them.
 
-Each mutant is made in a copy of src, and the tests that should notice run against that copy, in a process of their
-own. One that isn't noticed is a survivor: a test is missing, or the code does nothing. Without `--all` a share runs.
+The lock's own modules have lists of mutants, made by hand, each with the tests that should notice (`tests.mutants`).
+Of all other modules mutants are generated (`tests.mutation.generate`), and the tests that reach their lines are asked.
+Each is tried in a copy of src, in a process of its own. One that isn't noticed is a survivor: a test is missing, or the
+code does nothing. Those that can't be noticed are in `tests.equivalent_mutants`, each with the reason.
+
+Without `--all` a share runs of the lists, and a sample of the others, chosen by the seed. What was found out is kept
+in `.mutation` until the sources change, so a run that was broken off goes on.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
-import subprocess
+import difflib
+import hashlib
+import random
 import sys
-import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
+from tests.equivalent_mutants import EQUIVALENT
 from tests.mutants import LOCK_MUTANTS, Mutant
 from tests.mutants_invariants import INVARIANTS
+from tests.mutation.generate import Mutant as Generated
+from tests.mutation.generate import generate
+from tests.mutation.ledger import Ledger
+from tests.mutation.overlay import ROOT, Overlay, each
+from tests.mutation.reach import collect, digest
+from tests.mutation.trial import Judged, judge
 
 MUTANTS = LOCK_MUTANTS + INVARIANTS
 
-ROOT = Path(__file__).parents[1]
-PLUGIN = "rtdb_emulator.pytest_plugin"
+# These have their lists, or are no part of what runs jobs.
+LISTED = {"record", "conversation", "lease", "lock", "clock"}
+APART = {"cli", "demo", "testing"}
+
+STATE = ROOT / ".mutation"
 # Seconds; a mutant may wait for what never comes, and that is noticed too.
 BOUND = 60
 # What the suite runs: every so manyth, so that each file has its turn, of those that need no processes of their own.
 STRIDE = 13
+SAMPLE = 400
+# Of those that are no equivalents.
+WANTED = 0.95
 
 FAILED_TESTS = 1
 
@@ -35,7 +53,7 @@ class Misfit(Exception):
 
 
 def share() -> tuple[Mutant, ...]:
-    """The mutants that the suite runs."""
+    """The listed mutants that the suite runs."""
     return tuple(mutant for mutant in MUTANTS if "tests/process/" not in mutant.tests)[::STRIDE]
 
 
@@ -49,59 +67,131 @@ def mutate(text: str, mutant: Mutant) -> str:
     return text.replace(mutant.old, mutant.new)
 
 
-def is_caught(mutant: Mutant, plugins: list[str]) -> bool:
+def is_caught(overlay: Overlay, mutant: Mutant) -> bool:
     """Whether its tests fail with the mutant in place."""
-    with tempfile.TemporaryDirectory() as directory:
-        copy = Path(directory, "src")
-        shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
-        file = copy / "firecron" / mutant.file
-        file.write_text(mutate(file.read_text("utf-8"), mutant), "utf-8")
-        environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))},
-            "PYTHONPATH": os.pathsep.join([str(copy), str(ROOT / "emulator")]),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            # What a mutant makes fail is no example for the runs of the code itself.
-            "HYPOTHESIS_STORAGE_DIRECTORY": str(Path(directory, "hypothesis")),
-        }
-        options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout", "10", *plugins]
-        try:
-            run = subprocess.run(
-                [sys.executable, "-m", "pytest", *options, *mutant.tests.split()],
-                cwd=ROOT,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=BOUND,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return True
-        if run.returncode not in (0, FAILED_TESTS):
-            raise Misfit(f"the tests of {mutant} did not run:\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
-        return run.returncode == FAILED_TESTS
+    file = f"firecron/{mutant.file}"
+    source = (ROOT / "src" / file).read_bytes()
+    overlay.put(file, mutate(source.decode(), mutant).encode())
+    try:
+        code = overlay.run(["-x", "--timeout", "10", *mutant.tests.split()], BOUND, {})
+    finally:
+        overlay.put(file, source)
+    if code not in (None, 0, FAILED_TESTS):
+        raise Misfit(f"the tests of {mutant} did not run:\n{overlay.output[-2000:]}")
+    return code != 0
+
+
+def generated() -> list[Generated]:
+    """All generated mutants but the equivalent ones."""
+    found = []
+    for file in sorted((ROOT / "src" / "firecron").rglob("*.py")):
+        if file.stem not in LISTED and APART.isdisjoint(file.parts):
+            found += generate(str(file.relative_to(ROOT / "src")), file.read_bytes())
+    return [mutant for mutant in found if str(mutant) not in EQUIVALENT]
+
+
+def number(mutant: object) -> str:
+    """What a mutant is called for short; it stays as long as its function's text does."""
+    return hashlib.sha1(str(mutant).encode(), usedforsecurity=False).hexdigest()[:8]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--all", action="store_true", help="all mutants, not only the share of the suite")
-    parser.add_argument("--only", default="", help="those with this text in the file's name, the code or the tests")
+    parser.add_argument("--all", action="store_true", help="all mutants, not only a sample")
+    parser.add_argument("--only", help="those with this number, or with this text in them; also if they are known")
+    parser.add_argument("--sample", type=int, default=SAMPLE, help=f"how many of the generated ones (default {SAMPLE})")
+    parser.add_argument("--seed", type=int, help="which of them; the default changes with the sources")
+    parser.add_argument("--jobs", type=int, default=2, help="how many at a time (default 2)")
     options = parser.parse_args()
-    from tests.conftest import INSTALLED
+    listed = [one for one in (MUTANTS if options.all or options.only else share()) if _is_chosen(one, options.only)]
+    chosen = [one for one in generated() if _is_chosen(one, options.only)]
+    state = STATE / digest((ROOT / "src").rglob("*.py"))
+    if not (options.all or options.only):
+        seed = int(state.name, 16) % 100_000 if options.seed is None else options.seed
+        chosen = random.Random(seed).sample(chosen, min(options.sample, len(chosen)))
+        print(f"a sample of {len(chosen)} generated mutants (--seed {seed}), and {len(listed)} of the listed ones")
+    if not listed and not chosen:
+        print(f"no mutant has {options.only!r} in it")
+        return 1
+    missed = try_listed(listed, options.jobs)
+    is_enough = try_generated(chosen, state, options.jobs, again=options.only is not None)
+    return 0 if is_enough and not missed else 1
 
-    plugins = [] if INSTALLED else ["-p", PLUGIN]
-    survivors = 0
-    chosen = MUTANTS if options.all or options.only else share()
-    chosen = tuple(one for one in chosen if options.only in f"{one.file} {one.old} {one.new} {one.tests}")
-    for mutant in chosen:
-        began = time.monotonic()
+
+def try_listed(mutants: list[Mutant], jobs: int) -> int:
+    """Try listed mutants; how many were not caught."""
+    missed = 0
+
+    def work(overlay: Overlay, mutant: Mutant) -> tuple[Mutant, str]:
         try:
-            verdict = "caught" if is_caught(mutant, plugins) else "SURVIVED"
+            return mutant, "caught" if is_caught(overlay, mutant) else "SURVIVED"
         except Misfit as misfit:
-            verdict = f"MISFIT {misfit}"
-        survivors += verdict != "caught"
-        print(f"{verdict:8}  {time.monotonic() - began:4.1f} s  {mutant}  [{mutant.tests}]", flush=True)
-    print(f"{survivors} of {len(chosen)} not caught" if survivors else f"all {len(chosen)} caught")
-    return 1 if survivors or not chosen else 0
+            return mutant, f"MISFIT {misfit}"
+
+    for done, (mutant, verdict) in enumerate(each(mutants, work, jobs) if mutants else (), 1):
+        if verdict != "caught":
+            missed += 1
+            print(f"\r{verdict}  {mutant}  [{mutant.tests}]")
+        print(f"\r{done} of {len(mutants)} listed mutants, {missed} not caught", end="", flush=True)
+    print()
+    return missed
+
+
+def try_generated(mutants: list[Generated], state: Path, jobs: int, *, again: bool) -> bool:
+    """Try generated mutants; whether enough of them were killed."""
+    if not mutants:
+        return True
+    # But for those of the mutants themselves, which would try mutants.
+    files = [file for file in sorted((ROOT / "tests").glob("*/test_*.py")) if "mutation" not in file.name]
+    reach = collect(files, state / "reach", jobs)
+    if reach.others:
+        print(f"{len(reach.others)} tests fail or are skipped without a mutant, and are not asked")
+    ledger = Ledger(state / "verdicts", digest((ROOT / "tests").rglob("*.py")))
+    left = [mutant for mutant in mutants if again or ledger.verdict(mutant) is None]
+    found = Counter(verdict for mutant in mutants if mutant not in left and (verdict := ledger.verdict(mutant)))
+    began = time.monotonic()
+
+    def work(overlay: Overlay, mutant: Generated) -> Judged:
+        return judge(overlay, mutant, reach)
+
+    for done, judged in enumerate(each(left, work, jobs) if left else (), 1):
+        ledger.note(judged)
+        found[judged.verdict] += 1
+        minutes = (time.monotonic() - began) / done * (len(left) - done) / 60
+        told = f"{len(mutants) - len(left) + done} of {len(mutants)} generated mutants"
+        print(f"\r{told}, {found['killed']} killed, {minutes:.0f} minutes left ", end="", flush=True)
+    print()
+    return _report(mutants, ledger)
+
+
+def _report(mutants: list[Generated], ledger: Ledger) -> bool:
+    by_file: dict[str, Counter[str]] = {}
+    for mutant in mutants:
+        verdict = ledger.verdict(mutant) or "unknown"
+        by_file.setdefault(mutant.file, Counter())[verdict] += 1
+        if verdict != "killed":
+            print(f"\n{verdict}  {mutant.place}  {mutant.file}")
+            print(f'make mutations ARGS="--only {number(mutant)}"')
+            print(_difference(mutant), end="")
+    print(f"\n{'':40}killed  survived  unreached")
+    for file, found in sorted(by_file.items()):
+        print(f"{file:40}{found['killed']:6}{found['survived']:10}{found['unreached']:11}")
+    killed = sum(found["killed"] for found in by_file.values())
+    part = killed / len(mutants)
+    print(f"{killed} of {len(mutants)} killed: {part:.1%} (wanted: {WANTED:.0%}); {len(EQUIVALENT)} are equivalent")
+    return part >= WANTED
+
+
+def _difference(mutant: Generated) -> str:
+    source = (ROOT / "src" / mutant.file).read_bytes()
+    before, after = (text.decode().splitlines(keepends=True) for text in (source, mutant.apply(source)))
+    return "".join(
+        line for line in difflib.unified_diff(before, after, n=0) if not line.startswith(("---", "+++", "@@"))
+    )
+
+
+def _is_chosen(mutant: object, text: str | None) -> bool:
+    return text is None or text == number(mutant) or text in repr(mutant) or text in str(mutant)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,90 @@
+"""One mutant, and the tests that reach it: does one of them fail?"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from tests.mutation.generate import Mutant
+from tests.mutation.overlay import ROOT, Overlay
+from tests.mutation.plugin import CHOICE
+from tests.mutation.reach import Reach
+
+Verdict: TypeAlias = Literal["killed", "survived", "unreached"]
+
+# Most mutants fail at once: the first tests that are asked come from so many files, and take so many seconds.
+_FIRST_FILES = 6
+_FIRST_SECONDS = 3.0
+# What takes longer in all is not asked.
+_MOST_SECONDS = 120.0
+# A run that takes this much longer than its tests take otherwise hangs.
+_SLOWER = 4
+_GRACE = 15.0
+
+_NONE_COLLECTED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A mutant and what came of it."""
+
+    mutant: Mutant
+    verdict: Verdict
+    seconds: float
+
+
+def judge(overlay: Overlay, mutant: Mutant, reach: Reach) -> Judged:
+    """Run the tests that reach the mutant, with it in place."""
+    began = time.monotonic()
+    verdict: Verdict = "unreached"
+    source = (ROOT / "src" / mutant.file).read_bytes()
+    overlay.put(mutant.file, mutant.apply(source))
+    try:
+        for tests in batches(reach.tests(mutant.file, mutant.lines), reach.seconds):
+            verdict = "survived"
+            if not passes(overlay, tests, sum(reach.seconds[test] for test in tests)):
+                verdict = "killed"
+                break
+    finally:
+        overlay.put(mutant.file, source)
+    return Judged(mutant, verdict, time.monotonic() - began)
+
+
+def passes(overlay: Overlay, tests: list[str], seconds: float) -> bool:
+    """Whether these tests pass on the copy as it is; what hangs doesn't."""
+    choice = overlay.directory / "choice.json"
+    choice.write_text(json.dumps(tests), "utf-8")
+    files = list(dict.fromkeys(map(_file, tests)))
+    code = overlay.run(["-x", *files], _GRACE + _SLOWER * seconds, {CHOICE: str(choice)})
+    if code == _NONE_COLLECTED:
+        raise RuntimeError(f"none of the tests was found: {tests[:5]}\n{overlay.output[-2000:]}")
+    return code == 0
+
+
+def batches(tests: Iterable[str], seconds: dict[str, float]) -> Iterator[list[str]]:
+    """The tests in the order in which they are asked, cheapest first: a few, and then the rest."""
+    first: list[str] = []
+    rest: list[str] = []
+    files: set[str] = set()
+    spent = 0.0
+    for test in tests:
+        spent += seconds[test]
+        if spent > _MOST_SECONDS:
+            break
+        if spent <= _FIRST_SECONDS and (_file(test) in files or len(files) < _FIRST_FILES):
+            files.add(_file(test))
+            first.append(test)
+        else:
+            rest.append(test)
+    for batch in (first, rest):
+        if batch:
+            # Each file's together, for the sake of their fixtures.
+            order = {file: number for number, file in reversed(list(enumerate(map(_file, batch))))}
+            yield sorted(batch, key=lambda test: order[_file(test)])
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
