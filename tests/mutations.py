@@ -15,6 +15,7 @@ import argparse
 import difflib
 import hashlib
 import random
+import signal
 import sys
 import time
 from collections import Counter
@@ -103,6 +104,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="which of them; the default changes with the sources")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time (default 2)")
     options = parser.parse_args()
+    # However it is broken off, it ends what it has started; a shell ignores Ctrl-C for what it starts with "&".
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, signal.default_int_handler)
     listed = [one for one in (MUTANTS if options.all or options.only else share()) if _is_chosen(one, options.only)]
     chosen = [one for one in generated() if _is_chosen(one, options.only)]
     state = STATE / digest((ROOT / "src").rglob("*.py"))

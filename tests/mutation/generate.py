@@ -113,6 +113,8 @@ class _Walk:
         self._source = source
         # Conditions and operands: what a flip does to them, a fixed condition does as well.
         self._judged: set[ast.AST] = set()
+        # The lines of functions in which a name is read.
+        self._readers: dict[str, set[int]] = {}
         self._starts = [0]
         for line in source.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
@@ -120,17 +122,12 @@ class _Walk:
     def module(self, tree: ast.Module) -> Iterator[Mutant]:
         stem = self._file.rpartition("/")[2].removesuffix(".py")
         # What runs at the import is reached by each test that reaches something that runs later.
-        bodies = tuple(
-            sorted(
-                {
-                    line
-                    for node in ast.walk(tree)
-                    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-                    for statement in node.body
-                    for line in _lines(statement)
-                }
-            )
-        )
+        statements = [statement for node in ast.walk(tree) if isinstance(node, _Function) for statement in node.body]
+        bodies = tuple(sorted({line for statement in statements for line in _lines(statement)}))
+        for statement in statements:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name | ast.Attribute):
+                    self._readers.setdefault(_name(node), set()).update(_lines(node))
         yield from self._block(tree.body, _At(stem, 0, 0, bodies))
 
     # --- statements
@@ -154,7 +151,7 @@ class _Walk:
             end = self._span(node.subject)[1]
         elif body:
             end = start + len(self._source[start : self._span(body[0])[0]].rstrip())
-        lines = outer.lines if outer.function is None else self._between(start, end)
+        lines = self._later(node, outer) if outer.function is None else self._between(start, end)
         at = replace(outer, start=start, end=end, lines=lines)
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             return
@@ -164,6 +161,12 @@ class _Walk:
             yield from self._block(getattr(node, name, []), outer)
         for part in [*getattr(node, "handlers", []), *getattr(node, "cases", [])]:
             yield from self._block(part.body, outer)
+
+    def _later(self, node: ast.stmt, outer: _At) -> tuple[int, ...]:
+        """The lines by which tests reach what runs at the import: where the name is read that it binds, if it is."""
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        readers = {line for target in targets if target is not None for line in self._readers.get(_name(target), ())}
+        return tuple(sorted(readers)) or outer.lines
 
     def _function(self, node: _Function, outer: _At) -> Iterator[Mutant]:
         lines = tuple(sorted({line for statement in node.body for line in _lines(statement)}))
@@ -314,7 +317,9 @@ class _Walk:
     def _call(self, node: ast.Call, at: _At) -> Iterator[Mutant]:
         if isinstance(node.func, ast.Name) and node.func.id in _OTHERS:
             yield self._part(node.func, _OTHERS[node.func.id], at)
-        for left, right in zip(node.args, node.args[1:], strict=False):
+        # The order says nothing to some, and to some too much: nothing works with it.
+        in_order = [] if _name(node.func) in {*_OTHERS, "isinstance"} else node.args
+        for left, right in zip(in_order, in_order[1:], strict=False):
             if not (isinstance(left, ast.Constant) and isinstance(right, ast.Constant)):
                 texts = self._text(*self._span(right)), self._text(*self._span(left))
                 between = self._text(self._span(left)[1], self._span(right)[0])
@@ -376,12 +381,12 @@ class _Walk:
         return tuple(range(self._line(start), self._line(max(start, end - 1)) + 1))
 
 
-def _lines(node: ast.stmt) -> range:
+def _lines(node: ast.stmt | ast.expr) -> range:
     assert node.end_lineno is not None
     return range(node.lineno, node.end_lineno + 1)
 
 
-def _name(node: ast.expr) -> str:
+def _name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
