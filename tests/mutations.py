@@ -163,6 +163,8 @@ def try_generated(mutants: list[Generated], state: Path, jobs: int, *, again: bo
         found[judged.verdict] += 1
         minutes = (time.monotonic() - began) / done * (len(left) - done) / 60
         told = f"{len(mutants) - len(left) + done} of {len(mutants)} generated mutants"
+        if again and judged.by:
+            print(f"\r{judged.mutant}\nis killed by {judged.by}")
         print(f"\r{told}, {found['killed']} killed, {minutes:.0f} minutes left ", end="", flush=True)
     print()
     return _report(mutants, ledger)

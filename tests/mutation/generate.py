@@ -22,6 +22,7 @@ import copy
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TypeAlias
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -319,7 +320,7 @@ class _Walk:
             yield self._part(node.func, _OTHERS[node.func.id], at)
         # The order says nothing to some, and to some too much: nothing works with it.
         in_order = [] if _name(node.func) in {*_OTHERS, "isinstance"} else node.args
-        for left, right in zip(in_order, in_order[1:], strict=False):
+        for left, right in pairwise(in_order):
             if not (isinstance(left, ast.Constant) and isinstance(right, ast.Constant)):
                 texts = self._text(*self._span(right)), self._text(*self._span(left))
                 between = self._text(self._span(left)[1], self._span(right)[0])

@@ -20,7 +20,7 @@ class Ledger:
         self._tests = tests
         self._known: dict[str, tuple[Verdict, str]] = {}
         for line in file.read_text("utf-8").splitlines() if file.exists() else []:
-            mutant, verdict, asked = json.loads(line)
+            mutant, verdict, asked, _ = json.loads(line)
             self._known[mutant] = verdict, asked
 
     def verdict(self, mutant: Mutant) -> Verdict | None:
@@ -33,4 +33,4 @@ class Ledger:
         self._known[str(judged.mutant)] = judged.verdict, self._tests
         self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps([str(judged.mutant), judged.verdict, self._tests]) + "\n")
+            file.write(json.dumps([str(judged.mutant), judged.verdict, self._tests, judged.by]) + "\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -18,50 +18,55 @@ Verdict: TypeAlias = Literal["killed", "survived", "unreached"]
 # Most mutants fail at once: the first tests that are asked come from so many files, and take so many seconds.
 _FIRST_FILES = 6
 _FIRST_SECONDS = 3.0
-# What takes longer in all is not asked.
-_MOST_SECONDS = 120.0
+# What takes longer in all is not asked: a mutant that only minutes of tests notice is as good as unnoticed.
+_MOST_SECONDS = 40.0
 # A run that takes this much longer than its tests take otherwise hangs.
 _SLOWER = 4
 _GRACE = 15.0
+_LONGEST_TEST = 30
 
 _NONE_COLLECTED = 5
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A mutant and what came of it."""
+    """A mutant and what came of it: if it was killed, by which test."""
 
     mutant: Mutant
     verdict: Verdict
-    seconds: float
+    by: str = ""
 
 
 def judge(overlay: Overlay, mutant: Mutant, reach: Reach) -> Judged:
     """Run the tests that reach the mutant, with it in place."""
-    began = time.monotonic()
     verdict: Verdict = "unreached"
     source = (ROOT / "src" / mutant.file).read_bytes()
     overlay.put(mutant.file, mutant.apply(source))
     try:
         for tests in batches(reach.tests(mutant.file, mutant.lines), reach.seconds):
             verdict = "survived"
-            if not passes(overlay, tests, sum(reach.seconds[test] for test in tests)):
-                verdict = "killed"
-                break
+            if killer := _first_failed(overlay, tests, sum(reach.seconds[test] for test in tests)):
+                return Judged(mutant, "killed", killer)
     finally:
         overlay.put(mutant.file, source)
-    return Judged(mutant, verdict, time.monotonic() - began)
+    return Judged(mutant, verdict)
 
 
-def passes(overlay: Overlay, tests: list[str], seconds: float) -> bool:
-    """Whether these tests pass on the copy as it is; what hangs doesn't."""
+def _first_failed(overlay: Overlay, tests: list[str], seconds: float) -> str:
+    """The first of these tests that fails on the copy as it is; empty if all pass."""
     choice = overlay.directory / "choice.json"
     choice.write_text(json.dumps(tests), "utf-8")
     files = list(dict.fromkeys(map(_file, tests)))
-    code = overlay.run(["-x", *files], _GRACE + _SLOWER * seconds, {CHOICE: str(choice)})
+    code = overlay.run(
+        ["-x", "--timeout", str(_LONGEST_TEST), *files], _GRACE + _SLOWER * seconds, {CHOICE: str(choice)}
+    )
     if code == _NONE_COLLECTED:
         raise RuntimeError(f"none of the tests was found: {tests[:5]}\n{overlay.output[-2000:]}")
-    return code == 0
+    if code is None:
+        return "what hangs"
+    found = _FAILED.search(overlay.output)
+    return "" if code == 0 else found[1] if found else "what can't be imported"
 
 
 def batches(tests: Iterable[str], seconds: dict[str, float]) -> Iterator[list[str]]:

@@ -42,7 +42,7 @@ def test_the_tests_that_reach_a_line_are_asked_cheapest_first() -> None:
 
 def test_a_few_cheap_tests_are_asked_before_all_others() -> None:
     """The first tests come from few files and take seconds; then come the rest, but not what takes minutes."""
-    seconds = {f"file{number % 10}::{number}": 0.1 for number in range(20)} | {"file0::slow": 50, "file1::slower": 90}
+    seconds = {f"file{number % 10}::{number}": 0.1 for number in range(20)} | {"file0::slow": 20, "file1::slower": 30}
     tests = sorted(seconds, key=lambda test: seconds[test])
     first, rest = batches(tests, seconds)
     assert {test.partition("::")[0] for test in first} == {f"file{number}" for number in range(6)}
@@ -70,7 +70,7 @@ def test_what_is_known_is_not_tried_again(
     file = tmp_path / "state" / "verdicts"
     first = Ledger(file, "tests")
     assert first.verdict(MUTANT) is None
-    first.note(Judged(MUTANT, verdict, 1.0))
+    first.note(Judged(MUTANT, verdict))
     assert first.verdict(MUTANT) == verdict
     assert Ledger(file, "tests" if same_tests else "others").verdict(MUTANT) == expected
 
@@ -110,8 +110,9 @@ def test_tests_tell_which_lines_they_reach(names: Reach, tmp_path: Path) -> None
 
 def test_a_mutant_is_killed_by_a_test_that_reaches_it(names: Reach, overlay: Overlay) -> None:
     """A mutant that a test notices is killed, one that none notices survives, and one that none reaches is named so."""
-    assert judge(overlay, mutant("return None"), names).verdict == "killed"
-    blind = replace(names, lines={"firecron/names.py": {17: {REFUSES}, 18: {REFUSES}}})
+    seeing = replace(names, lines={"firecron/names.py": {18: {ACCEPTS, REFUSES}}})
+    assert judge(overlay, mutant("return None"), seeing) == Judged(mutant("return None"), "killed", ACCEPTS)
+    blind = replace(names, lines={"firecron/names.py": {18: {REFUSES}}})
     assert judge(overlay, mutant("return None"), blind).verdict == "survived"
     assert judge(overlay, mutant("return None"), replace(names, lines={})).verdict == "unreached"
     assert (overlay.source / "firecron/names.py").read_bytes() == (ROOT / "src/firecron/names.py").read_bytes()
