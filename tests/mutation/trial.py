@@ -24,6 +24,7 @@ _MOST_SECONDS = 40.0
 _SLOWER = 4
 _GRACE = 15.0
 _LONGEST_TEST = 30
+_VIRTUAL = "tests/unit/"
 
 _NONE_COLLECTED = 5
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", re.MULTILINE)
@@ -46,20 +47,33 @@ def judge(overlay: Overlay, mutant: Mutant, reach: Reach) -> Judged:
     try:
         for tests in batches(reach.tests(mutant.file, mutant.lines), reach.seconds):
             verdict = "survived"
-            if killer := _first_failed(overlay, tests, sum(reach.seconds[test] for test in tests)):
+            if killer := _killer(overlay, tests, reach.seconds):
                 return Judged(mutant, "killed", killer)
     finally:
         overlay.put(mutant.file, source)
     return Judged(mutant, verdict)
 
 
-def _first_failed(overlay: Overlay, tests: list[str], seconds: float) -> str:
+def _killer(overlay: Overlay, tests: list[str], seconds: dict[str, float]) -> str:
+    """The first of these tests that fails, and not by chance; empty if there is none."""
+    while tests:
+        killer = _first_failed(overlay, tests, seconds)
+        # In virtual time nothing fails by chance; where processes run on a busy machine, it may.
+        if killer.startswith(_VIRTUAL) or killer not in tests or _first_failed(overlay, [killer], seconds):
+            return killer
+        tests = tests[tests.index(killer) + 1 :]
+    return ""
+
+
+def _first_failed(overlay: Overlay, tests: list[str], seconds: dict[str, float]) -> str:
     """The first of these tests that fails on the copy as it is; empty if all pass."""
     choice = overlay.directory / "choice.json"
     choice.write_text(json.dumps(tests), "utf-8")
     files = list(dict.fromkeys(map(_file, tests)))
     code = overlay.run(
-        ["-x", "--timeout", str(_LONGEST_TEST), *files], _GRACE + _SLOWER * seconds, {CHOICE: str(choice)}
+        ["-x", "--timeout", str(_LONGEST_TEST), *files],
+        _GRACE + _SLOWER * sum(map(seconds.__getitem__, tests)),
+        {CHOICE: str(choice)},
     )
     if code == _NONE_COLLECTED:
         raise RuntimeError(f"none of the tests was found: {tests[:5]}\n{overlay.output[-2000:]}")
