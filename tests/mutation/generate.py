@@ -10,9 +10,9 @@ numbers.
     constants      numbers and truths
     locks          not taken
 
-Left alone is what only people read (strings, docstrings, what is
-emitted, errors' texts) and
-what nothing evaluates (annotations).
+Left alone is what only people read (strings, docstrings, what is emitted, the texts of errors) and what nothing
+evaluates (annotations). So is what another mutant of the same place stands for: a test that notices `a` in place of
+`a and b` notices `a or b` as well.
 """
 
 from __future__ import annotations
