@@ -99,7 +99,7 @@ def number(mutant: object) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--all", action="store_true", help="all mutants, not only a sample")
-    parser.add_argument("--only", help="those with this number, or with this text in them; also if they are known")
+    parser.add_argument("--only", nargs="+", default=[], help="those with one of these numbers, or texts in them")
     parser.add_argument("--sample", type=int, default=SAMPLE, help=f"how many of the generated ones (default {SAMPLE})")
     parser.add_argument("--seed", type=int, help="which of them; the default changes with the sources")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time (default 2)")
@@ -115,10 +115,11 @@ def main() -> int:
         chosen = random.Random(seed).sample(chosen, min(options.sample, len(chosen)))
         print(f"a sample of {len(chosen)} generated mutants (--seed {seed}), and {len(listed)} of the listed ones")
     if not listed and not chosen:
-        print(f"no mutant has {options.only!r} in it")
+        print(f"no mutant has {' or '.join(options.only)} in it")
         return 1
     missed = try_listed(listed, options.jobs)
-    is_enough = try_generated(chosen, state, options.jobs, again=options.only is not None)
+    named = {mutant for mutant in chosen if number(mutant) in options.only}
+    is_enough = try_generated(chosen, state, options.jobs, named)
     return 0 if is_enough and not missed else 1
 
 
@@ -141,18 +142,18 @@ def try_listed(mutants: list[Mutant], jobs: int) -> int:
     return missed
 
 
-def try_generated(mutants: list[Generated], state: Path, jobs: int, *, again: bool) -> bool:
-    """Try generated mutants; whether enough of them were killed."""
+def try_generated(mutants: list[Generated], state: Path, jobs: int, named: set[Generated]) -> bool:
+    """Try generated mutants, the `named` ones also if they are known; whether enough of them were killed."""
     if not mutants:
         return True
-    # But for those of the mutants themselves, which would try mutants.
-    files = [file for file in sorted((ROOT / "tests").glob("*/test_*.py")) if "mutation" not in file.name]
-    reach = collect(files, state / "reach", jobs)
+    # But for those about mutants, which would try mutants.
+    tests = sorted(file for file in (ROOT / "tests").rglob("*.py") if "muta" not in str(file.relative_to(ROOT)))
+    reach = collect([file for file in tests if file.name.startswith("test_")], state / "reach", jobs)
     if reach.others:
         print(f"{len(reach.others)} tests fail or are skipped without a mutant, and are not asked")
-    ledger = Ledger(state / "verdicts", digest((ROOT / "tests").rglob("*.py")))
-    left = [mutant for mutant in mutants if again or ledger.verdict(mutant) is None]
-    found = Counter(verdict for mutant in mutants if mutant not in left and (verdict := ledger.verdict(mutant)))
+    ledger = Ledger(state / "verdicts", digest(tests))
+    left = [mutant for mutant in mutants if mutant in named or ledger.verdict(mutant) is None]
+    killed = sum(ledger.verdict(mutant) == "killed" for mutant in set(mutants).difference(left))
     began = time.monotonic()
 
     def work(overlay: Overlay, mutant: Generated) -> Judged:
@@ -160,12 +161,12 @@ def try_generated(mutants: list[Generated], state: Path, jobs: int, *, again: bo
 
     for done, judged in enumerate(each(left, work, jobs) if left else (), 1):
         ledger.note(judged)
-        found[judged.verdict] += 1
+        killed += judged.verdict == "killed"
         minutes = (time.monotonic() - began) / done * (len(left) - done) / 60
         told = f"{len(mutants) - len(left) + done} of {len(mutants)} generated mutants"
-        if again and judged.by:
+        if judged.by and judged.mutant in named:
             print(f"\r{judged.mutant}\nis killed by {judged.by}")
-        print(f"\r{told}, {found['killed']} killed, {minutes:.0f} minutes left ", end="", flush=True)
+        print(f"\r{told}, {killed} killed, {minutes:.0f} minutes left ", end="", flush=True)
     print()
     return _report(mutants, ledger)
 
@@ -196,8 +197,8 @@ def _difference(mutant: Generated) -> str:
     )
 
 
-def _is_chosen(mutant: object, text: str | None) -> bool:
-    return text is None or text == number(mutant) or text in repr(mutant) or text in str(mutant)
+def _is_chosen(mutant: object, texts: list[str]) -> bool:
+    return not texts or any(text == number(mutant) or text in repr(mutant) or text in str(mutant) for text in texts)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from tests.mutation.generate import Mutant
-from tests.mutation.overlay import ROOT, Overlay
+from tests.mutation.overlay import Overlay
 from tests.mutation.plugin import CHOICE
 from tests.mutation.reach import Reach
 
@@ -42,7 +42,7 @@ class Judged:
 def judge(overlay: Overlay, mutant: Mutant, reach: Reach) -> Judged:
     """Run the tests that reach the mutant, with it in place."""
     verdict: Verdict = "unreached"
-    source = (ROOT / "src" / mutant.file).read_bytes()
+    source = (overlay.source / mutant.file).read_bytes()
     overlay.put(mutant.file, mutant.apply(source))
     try:
         for tests in batches(reach.tests(mutant.file, mutant.lines), reach.seconds):
