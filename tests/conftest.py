@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,6 +30,16 @@ INSTALLED = any(entry.value == PLUGIN for entry in entry_points(group="pytest11"
 
 Process: TypeAlias = "subprocess.Popen[str]"
 Finished: TypeAlias = "subprocess.CompletedProcess[str]"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let a worker that is done take tests from the others: many tests wait, and some for long."""
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

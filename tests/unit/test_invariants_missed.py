@@ -214,7 +214,7 @@ def test_i25_a_long_gap_is_one_entry() -> None:
     assert (history[slot(199)]["outcome"], history[slot(199)]["count"]) == ("missed", 199)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(st.data())
 def test_i25_every_slot_has_one_outcome(data: st.DataObject) -> None:
     """Instances come, die, freeze and lose the network: each tick up to the last claim has one outcome, and is begun
