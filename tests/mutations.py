@@ -202,4 +202,7 @@ def _is_chosen(mutant: object, texts: list[str]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("\nbroken off; the same call goes on from here")

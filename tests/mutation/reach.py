@@ -86,7 +86,9 @@ def _ask(overlay: Overlay, task: tuple[Path, Path]) -> None:
         directory = Path(name)
         settings, notes, data = directory / "coveragerc", directory / "notes.json", directory / "data"
         settings.write_text(_SETTINGS.format(source=overlay.source, data=data, test=TEST), "utf-8")
-        variables = {"COVERAGE_PROCESS_START": str(settings), NOTES: str(notes)}
+        # The tests' bytecode is kept for the trials; that of the sources is there.
+        keep = {"PYTHONDONTWRITEBYTECODE": ""}
+        variables = {"COVERAGE_PROCESS_START": str(settings), NOTES: str(notes), **keep}
         overlay.run([str(file.relative_to(ROOT))], _LONGEST, variables)
         if not notes.exists():
             raise RuntimeError(f"the tests of {file} did not run:\n{overlay.output[-2000:]}")
