@@ -74,6 +74,7 @@ def _trace(
         nonlocal has_begun
         if only is not None:
             frame.f_trace_opcodes = True
+            sys.settrace(enter)  # or Python 3.12 would tell of no instruction of the first such frame
             return look if frame.f_code is only else None
         name = frame.f_code.co_filename
         has_begun = has_begun or frame.f_code is since

@@ -30,6 +30,9 @@ from firecron.timing import Deadline
 
 _calls = threading.local()
 
+# What Python says of a thread that is to begin while the interpreter ends.
+_ENDING = "interpreter shutdown"
+
 
 class DeadlineExceeded(TimeoutError):
     """The call's deadline has passed."""
@@ -145,8 +148,13 @@ class _Connecting:
         try:
             threading.Thread(target=work, name="firecron-connect", daemon=True).start()
         except RuntimeError as error:
-            # No thread can be had, for want of memory or because the interpreter ends: nothing was sent.
-            raise ConnectTimeoutError(self, str(error)) from error
+            if _ENDING not in str(error):
+                # No thread can be had, for want of memory: nothing was sent.
+                raise ConnectTimeoutError(self, str(error)) from error
+            # From Python 3.12 on no thread begins while `atexit` runs, where a stop releases what it can. The socket
+            # has the deadline as its timeout; only a name's resolution may take longer.
+            connect()
+            return
         if not done.wait(_left(deadline)):
             abandoned.set()
             raise ConnectTimeoutError(self, "no connection within the deadline")
