@@ -153,7 +153,8 @@ class Body:
         loop.call_soon_threadsafe(begin)
         while not (done.done() or loop.is_closed()):
             try:
-                watch.look(self._task)
+                with suppress(RuntimeError):  # the loop was closed just now
+                    watch.look(self._task)
                 with changed:
                     if not done.done():
                         self._timing.wait(changed, _LOOK)

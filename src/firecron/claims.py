@@ -93,7 +93,7 @@ def missed(record: LockRecord, options: JobOptions, now: int, due: str | None) -
     them over; without such a tick, they are older than grace, so no live instance tries them. Inside the window, the
     newest 100; oldest first.
     """
-    end = now - options.grace - 1 if due is None else to_milliseconds(due) - 1
+    end = now - max(options.grace, _LEAST_GRACE) - 1 if due is None else to_milliseconds(due) - 1
     found: list[str] = []
     for span in reversed(free(record, end)):
         oldest = max(span.start, now - options.catch_up_window)

@@ -197,7 +197,7 @@ class Places:
             if lane.state == "trying" or lane.keeps_all or not _is_newer(first, lane.at_it):
                 return None
             # One that has not tried for its tick yet has said nothing of it, and never will.
-            if lane.at_it.pursuit is None or lane.at_it.pursuit.wish is not lane.at_it.wish:
+            if not _has_tried(lane.at_it):
                 dropped.overtaken.append(lane.at_it)
             first.pursuit = lane.at_it.pursuit
         elif lane.taken >= lane.most:
@@ -217,7 +217,13 @@ class Places:
         line.append(turn)
         line.sort(key=lambda one: one.wish.due or "")
         if not turn.lane.keeps_all:
-            dropped.overtaken += line[:-1]
+            *older, kept = line
+            heir = next((one for one in older if one.pursuit is not None), None)
+            if heir is not None and kept.pursuit is None:
+                # With its token: a write whose reply was lost may still become a win. Its tick is told of then.
+                kept.pursuit = heir.pursuit
+                older = [one for one in older if one is not heir or not _has_tried(one)]
+            dropped.overtaken += older
             del line[:-1]
 
     def _tell(self, dropped: _Dropped) -> None:
@@ -252,6 +258,11 @@ class _Dropped:
 
     running: list[Turn] = field(default_factory=list)
     overtaken: list[Turn] = field(default_factory=list)
+
+
+def _has_tried(turn: Turn) -> bool:
+    """Whether it has tried for its own tick, and not only been given the pursuit of another."""
+    return turn.pursuit is not None and turn.pursuit.wish is turn.wish
 
 
 def _is_newer(turn: Turn, other: Turn) -> bool:

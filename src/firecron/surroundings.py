@@ -30,6 +30,7 @@ def surrounded(job: Job) -> Iterator[None]:
 @asynccontextmanager
 async def surrounded_async(job: Job) -> AsyncIterator[None]:
     """For an async function, in the task that awaits it."""
+    _leave_the_request()
     await _close_old_connections_async()
     try:
         with job.around():
@@ -54,6 +55,17 @@ def _close_old_connections() -> None:
         from django.db import close_old_connections
 
         close_old_connections()
+
+
+def _leave_the_request() -> None:
+    """Have Django's async work of this task done on a thread that is free: a run that a sync view asked for under ASGI
+    would else wait for the request's only thread, which the view occupies while it waits for the run.
+    """
+    if _has_django():
+        from asgiref.sync import SyncToAsync
+
+        # asgiref reads None as "in no context", but its types have no such value.
+        SyncToAsync.thread_sensitive_context.set(None)  # type: ignore[arg-type]  # see above
 
 
 async def _close_old_connections_async() -> None:

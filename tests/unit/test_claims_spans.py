@@ -18,6 +18,7 @@ from firecron.claims import (
     newest,
 )
 from firecron.instants import to_datetime, to_milliseconds, to_text
+from firecron.missing import remember
 from firecron.record import LockRecord
 from firecron.schedule import Schedule
 
@@ -124,3 +125,24 @@ def _run(current: LockRecord | None, claim: Claim, now: int, data: st.DataObject
     if end != "released":
         fields["unfinished"] = claim.slot
     return LockRecord.model_validate({name: value for name, value in fields.items() if value is not None})
+
+
+def test_the_newest_ten_spans_are_remembered() -> None:
+    """Of more than ten times without a holder the newest ten are remembered."""
+    wanted = options("*/10 * * * * *", catch_up="all")
+    pairs = [f"{slot(20 * number)}/{slot(20 * number + 10)}" for number in range(1, 13)]
+    current = LockRecord.model_validate(
+        {
+            "slot": slot(0),
+            "acquiredAt": at(400),
+            "expiresAt": at(400),
+            "releasedAt": at(400),
+            "holder": "theirs",
+            "missedAfter": slot(0),
+            "missedUntil": slot(10),
+            "missedMore": " ".join(pairs),
+        }
+    )
+    found = remember(current, wanted.schedule, at(401))
+    assert (found.after, found.until) == (slot(60), slot(70))
+    assert found.more == " ".join(pairs[3:])

@@ -464,3 +464,30 @@ def test_lanes_are_changed_under_the_lock_alone(monkeypatch: pytest.MonkeyPatch)
     one.crons.registry.trigger(NAME)
     one.crons.stop()
     assert fleet.slots() == [slot(60), slot(120), None]
+
+
+def test_a_newer_tick_in_line_inherits_the_token() -> None:
+    """A tick whose claim may have landed, and that a run by hand has put back in line, is found by the newer tick that
+    takes its place there.
+    """
+    fleet = Fleet("*/20 * * * * *", overlap="queue")
+    one = fleet.instance()
+    one.network.lost_replies = 1
+
+    def unread(method: str, path: str) -> None:
+        if path.startswith("cron-locks") and method == "read":
+            busy(method, path)
+
+    one.network.before = unread
+    older = one.runner.turn(one.job(), Wish(slot(), "schedule"))
+    assert one.runner.go_on(older)
+    place = one.runner._places.reserve(one.job())
+    assert place is not None
+    assert one.runner.go_on(older) is None
+    fleet.world.until(20)
+    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(20), "schedule"))) is None
+    one.network.before = lambda method, path: None
+    place.vacate()
+    fleet.world.advance(0)
+    assert fleet.slots() == [slot(), slot(20)]
+    assert one.said("run.skipped") == one.said("run.missed") == []

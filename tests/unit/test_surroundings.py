@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import flask
 import pytest
+from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from tests.conftest import Run as RunPython
 from tests.unit.test_firecron import new_crons
 from tests.unit.world import NAME
@@ -214,3 +216,20 @@ def test_djangos_old_connections_are_closed_around_a_run(
     assert finished.returncode == 0, finished.stderr
     once = ["closed", "close", "closed", "runs", "close"]
     assert json.loads(finished.stdout) == 2 * [*once, *once[2:]]
+
+
+def test_a_sync_view_under_asgi_may_run_an_async_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An async job that a sync view runs by hand, on the one thread of its request, waits for no other work there."""
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr("firecron.surroundings._has_django", lambda: True)
+    monkeypatch.setattr("firecron.surroundings._close_old_connections", lambda: None)
+    crons, _ = new_crons(declare(work))
+
+    async def request() -> object:
+        async with ThreadSensitiveContext():
+            return await sync_to_async(lambda: crons.registry.trigger(NAME).outcome)()
+
+    assert asyncio.run(request()) == "succeeded"

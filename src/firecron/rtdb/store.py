@@ -272,7 +272,7 @@ def _stray(was: str, answer: object) -> Unavailable:
 
 
 def _is_time(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and _EARLIEST <= value <= _LATEST
+    return isinstance(value, int) and _EARLIEST <= value <= _LATEST
 
 
 def _is_echo(answered: object, sent: object) -> bool:
