@@ -73,9 +73,13 @@ def _trace(
     def enter(frame: FrameType, event: str, argument: object) -> TraceFunction | None:
         nonlocal has_begun
         if only is not None:
+            if frame.f_code is not only:
+                return None
             frame.f_trace_opcodes = True
-            sys.settrace(enter)  # or Python 3.12 would tell of no instruction of the first such frame
-            return look if frame.f_code is only else None
+            # Python 3.12 looks at this when it is told again to trace, 3.13 when the frame's function is set.
+            sys.settrace(enter)
+            frame.f_trace = look
+            return look
         name = frame.f_code.co_filename
         has_begun = has_begun or frame.f_code is since
         return look if name.startswith(PACKAGE) or name in files else None
