@@ -76,7 +76,7 @@ NAMED = [
     "invalid token '{}'",
     "token={}.",
     "auth={}",
-    "//registry.npmjs.org/:_authToken={}",
+    "//registry.example.org/:_authToken={}",
 ]
 PLACED = [
     "https://x.com/a?b=1&access_token={}&c=2",
