@@ -484,3 +484,36 @@ def test_i25_what_was_in_doubt_is_said_once_it_is_known(fleet: Fleet) -> None:
     fleet.world.put({"paused": True})
     assert one.runner.go_on(second) is None
     assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]
+
+
+def test_i25_what_is_in_doubt_to_the_end_is_said_at_the_end(fleet: Fleet) -> None:
+    """Where the database stays away, each tick of a turn is called missed once, also one that may have been claimed."""
+    one = fleet.instance()
+    one.network.before = busy
+    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(), "schedule")))
+    fleet.world.until(60)
+    second = one.runner.turn(one.job(), Wish(slot(60), "schedule"))
+    assert one.runner.go_on(second)
+    fleet.world.until(121)
+    assert one.runner.go_on(second) is None
+    assert [event.fields["slot"] for event in one.said("run.missed")] == [slot(), slot(60)]
+    assert [event.fields["slot"] for event in one.said("run.delayed")] == [slot(), slot(60)]
+
+
+def test_i25_a_tick_that_another_holder_keeps_out_is_in_no_doubt(fleet: Fleet) -> None:
+    """A tick whose write was not answered, and that then finds another holder, is skipped as soon as a newer one
+    comes.
+    """
+    fleet = Fleet(overlap="queue")
+    one, other = fleet.instance(), fleet.instance()
+    one.network.before = busy
+    first = one.runner.turn(one.job(), Wish(slot(), "schedule"))
+    assert one.runner.go_on(first)
+    mend(one)
+    lease = other.locks.acquire(NAME, 90)
+    assert lease
+    assert one.runner.go_on(first)
+    one.network.before = busy
+    fleet.world.until(20)
+    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(60), "schedule")))
+    assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot()]
