@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Callable
 from types import CodeType, TracebackType
@@ -108,6 +109,28 @@ def test_stops_that_come_at_once_are_one() -> None:
         assert made[1] == ["crons.stopped"]
 
     race(make, stop, stop, FireCron._stop.__code__, check)
+
+
+def test_starts_that_come_at_once_are_one() -> None:
+    """Of two starts at the same time one says that the crons tick."""
+    settings = load()
+
+    def make(lock: Watched) -> tuple[FireCron, list[str]]:
+        timing, said = FakeTiming(wall=START), list[str]()
+        store = MemoryStore(timing.now)
+        crons = FireCron(store=store, timing=timing, settings=settings, enabled=True, has_threads=False)
+        crons.events.subscribe(lambda event: said.append(event.slug))
+        crons._state_lock = lock  # type: ignore[assignment]  # it has what is used of a lock
+        return crons, said
+
+    def start(made: tuple[FireCron, list[str]]) -> None:
+        made[0].start()
+        atexit.unregister(made[0].stop)
+
+    def check(made: tuple[FireCron, list[str]]) -> None:
+        assert made[1].count("crons.started") == 1
+
+    race(make, start, start, FireCron.start.__code__, check)
 
 
 @pytest.mark.parametrize("name", ["write", "_commit"])
