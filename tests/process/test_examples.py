@@ -64,7 +64,8 @@ def test_fastapi_runs_each_tick_on_one_of_three_instances(rtdb: Rtdb) -> None:
     said = play("fastapi", "local.py", "--ticks", "2")
     assert len(set(re.findall(r"an instance is up: .* is (\w+)", said))) == 3
     assert_ran(rtdb, "refresh-prices", said)
-    assert [*found(rtdb, "/cron-instances")] == ["clock"]
+    # Whether anybody had to ask for the time, before a heartbeat told it, is chance.
+    assert set(found(rtdb, "/cron-instances")) <= {"clock"}
 
 
 def test_flask_ticks_in_gunicorns_workers_only(rtdb: Rtdb, tmp_path: Path) -> None:
