@@ -42,7 +42,7 @@ STATE = ROOT / ".mutation"
 BOUND = 60
 # What the suite runs: every so manyth, so that each file has its turn, of those that need no processes of their own.
 STRIDE = 13
-SAMPLE = 300
+SAMPLE = 150
 # Of those that are no equivalents.
 WANTED = 0.95
 

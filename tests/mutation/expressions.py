@@ -135,10 +135,11 @@ class Expressions:
         value = node.value
         if isinstance(value, bool):
             yield self._part(node, str(not value))
-        elif isinstance(value, int | float):
-            # A count is off by one; of a measure, such as a timeout, only its absence shows.
-            is_measure = isinstance(value, float) or value > _LARGEST_COUNT
-            yield self._part(node, "0" if value and is_measure else repr(value + 1))
+        elif isinstance(value, float) or (isinstance(value, int) and value > _LARGEST_COUNT):
+            if value:
+                yield self._part(node, "0")  # of a measure, such as a timeout, only its absence shows
+        elif isinstance(value, int):
+            yield self._part(node, repr(value + 1))
 
     def _call(self, node: ast.Call) -> Iterator[Edit]:
         if isinstance(node.func, ast.Name) and node.func.id in _OTHERS:
@@ -154,7 +155,7 @@ class Expressions:
                 )
         parts = [*node.args, *node.keywords]
         for number, part in enumerate(parts):
-            if isinstance(part, ast.keyword) and part.arg is not None:
+            if isinstance(part, ast.keyword) and part.arg not in (None, "description"):
                 start, end = self._text.span(part)
                 if number:
                     start = self._text.span(parts[number - 1])[1]

@@ -116,11 +116,8 @@ class _Walk:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from self._function(node, outer)
             return
-        body = getattr(node, "body", None)
-        if isinstance(node, ast.Match):
-            end = self._text.span(node.subject)[1]
-        elif body:
-            end = start + len(self._text.source[start : self._text.span(body[0])[0]].rstrip())
+        if (head := _head(node)) is not None:
+            end = self._text.source.index(b":", start if head is node else self._text.span(head)[1]) + 1
         lines = self._later(node, outer) if outer.function is None else self._text.lines(start, end)
         at = replace(outer, start=start, end=end, lines=lines)
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
@@ -213,6 +210,17 @@ class _Walk:
         for start, end, text in edits:
             new = self._text.shown(at.start, at.end, text, (start, end))
             yield Mutant(self._file, at.place, old, new, start, end, text, at.lines)
+
+
+def _head(node: ast.stmt) -> ast.AST | None:
+    """The last expression before the colon of a statement that has blocks, itself if it has none there."""
+    if isinstance(node, ast.With | ast.AsyncWith):
+        return node.items[-1].optional_vars or node.items[-1].context_expr
+    for name in ("test", "iter", "subject"):
+        if hasattr(node, name):
+            found: ast.AST = getattr(node, name)
+            return found
+    return node if hasattr(node, "body") else None
 
 
 def _is_bound_elsewhere(target: ast.expr, function: _Function | None) -> bool:
