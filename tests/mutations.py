@@ -19,6 +19,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 from tests.equivalent_mutants import EQUIVALENT
@@ -29,7 +30,7 @@ from tests.mutation.generate import generate
 from tests.mutation.ledger import Ledger
 from tests.mutation.overlay import ROOT, Overlay, each
 from tests.mutation.reach import collect, digest
-from tests.mutation.trial import Judged, judge
+from tests.mutation.trial import Judged, Trials
 
 MUTANTS = LOCK_MUTANTS + INVARIANTS
 
@@ -133,7 +134,7 @@ def try_listed(mutants: list[Mutant], jobs: int) -> int:
         except Misfit as misfit:
             return mutant, f"MISFIT {misfit}"
 
-    for done, (mutant, verdict) in enumerate(each(mutants, work, jobs) if mutants else (), 1):
+    for done, (mutant, verdict) in enumerate(each(mutants, work, jobs, Overlay) if mutants else (), 1):
         if verdict != "caught":
             missed += 1
             print(f"\r{verdict}  {mutant}  [{mutant.tests}]")
@@ -151,15 +152,21 @@ def try_generated(mutants: list[Generated], state: Path, jobs: int, named: set[G
     reach = collect([file for file in tests if file.name.startswith("test_")], state / "reach", jobs)
     if reach.others:
         print(f"{len(reach.others)} tests fail or are skipped without a mutant, and are not asked")
-    ledger = Ledger(state / "verdicts", digest(tests))
+    helpers = digest(file for file in tests if not file.name.startswith("test_"))
+
+    @cache
+    def asked(files: tuple[Path, ...]) -> str:
+        return f"{helpers}-{digest(files)}"
+
+    ledger = Ledger(state / "verdicts", lambda mutant: asked(reach.files(mutant.file, mutant.lines)))
     left = [mutant for mutant in mutants if mutant in named or ledger.verdict(mutant) is None]
     killed = sum(ledger.verdict(mutant) == "killed" for mutant in set(mutants).difference(left))
     began = time.monotonic()
 
-    def work(overlay: Overlay, mutant: Generated) -> Judged:
-        return judge(overlay, mutant, reach)
+    def work(trials: Trials, mutant: Generated) -> Judged:
+        return trials.judge(mutant, reach)
 
-    for done, judged in enumerate(each(left, work, jobs) if left else (), 1):
+    for done, judged in enumerate(each(left, work, jobs, Trials) if left else (), 1):
         ledger.note(judged)
         killed += judged.verdict == "killed"
         minutes = (time.monotonic() - began) / done * (len(left) - done) / 60

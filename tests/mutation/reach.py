@@ -42,6 +42,10 @@ class Reach:
         found = {test for line in lines for test in by_line.get(line, ())}
         return sorted(found, key=lambda test: (self.seconds[test], test))
 
+    def files(self, file: str, lines: Iterable[int]) -> tuple[Path, ...]:
+        """The files of the tests that reach one of these lines."""
+        return tuple(sorted({ROOT / test.partition("::")[0] for test in self.tests(file, lines)}))
+
     def add(self, notes: dict[str, object]) -> None:
         """Add what one file of tests has brought."""
         seconds, lines, others = notes["seconds"], notes["lines"], notes["others"]
@@ -63,7 +67,7 @@ def collect(files: Iterable[Path], state: Path, jobs: int) -> Reach:
     missing = [(file, answer) for file, answer in asked.items() if not answer.exists()]
     if missing:
         state.mkdir(parents=True, exist_ok=True)
-        for done, _ in enumerate(each(missing, _ask, jobs), 1):
+        for done, _ in enumerate(each(missing, _ask, jobs, Overlay), 1):
             print(f"\rasking the tests what they reach: {done} of {len(missing)} files", end="", flush=True)
         print()
     reach = Reach()

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from tests.mutation.generate import Mutant
 from tests.mutation.overlay import Overlay
 from tests.mutation.plugin import CHOICE
 from tests.mutation.reach import Reach
+from tests.mutation.warm import How, Request, Warm
 
 Verdict: TypeAlias = Literal["killed", "survived", "unreached"]
 
 # Most mutants fail at once: the first tests that are asked come from so many files, and take so many seconds.
 _FIRST_FILES = 6
 _FIRST_SECONDS = 3.0
-# What takes longer in all is not asked: a mutant that only minutes of tests notice is as good as unnoticed.
-_MOST_SECONDS = 40.0
+# What takes longer in all is not asked: a mutant that only so many seconds of tests notice is as good as unnoticed.
+_MOST_SECONDS = 25.0
 # A test hangs that takes this much longer than otherwise.
 _SLOWER = 4
 _GRACE = 8.0
@@ -38,27 +40,60 @@ class Judged:
     by: str = ""
 
 
-def judge(overlay: Overlay, mutant: Mutant, reach: Reach) -> Judged:
-    """Run the tests that reach the mutant, with it in place."""
-    verdict: Verdict = "unreached"
-    source = (overlay.source / mutant.file).read_bytes()
-    overlay.put(mutant.file, mutant.apply(source))
-    try:
-        for tests in batches(reach.tests(mutant.file, mutant.lines), reach.seconds):
-            verdict = "survived"
-            if killer := _killer(overlay, tests, reach.seconds):
-                return Judged(mutant, "killed", killer)
-    finally:
-        overlay.put(mutant.file, source)
-    return Judged(mutant, verdict)
+class Trials:
+    """Trials on a copy in this directory, with the tests in these places."""
+
+    def __init__(self, directory: Path, places: Sequence[str] = ("tests",)) -> None:
+        self.overlay = Overlay(directory)
+        self._places = places
+        self._warm: Warm | None = None
+
+    def judge(self, mutant: Mutant, reach: Reach) -> Judged:
+        """Run the tests that reach the mutant, with it in place."""
+        tests = in_order(reach.tests(mutant.file, mutant.lines), reach.seconds)
+        if not tests:
+            return Judged(mutant, "unreached")
+        file = self.overlay.source / mutant.file
+        before = file.read_bytes()
+        # Also in the file, for the processes that tests start.
+        after = mutant.apply(before)
+        file.write_bytes(after)
+        self._warm = self._warm or Warm(self.overlay, self._places)
+        how: How = "whole"
+
+        def forked(tests: list[str]) -> str:
+            nonlocal how
+            assert self._warm is not None
+            limits = {test: _GRACE + _SLOWER * reach.seconds[test] for test in tests}
+            request = Request(file=str(file), before=before.decode(), after=after.decode(), tests=tests)
+            how, failed = self._warm.first_failed(request, limits)
+            return failed
+
+        def fresh(tests: list[str]) -> str:
+            return _first_failed(self.overlay, tests, reach.seconds)
+
+        try:
+            killer = _killer(tests, forked)
+            if how != "whole" and not killer:
+                killer = _killer(tests, fresh)
+        finally:
+            file.write_bytes(before)
+        return Judged(mutant, "killed" if killer else "survived", killer)
+
+    def kill(self) -> None:
+        """End what is under way."""
+        self.overlay.kill()
+        if self._warm is not None:
+            self._warm.close()
+            self._warm = None
 
 
-def _killer(overlay: Overlay, tests: list[str], seconds: dict[str, float]) -> str:
+def _killer(tests: list[str], first_failed: Callable[[list[str]], str]) -> str:
     """The first of these tests that fails, and not by chance; empty if there is none."""
     while tests:
-        killer = _first_failed(overlay, tests, seconds)
+        killer = first_failed(tests)
         # In virtual time nothing fails by chance; where processes run on a busy machine, it may.
-        if killer.startswith(_VIRTUAL) or killer not in tests or _first_failed(overlay, [killer], seconds):
+        if killer.startswith(_VIRTUAL) or killer not in tests or first_failed([killer]):
             return killer
         tests = tests[tests.index(killer) + 1 :]
     return ""
@@ -81,7 +116,7 @@ def _first_failed(overlay: Overlay, tests: list[str], seconds: dict[str, float])
     return "" if code == 0 else found[1] if found else "what can't be imported"
 
 
-def batches(tests: Iterable[str], seconds: dict[str, float]) -> Iterator[list[str]]:
+def in_order(tests: Iterable[str], seconds: dict[str, float]) -> list[str]:
     """The tests in the order in which they are asked, cheapest first: a few, and then the rest."""
     first: list[str] = []
     rest: list[str] = []
@@ -96,11 +131,13 @@ def batches(tests: Iterable[str], seconds: dict[str, float]) -> Iterator[list[st
             first.append(test)
         else:
             rest.append(test)
-    for batch in (first, rest):
-        if batch:
-            # Each file's together, for the sake of their fixtures.
-            order = {file: number for number, file in reversed(list(enumerate(map(_file, batch))))}
-            yield sorted(batch, key=lambda test: order[_file(test)])
+    return [*_by_file(first), *_by_file(rest)]
+
+
+def _by_file(tests: list[str]) -> list[str]:
+    """Each file's together, for the sake of their fixtures."""
+    order = {file: number for number, file in reversed(list(enumerate(map(_file, tests))))}
+    return sorted(tests, key=lambda test: order[_file(test)])
 
 
 def _file(test: str) -> str:

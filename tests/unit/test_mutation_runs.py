@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.mutation.generate import Mutant, generate
 from tests.mutation.ledger import Ledger
-from tests.mutation.overlay import ROOT, Overlay
+from tests.mutation.overlay import ROOT
 from tests.mutation.reach import Reach, collect
-from tests.mutation.trial import Judged, Verdict, batches, judge
+from tests.mutation.trial import Judged, Trials, Verdict, in_order
 
 (MUTANT, *_) = generate("firecron/module.py", b"def work():\n    return 1\n")
 
@@ -42,15 +43,16 @@ def test_the_tests_that_reach_a_line_are_asked_cheapest_first() -> None:
 
 def test_a_few_cheap_tests_are_asked_before_all_others() -> None:
     """The first tests come from few files and take seconds; then come the rest, but not what takes minutes."""
-    seconds = {f"file{number % 10}::{number}": 0.1 for number in range(20)} | {"file0::slow": 20, "file1::slower": 30}
+    seconds = {f"file{number % 10}::{number}": 0.1 for number in range(20)} | {"file0::slow": 15, "file1::slower": 20}
     tests = sorted(seconds, key=lambda test: seconds[test])
-    first, rest = batches(tests, seconds)
+    ordered = in_order(tests, seconds)
+    first, rest = ordered[:12], ordered[12:]
     assert {test.partition("::")[0] for test in first} == {f"file{number}" for number in range(6)}
     assert rest[-1] == "file0::slow"
     assert "file1::slower" not in first + rest
     assert sorted(first + rest) == sorted(set(seconds) - {"file1::slower"})
     assert [test.partition("::")[0] for test in first] == [f"file{number}" for number in range(6) for _ in range(2)]
-    assert list(batches([], {})) == []
+    assert in_order([], {}) == []
 
 
 @pytest.mark.parametrize(
@@ -68,11 +70,11 @@ def test_what_is_known_is_not_tried_again(
 ) -> None:
     """A run that was broken off goes on with what is left, and a survivor is tried again with other tests."""
     file = tmp_path / "state" / "verdicts"
-    first = Ledger(file, "tests")
+    first = Ledger(file, lambda _: "tests")
     assert first.verdict(MUTANT) is None
     first.note(Judged(MUTANT, verdict))
     assert first.verdict(MUTANT) == verdict
-    assert Ledger(file, "tests" if same_tests else "others").verdict(MUTANT) == expected
+    assert Ledger(file, lambda _: "tests" if same_tests else "others").verdict(MUTANT) == expected
 
 
 NAMES = ROOT / "tests" / "unit" / "test_names.py"
@@ -87,9 +89,11 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Reach:
 
 
 @pytest.fixture(scope="module")
-def overlay(tmp_path_factory: pytest.TempPathFactory) -> Overlay:
-    """A copy of the sources."""
-    return Overlay(tmp_path_factory.mktemp("trial") / "copy")
+def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
+    """Trials with the tests of that module."""
+    trials = Trials(tmp_path_factory.mktemp("trial") / "copy", [str(NAMES.relative_to(ROOT))])
+    yield trials
+    trials.kill()
 
 
 def mutant(new: str) -> Mutant:
@@ -108,11 +112,11 @@ def test_tests_tell_which_lines_they_reach(names: Reach, tmp_path: Path) -> None
     assert all(seconds > 0 for seconds in names.seconds.values())
 
 
-def test_a_mutant_is_killed_by_a_test_that_reaches_it(names: Reach, overlay: Overlay) -> None:
+def test_a_mutant_is_killed_by_a_test_that_reaches_it(names: Reach, trials: Trials) -> None:
     """A mutant that a test notices is killed, one that none notices survives, and one that none reaches is named so."""
     seeing = replace(names, lines={"firecron/names.py": {18: {ACCEPTS, REFUSES}}})
-    assert judge(overlay, mutant("return None"), seeing) == Judged(mutant("return None"), "killed", ACCEPTS)
+    assert trials.judge(mutant("return None"), seeing) == Judged(mutant("return None"), "killed", ACCEPTS)
     blind = replace(names, lines={"firecron/names.py": {18: {REFUSES}}})
-    assert judge(overlay, mutant("return None"), blind).verdict == "survived"
-    assert judge(overlay, mutant("return None"), replace(names, lines={})).verdict == "unreached"
-    assert (overlay.source / "firecron/names.py").read_bytes() == (ROOT / "src/firecron/names.py").read_bytes()
+    assert trials.judge(mutant("return None"), blind).verdict == "survived"
+    assert trials.judge(mutant("return None"), replace(names, lines={})).verdict == "unreached"
+    assert (trials.overlay.source / "firecron/names.py").read_bytes() == (ROOT / "src/firecron/names.py").read_bytes()
