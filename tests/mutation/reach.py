@@ -1,6 +1,6 @@
 """Which tests reach which lines of the sources, and how long each takes: asked once for each state of both.
 
-Each file of tests runs alone, under coverage, and is asked again when it changes, or the sources do.
+Files of tests run under coverage, some in a process, and are asked again when they change, or the sources do.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from coverage import CoverageData
 from tests.mutation.overlay import ROOT, Overlay, each
 from tests.mutation.plugin import NOTES, TEST
 
-# Seconds that one file of tests may take.
-_LONGEST = 600
+# Files of tests that one process runs, and the seconds that it may take.
+_TOGETHER = 12
+_LONGEST = 900
 _SETTINGS = """\
 [run]
 source = {source}
@@ -67,8 +68,9 @@ def collect(files: Iterable[Path], state: Path, jobs: int) -> Reach:
     missing = [(file, answer) for file, answer in asked.items() if not answer.exists()]
     if missing:
         state.mkdir(parents=True, exist_ok=True)
-        for done, _ in enumerate(each(missing, _ask, jobs, Overlay), 1):
-            print(f"\rasking the tests what they reach: {done} of {len(missing)} files", end="", flush=True)
+        parts = [missing[first : first + _TOGETHER] for first in range(0, len(missing), _TOGETHER)]
+        for done, _ in enumerate(each(parts, _ask, jobs, Overlay), 1):
+            print(f"\rasking the tests what they reach: {done} of {len(parts)} parts", end="", flush=True)
         print()
     reach = Reach()
     for answer in asked.values():
@@ -84,8 +86,7 @@ def digest(files: Iterable[Path]) -> str:
     return found.hexdigest()[:12]
 
 
-def _ask(overlay: Overlay, task: tuple[Path, Path]) -> None:
-    file, answer = task
+def _ask(overlay: Overlay, tasks: list[tuple[Path, Path]]) -> None:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         settings, notes, data = directory / "coveragerc", directory / "notes.json", directory / "data"
@@ -93,26 +94,40 @@ def _ask(overlay: Overlay, task: tuple[Path, Path]) -> None:
         # The tests' bytecode is kept for the trials; that of the sources is there.
         keep = {"PYTHONDONTWRITEBYTECODE": ""}
         variables = {"COVERAGE_PROCESS_START": str(settings), NOTES: str(notes), **keep}
-        overlay.run([str(file.relative_to(ROOT))], _LONGEST, variables)
+        overlay.run([str(file.relative_to(ROOT)) for file, _ in tasks], _LONGEST, variables)
         if not notes.exists():
-            raise RuntimeError(f"the tests of {file} did not run:\n{overlay.output[-2000:]}")
+            raise RuntimeError(f"the tests of {tasks} did not run:\n{overlay.output[-2000:]}")
         told = json.loads(notes.read_text("utf-8"))
-        lines = _lines(directory, overlay.source, list(told["passed"]))
-    partial = answer.with_suffix(".partial")
-    partial.write_text(json.dumps({"seconds": told["passed"], "others": told["others"], "lines": lines}), "utf-8")
-    partial.replace(answer)
+        reached = _reached(directory, overlay.source)
+        for file, answer in tasks:
+            of_file = f"{file.relative_to(ROOT)}::"
+            seconds = {test: spent for test, spent in told["passed"].items() if test.startswith(of_file)}
+            others = [test for test in told["others"] if test.startswith(of_file)]
+            answered = {"seconds": seconds, "others": others, "lines": _numbered(reached, list(seconds))}
+            partial = answer.with_suffix(".partial")
+            partial.write_text(json.dumps(answered), "utf-8")
+            partial.replace(answer)
 
 
-def _lines(directory: Path, source: Path, tests: list[str]) -> dict[str, dict[int, list[int]]]:
-    """By file and line, the numbers of the tests that reach it, from what coverage has written to the directory."""
-    numbers = {test: number for number, test in enumerate(tests)}
-    found: dict[str, dict[int, set[int]]] = {}
+def _reached(directory: Path, source: Path) -> dict[str, dict[int, set[str]]]:
+    """By file and line, the tests that reach it, from what coverage has written to the directory."""
+    found: dict[str, dict[int, set[str]]] = {}
     for part in directory.glob("data.*"):
         measured = CoverageData(str(part))
         measured.read()
         for path in measured.measured_files():
-            for line, reached_by in measured.contexts_by_lineno(path).items():
-                if known := {numbers[test] for test in reached_by if test in numbers}:
-                    by_line = found.setdefault(str(Path(path).relative_to(source)), {})
-                    by_line.setdefault(line, set()).update(known)
-    return {file: {line: sorted(reached_by) for line, reached_by in by_line.items()} for file, by_line in found.items()}
+            by_line = found.setdefault(str(Path(path).relative_to(source)), {})
+            for line, tests in measured.contexts_by_lineno(path).items():
+                by_line.setdefault(line, set()).update(tests)
+    return found
+
+
+def _numbered(reached: dict[str, dict[int, set[str]]], tests: list[str]) -> dict[str, dict[int, list[int]]]:
+    """The same for these tests alone, by their numbers."""
+    numbers = {test: number for number, test in enumerate(tests)}
+    found: dict[str, dict[int, list[int]]] = {}
+    for file, by_line in reached.items():
+        for line, reached_by in by_line.items():
+            if known := sorted(numbers[test] for test in reached_by if test in numbers):
+                found.setdefault(file, {})[line] = known
+    return found
