@@ -24,7 +24,7 @@ from firecron.declarations import Unclaimed
 from firecron.errors import ConfigurationError, Denied, StoreError, Unavailable
 from firecron.findings import Finding
 from firecron.guard import judge
-from firecron.inspection import inspect_instances
+from firecron.instances import inspect_instances
 from firecron.lock import LockService
 from firecron.operating import Operator
 from firecron.refusal import Refusal

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from firecron.cloud_run import VARIABLES, find_cloud_run
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, Malformed, StoreError
 from firecron.guard import Verdict
-from firecron.inspection import Instances, LockView
+from firecron.inspection import LockView
+from firecron.instances import Instances
 from firecron.instants import to_text
 from firecron.redaction import REDACTED, redacted
 from firecron.rtdb.target import EMULATOR_HOST, Target

@@ -14,12 +14,13 @@ When a lock is live is decided by the record itself, as for a contender.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from math import isfinite
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from firecron.errors import Malformed
+from firecron.exact import number, whole
+from firecron.instances import Instances, how_to_free
 from firecron.instants import to_text
 from firecron.record import Current, LockRecord, describe_owner, parse
 from firecron.run import Outcome
@@ -27,55 +28,6 @@ from firecron.run import Outcome
 LockState: TypeAlias = Literal["absent", "free", "held", "minimum_hold", "died", "unlocked", "malformed"]
 
 _LONGEST = 500
-# Beyond it a double, which is what RTDB stores, is no exact integer; nor is it any count or instant.
-_MOST = 2**53 - 1
-
-_SILENT_BEATS = 3
-# After so many an instance's node is removed by the others.
-_PRUNED_BEATS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Instances:
-    """When the instances were last seen, by the names of their nodes in `cron-instances`, and how often they beat.
-    All in milliseconds.
-    """
-
-    seen: Mapping[str, int] = field(default_factory=dict)
-    heartbeat: float = 30_000
-
-    def silent(self, now: int) -> dict[str, int]:
-        """Those that have missed three beats."""
-        return {name: at for name, at in self.seen.items() if at < now - _SILENT_BEATS * self.heartbeat}
-
-    def problem_of(self, record: LockRecord, now: int) -> str | None:
-        """Why the holder of a record is likely to be dead.
-
-        An instance that ticks has a node for each of its processes, until ten beats after its death. Others have none:
-        plain locks, `exec`, runs by hand, and triggered runs where the guard is closed. So a missing node says
-        something of a scheduled run only, and only of one that is older than ten beats.
-        """
-        if not record.instance:
-            return None
-        seen = [at for name, at in self.seen.items() if name.startswith(f"{record.instance}-")]
-        if seen:
-            # Processes of one instance share its id: one that is alive may be the holder.
-            if max(seen) >= now - _SILENT_BEATS * self.heartbeat:
-                return None
-            return f"its instance was seen last at {to_text(max(seen))}: it died, or has no CPU between requests"
-        is_scheduled = record.slot is not None and record.fence is not None and record.unfinished is not None
-        if not is_scheduled or now - (record.acquiredAt or now) < _PRUNED_BEATS * self.heartbeat:
-            return None
-        return "its instance has no heartbeat: it is dead, or it never had one (exec, a run by hand, a trigger)"
-
-
-def inspect_instances(nodes: object, heartbeat: float) -> Instances:
-    """What `cron-instances` says; `heartbeat` is in seconds."""
-    found = nodes if isinstance(nodes, dict) else {}
-    # The node "clock" is nobody's: it is where an instance without a node asks for the time.
-    times = {name: _number(node.get("seenAt")) for name, node in found.items() if isinstance(node, dict)}
-    seen = {name: at for name, at in sorted(times.items()) if name != "clock" and at is not None}
-    return Instances(seen, heartbeat * 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +71,7 @@ class LockView:
                 f"mend the node cron-locks/{self.name} in the Firebase console; deleting it forgets its last slot and "
                 "fence"
             )
-        return f"make sure that its run has ended, then: firecron unlock {self.name}"
+        return how_to_free(self.name)
 
     def to_json(self) -> dict[str, object]:
         """For programs: every field is always there, and instants are texts."""
@@ -233,17 +185,17 @@ def inspect_run(key: str, entry: object) -> RunView:
     """What one entry of `cron-runs/<name>` says."""
     if not isinstance(entry, dict) or entry.get("outcome") not in get_args(Outcome):
         return RunView(plain(key), "malformed", error=plain(f"it holds {entry!r}, where a run should be"))
-    count = _number(entry.get("count"))
+    count = number(entry.get("count"))
     return RunView(
         plain(key),
         entry["outcome"],
         slot=_word(entry.get("slot")),
         trigger=_word(entry.get("trigger")),
-        started_at=_number(entry.get("startedAt")),
-        ended_at=_number(entry.get("endedAt")),
-        duration=_number(entry.get("durationMs")),
-        attempt=_number(entry.get("attempt")),
-        fence=_number(entry.get("fence")),
+        started_at=number(entry.get("startedAt")),
+        ended_at=number(entry.get("endedAt")),
+        duration=number(entry.get("durationMs")),
+        attempt=number(entry.get("attempt")),
+        fence=number(entry.get("fence")),
         count=1 if count is None else count,
         at_least=entry.get("atLeast") is True,
         recorded_by=_word(entry.get("recordedBy")),
@@ -321,12 +273,6 @@ def _is_paused(node: Current | object) -> bool:
     return paused is not None and paused is not False
 
 
-def _number(value: object) -> int | None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
-        return None
-    return _whole(value)
-
-
 def _word(value: object) -> str | None:
     return plain(value) if isinstance(value, str) else None
 
@@ -335,9 +281,8 @@ def _plain_or_none(text: str | None) -> str | None:
     return None if text is None else plain(text)
 
 
-def _whole(number: int | float | None) -> int | None:
-    """The number as an integer, cut to what a double holds exactly: what a slipped digit makes is no 300 digits."""
-    return None if number is None else min(max(int(number), -_MOST), _MOST)
+def _whole(value: int | float | None) -> int | None:
+    return None if value is None else whole(value)
 
 
 def _text(instant: int | None) -> str | None:

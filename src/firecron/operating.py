@@ -20,16 +20,15 @@ from firecron.backoff import backoff
 from firecron.conversation import OVERTAKEN, Snapshot
 from firecron.errors import Denied, Malformed, Unavailable
 from firecron.inspection import (
-    Instances,
     LockView,
     RunView,
     Unfinished,
-    inspect_instances,
     inspect_lock,
     inspect_run,
     inspect_unfinished,
     plain,
 )
+from firecron.instances import Instances, inspect_instances
 from firecron.lock import LockService
 from firecron.names import check_name
 from firecron.settings import Settings

@@ -10,7 +10,8 @@ from firecron import findings
 from firecron.errors import ConfigurationError, Denied, FirecronError, Malformed, StoreError, Unavailable
 from firecron.findings import Finding, Kind
 from firecron.guard import judge
-from firecron.inspection import LockView, inspect_instances
+from firecron.inspection import LockView
+from firecron.instances import inspect_instances
 from firecron.instants import to_text
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import Credential

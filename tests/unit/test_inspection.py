@@ -8,12 +8,12 @@ from tests.unit.records import MARGIN, NOW, at
 from firecron.inspection import (
     LockState,
     Unfinished,
-    inspect_instances,
     inspect_lock,
     inspect_run,
     inspect_unfinished,
     plain,
 )
+from firecron.instances import inspect_instances
 from firecron.record import LockRecord, Request, Take, decide, released, renewed
 
 ACQUIRED = {"acquiredAt": NOW - 10_000, "holder": "h", "instanceId": "api-1", "instance": "0a"}
