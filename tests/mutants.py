@@ -24,6 +24,7 @@ BLOCKS = "tests/process/test_lock_blocks.py"
 ASYNC = "tests/process/test_lock_async.py"
 ASYNC_WORK = "tests/process/test_lock_async_work.py"
 SERVICE = "tests/unit/test_lock_service.py"
+SILENT = "tests/unit/test_silent_holders.py"
 PROXIES = "tests/contract/test_lock_proxies.py"
 DOWN = "tests/contract/test_lock_down.py"
 REQUESTS = "tests/contract/test_lock_requests.py"
@@ -294,7 +295,8 @@ LOCK = _in(
     ),
     ('            return not_known(bid.name, "denied", error)', "            raise", I_STORE),
     (
-        "        if isinstance(answer, Refused):\n            return refusal_of(bid.name, answer, bid.request)\n",
+        "        if isinstance(answer, Refused):\n"
+        "            return refusal_of(bid.name, answer, bid.request, self.roster)\n",
         "",
         PATIENCE,
     ),
@@ -352,7 +354,7 @@ LOCK = _in(
 
 REFUSALS = _in(
     "refusal.py",
-    ("is_strange = refused.is_stuck or (", "is_strange = (", "tests/unit/test_lock_bids.py"),
+    ("    if refused.is_stuck:\n", "    if False:\n", "tests/unit/test_lock_bids.py"),
     ("            if not refused.is_stuck:\n", "            if True:\n", "tests/unit/test_lock_bids.py"),
     ('who = "this instance" if is_own else', "who =", "tests/unit/test_lock_bids.py"),
     (
@@ -360,6 +362,23 @@ REFUSALS = _in(
         "    def __bool__(self) -> bool:\n        return True",
         I_LEASE,
     ),
+)
+
+ROSTER = (
+    _in(
+        "instances.py",
+        (" and at > now - DAY}", "}", SILENT),
+        ("if instance not in last_seen and", "if", SILENT),
+        ("max(at, found.get(instance, at))", "at", SILENT),
+        (" or record.releasedAt is not None:", ":", SILENT),
+        (", whole(record.acquiredAt or 0)", "", SILENT),
+        (", whole(record.expiresAt) - ttl)", ")", SILENT),
+        ("return last if last < limit else None", "return last", SILENT),
+    )
+    + _in("refusal.py", ('    if refused.reason != "held" or record is None:\n', "    if record is None:\n", SILENT))
+    + _in("claims.py", ("free(record, end, silent_since)", "free(record, end)", SILENT))
+    + _in("missing.py", ("min(_ended(record), silent_since)", "silent_since", SILENT))
+    + _in("heartbeat.py", ("        self._roster.note(", "        _ = (", SILENT))
 )
 
 WAITING = _in(
@@ -398,4 +417,4 @@ TRANSPORT = _in(
     ('    if request.method != "GET":\n', "    if True:\n", PROXIES),
 )
 
-LOCK_MUTANTS = STORE + TRANSPORT + RECORD + CONVERSATION + LEASES + LOCK + REFUSALS + WAITING
+LOCK_MUTANTS = STORE + TRANSPORT + RECORD + CONVERSATION + LEASES + LOCK + REFUSALS + ROSTER + WAITING

@@ -16,6 +16,7 @@ from firecron.events import Events
 from firecron.explorer import Job
 from firecron.history import History
 from firecron.identity import Identity
+from firecron.instances import Roster
 from firecron.record import LockRecord, parse
 from firecron.timing import Timing
 from firecron.workers import Crew
@@ -24,12 +25,15 @@ from firecron.workers import Crew
 class Bookkeeper:
     """Writes what claims owe to the history."""
 
-    def __init__(self, history: History, crew: Crew, identity: Identity, timing: Timing, events: Events) -> None:
+    def __init__(
+        self, history: History, crew: Crew, identity: Identity, timing: Timing, events: Events, roster: Roster
+    ) -> None:
         self._history = history
         self._crew = crew
         self._identity = identity
         self._timing = timing
         self._events = events
+        self._roster = roster
         self._changed = threading.Condition()
         self._open: set[object] = set()
 
@@ -64,8 +68,10 @@ class Bookkeeper:
 
     def _write(self, job: Job, held: Held, claim: Claim, mark: object) -> None:
         try:
-            record = parse(held.replaced, held.term.reading.server)
-            entries = between(record if isinstance(record, LockRecord) else None, job.options, claim)
+            current = parse(held.replaced, held.term.reading.server)
+            record = current if isinstance(current, LockRecord) else None
+            silent_since = None if record is None else self._roster.silent_since(record, job.options.lock_ttl)
+            entries = between(record, job.options, claim, silent_since)
             for entry in entries:
                 self._tell(job, entry)
             if entries:

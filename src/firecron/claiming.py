@@ -151,8 +151,8 @@ class Claimer:
             # Who only looks whether there is something to do is no loser if there isn't.
             if answer.reason != "slot_done" or (due is not None and not wish.looks_back):
                 self._locks.tell(answer)
-            if due is not None and not wish.looks_back and _never_ends(answer):
-                self._miss(job, due, "its lock would be held for years")
+            if due is not None and not wish.looks_back and _is_no_overlap(answer):
+                self._miss(job, due, f"its lock is held, and {answer.problem}")
             return answer
         if pursuit.tries == 1:
             self._say_that_it_waits(job, due, answer)
@@ -250,8 +250,8 @@ class Claimer:
             self._locks.tell(refusal)
         if refusal is None or refusal.reason != "held":
             self._miss(job, due, "it could not start in time")
-        elif _never_ends(refusal):
-            self._miss(job, due, "its lock would be held for years")
+        elif _is_no_overlap(refusal):
+            self._miss(job, due, f"its lock is held, and {refusal.problem}")
         else:
             message = f'"{job.name}" skips its tick {due}: the run before it did not end in time'
             self._events.emit("run.skipped", job.name, logging.INFO, message, slot=due)
@@ -295,8 +295,10 @@ class Claimer:
         self._events.emit("job.schedule_differs", job.name, logging.WARNING, message, slot=slot, line=schedule.line)
 
 
-def _never_ends(refusal: Refusal) -> bool:
-    """Whether the lock in the way is no overlap: nothing frees it but an operator."""
+def _is_no_overlap(refusal: Refusal) -> bool:
+    """Whether the lock in the way is no run's that is under way: its holder is silent, or nothing frees it but an
+    operator.
+    """
     return refusal.reason == "held" and refusal.is_strange
 
 

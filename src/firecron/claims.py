@@ -101,8 +101,12 @@ def missed(record: LockRecord, options: JobOptions, now: int, due: str | None) -
     return found
 
 
-def between(record: LockRecord | None, options: JobOptions, claim: Claim) -> list[Entry]:
-    """What a claim that replaced this record has to write to the history."""
+def between(
+    record: LockRecord | None, options: JobOptions, claim: Claim, silent_since: int | None = None
+) -> list[Entry]:
+    """What a claim that replaced this record has to write to the history. `silent_since` is the last sign of life of
+    the record's holder, if its instance is known to be silent.
+    """
     if record is None or not options.once_per_tick:
         return []
     entries = []
@@ -112,7 +116,10 @@ def between(record: LockRecord | None, options: JobOptions, claim: Claim) -> lis
     if record.slot is None or claim.slot <= record.slot:
         return entries
     end = to_milliseconds(claim.slot) - 1
-    unrun: list[tuple[Outcome, list[Span]]] = [("skipped", held(record, end)), ("missed", free(record, end))]
+    unrun: list[tuple[Outcome, list[Span]]] = [
+        ("skipped", held(record, end, silent_since)),
+        ("missed", free(record, end, silent_since)),
+    ]
     for outcome, spans in unrun:
         slots: list[str] = []
         for span in reversed(spans):

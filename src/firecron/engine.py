@@ -60,7 +60,7 @@ class Engine:
             at=self._call_at,
         )
         scribe = crew or Workers(1, lingers=False)
-        bookkeeper = Bookkeeper(history, scribe, locks.identity, timing, self._events)
+        bookkeeper = Bookkeeper(history, scribe, locks.identity, timing, self._events, locks.roster)
         self.runner = Runner(
             locks,
             timing,
@@ -80,6 +80,7 @@ class Engine:
             self._events,
             settings,
             locks.identity,
+            locks.roster,
             self._describe,
             self.rounds.make,
         )

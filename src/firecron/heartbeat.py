@@ -18,11 +18,11 @@ from firecron.clock import ServerClock
 from firecron.errors import StoreError, Unavailable
 from firecron.events import Events
 from firecron.identity import Identity
+from firecron.instances import PRUNED_BEATS, Roster, inspect_instances
 from firecron.rtdb.store import Store
 from firecron.settings import Settings
 from firecron.timing import Deadline, Timing
 
-_DEAD_AFTER = 10
 _REMOVE_TIMEOUT = 1.0
 
 
@@ -40,6 +40,7 @@ class Heartbeat:
         events: Events,
         settings: Settings,
         identity: Identity,
+        roster: Roster,
         describe: Callable[[], dict[str, int]],
         make_rounds: Callable[[Deadline], bool],
     ) -> None:
@@ -50,6 +51,7 @@ class Heartbeat:
         self._events = events
         self._settings = settings
         self._identity = identity
+        self._roster = roster
         self._describe = describe
         self._make_rounds = make_rounds
         self._changed = threading.Condition()
@@ -105,12 +107,17 @@ class Heartbeat:
         return True
 
     def prune(self, deadline: Deadline) -> None:
-        """Remove the nodes of instances that have not been seen for ten beats. Raises StoreError."""
+        """Note in the roster which instances are silent, and remove the nodes of those that have not been seen for ten
+        beats. Raises StoreError.
+        """
         now = self._clock.peek()
         nodes = self._store.read(self._root, deadline).node
-        if now is None or not isinstance(nodes, dict):
+        if now is None:
             return
-        limit = now.server - _DEAD_AFTER * self._settings.heartbeat * 1000
+        self._roster.note(inspect_instances(nodes, self._settings.heartbeat), now.server)
+        if not isinstance(nodes, dict):
+            return
+        limit = now.server - PRUNED_BEATS * self._settings.heartbeat * 1000
         dead = [key for key, node in nodes.items() if key != self.id and _seen_at(node) < limit]
         if dead:
             self._store.merge(self._root, dict.fromkeys(dead), deadline)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from firecron.exact import number, whole
 from firecron.instants import to_text
-from firecron.record import LockRecord
+from firecron.record import DAY, LockRecord
 
 SILENT_BEATS = 3
 # After so many an instance's node is removed by the others.
@@ -78,3 +78,36 @@ def silence(seen: int) -> str:
 def how_to_free(name: str) -> str:
     """What to do about a lock whose holder is likely to be dead."""
     return f"make sure that its run has ended, then: firecron unlock {name}"
+
+
+class Roster:
+    """The instances that were silent when this process last looked, which is every `recovery_interval`.
+
+    A process that doesn't tick never looks, and knows of none. A look is minutes old, so a record that shows a later
+    sign of life has the last word.
+    """
+
+    def __init__(self) -> None:
+        # Replaced as one, because other threads read it.
+        self._look: tuple[dict[str, int], float] = ({}, 0)
+
+    def note(self, found: Instances, now: int) -> None:
+        """Remember a look at `cron-instances`, made at this time of RTDB's."""
+        last_seen = found.last_seen()
+        # A node that was removed since is of an instance as silent as before. No lease is longer than a day.
+        gone = {instance: at for instance, at in self._look[0].items() if instance not in last_seen and at > now - DAY}
+        limit = found.silent_before(now)
+        self._look = ({**gone, **{instance: at for instance, at in last_seen.items() if at < limit}}, limit)
+
+    def silent_since(self, record: LockRecord, ttl: int) -> int | None:
+        """The last sign of life of a lock's holder, if its instance is silent; None if it is alive, or unknown.
+
+        To acquire, to renew and to release are signs of life. When a lock was renewed last, its expiry tells if its
+        holder has the `ttl` (in milliseconds) that is asked for here, as each instance has that runs the same job.
+        """
+        silent, limit = self._look
+        seen = silent.get(record.instance) if record.instance else None
+        if seen is None or record.releasedAt is not None:
+            return None
+        last = max(seen, whole(record.acquiredAt or 0), whole(record.expiresAt) - ttl)
+        return last if last < limit else None

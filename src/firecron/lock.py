@@ -42,6 +42,7 @@ from firecron.errors import ConfigurationError, Denied, NotAcquired, Unavailable
 from firecron.events import Events
 from firecron.forks import tell_after_fork
 from firecron.identity import Identity, new_holder
+from firecron.instances import Roster
 from firecron.instants import to_text
 from firecron.keeper import Keeper
 from firecron.lease import Lease, LeaseLost
@@ -111,6 +112,7 @@ class LockService:
             self._note_target,
         )
         self.identity = Identity()
+        self.roster = Roster()
         self._root = f"{self.settings.prefix}/" if self.settings.prefix else ""
         self.clock = ServerClock(
             lambda deadline: self.store.timestamp(f"{self._root}cron-instances/clock/seenAt", deadline),
@@ -273,7 +275,7 @@ class LockService:
         except Denied as error:
             return not_known(bid.name, "denied", error)
         if isinstance(answer, Refused):
-            return refusal_of(bid.name, answer, bid.request)
+            return refusal_of(bid.name, answer, bid.request, self.roster)
         _remember(self._known, bid.name, answer.snapshot)
         return answer
 

@@ -35,20 +35,23 @@ class Span:
     end: int
 
 
-def free(record: LockRecord, end: int) -> list[Span]:
-    """When nobody held the lock, after the record's slot and up to `end`; oldest first."""
+def free(record: LockRecord, end: int, silent_since: int | None = None) -> list[Span]:
+    """When nobody held the lock, after the record's slot and up to `end`; oldest first. With `silent_since`, the time
+    that its holder was dead counts as free, too: for the history only, because no record tells it.
+    """
     if record.slot is None:
         return []
-    found = [*_remembered(record), Span(_ended(record), end)]
+    ended = _ended(record) if silent_since is None else min(_ended(record), silent_since)
+    found = [*_remembered(record), Span(ended, end)]
     return list(_in_order(found, to_milliseconds(record.slot), end))
 
 
-def held(record: LockRecord, end: int) -> list[Span]:
+def held(record: LockRecord, end: int, silent_since: int | None = None) -> list[Span]:
     """When somebody held the lock: all other time after the record's slot and up to `end`; oldest first."""
     if record.slot is None:
         return []
     bounds = [to_milliseconds(record.slot)]
-    for span in free(record, end):
+    for span in free(record, end, silent_since):
         bounds += [span.start, span.end]
     bounds.append(end)
     return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if start < stop]

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Literal
 
 from firecron.errors import StoreError
+from firecron.instances import Roster, how_to_free, silence
 from firecron.instants import to_datetime, to_text
 from firecron.record import LockRecord, Reason, Refused, Request, describe_owner
 
@@ -31,8 +32,8 @@ class Refusal:
 
     `holder` is the token in the record that stands in the way, `instance_id` and `instance` whose it is (as far as
     the record tells), `until` when it expires, `slot` the tick that it is about, `unfinished` the tick whose run has
-    not ended. With `unavailable`, `denied` and `malformed` nothing is known of them. If it `is_strange`, an operator
-    should look.
+    not ended. With `unavailable`, `denied` and `malformed` nothing is known of them. `problem` is what an operator
+    should look at, if anything.
     """
 
     name: str
@@ -45,10 +46,15 @@ class Refusal:
     slot: str | None = None
     unfinished: str | None = None
     error: Exception | None = field(default=None, compare=False)
-    is_strange: bool = False
+    problem: str | None = None
 
     def __bool__(self) -> Literal[False]:
         return False
+
+    @property
+    def is_strange(self) -> bool:
+        """Whether an operator should look."""
+        return self.problem is not None
 
 
 def not_known(name: str, reason: Literal["unavailable", "denied"], error: StoreError) -> Refusal:
@@ -58,13 +64,13 @@ def not_known(name: str, reason: Literal["unavailable", "denied"], error: StoreE
     )
 
 
-def refusal_of(name: str, refused: Refused, request: Request) -> Refusal:
-    """What stands in the way of the request, as far as its record tells."""
+def refusal_of(name: str, refused: Refused, request: Request, roster: Roster) -> Refusal:
+    """What stands in the way of the request, as far as its record and the roster of instances tell."""
     record = refused.current if isinstance(refused.current, LockRecord) else None
-    is_strange = refused.is_stuck or (refused.reason == "paused" and refused.current.paused is not True)
-    message = _message(name, refused, record, request)
+    problem = _problem(refused, record, request, roster)
+    message = _message(name, refused, record, request, problem)
     if record is None:
-        return Refusal(name, refused.reason, message, is_strange=is_strange)
+        return Refusal(name, refused.reason, message, problem=problem)
     return Refusal(
         name,
         refused.reason,
@@ -75,11 +81,22 @@ def refusal_of(name: str, refused: Refused, request: Request) -> Refusal:
         until=to_datetime(int(record.expiresAt)),
         slot=record.slot,
         unfinished=record.unfinished,
-        is_strange=is_strange,
+        problem=problem,
     )
 
 
-def _message(name: str, refused: Refused, record: LockRecord | None, request: Request) -> str:
+def _problem(refused: Refused, record: LockRecord | None, request: Request, roster: Roster) -> str | None:
+    if refused.is_stuck:
+        return "it expires later than any lease can"
+    if refused.reason == "paused" and refused.current.paused is not True:
+        return "its `paused` is not `true`"
+    if refused.reason != "held" or record is None:
+        return None
+    seen = roster.silent_since(record, request.ttl)
+    return None if seen is None else silence(seen)
+
+
+def _message(name: str, refused: Refused, record: LockRecord | None, request: Request, problem: str | None) -> str:
     match refused.reason, record:
         case "held", LockRecord():
             until = to_text(int(record.expiresAt))
@@ -87,7 +104,7 @@ def _message(name: str, refused: Refused, record: LockRecord | None, request: Re
             who = "this instance" if is_own else "another instance"
             held = f'Lock "{name}" held by {who}, skipping ({describe_owner(record)}, until {until})'
             if not refused.is_stuck:
-                return held
+                return held if problem is None else f"{held}; {problem}. If you can't wait, {how_to_free(name)}"
             return f"{held}. No lease is that long: `expiresAt` was set by hand. Free it with `firecron unlock {name}`"
         case "slot_done", LockRecord():
             done = f"{record.slot} by {describe_owner(record)}"

@@ -17,6 +17,7 @@ from firecron.conversation import Snapshot
 from firecron.events import Event, Events
 from firecron.heartbeat import Heartbeat
 from firecron.identity import Identity
+from firecron.instances import Roster
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 from firecron.timing import Deadline
@@ -214,6 +215,7 @@ def test_trouble_does_not_end_the_heartbeat() -> None:
         events,
         load(),
         Identity({}),
+        Roster(),
         dict,
         lambda deadline: True,
     )
