@@ -46,19 +46,30 @@ class Turn:
 
 @dataclass(eq=False)
 class Lane:
-    """What one job does on this instance. Of the `taken` places, `reserved` ones are for runs by hand that have no lock
-    yet.
+    """What one job does on this instance. A place is taken by a body that runs, of a turn or of a run by hand, or it is
+    reserved for a run by hand that has no lock yet. Both are sets: to leave a place twice is to leave it once.
     """
 
     most: int = 1
     queues: bool = False
     keeps_all: bool = False
-    taken: int = 0
-    reserved: int = 0
+    running: set[Turn | Place] = field(default_factory=set)
+    reserved: set[Place] = field(default_factory=set)
     at_it: Turn | None = None
     state: State = "called"
     line: list[Turn] = field(default_factory=list)
     look: Turn | None = None
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.running) + len(self.reserved) >= self.most
+
+
+@dataclass(eq=False)
+class Place:
+    """A place for a run by hand. The run makes it before it reserves it, so that it can be left at any moment."""
+
+    lane: Lane
 
 
 class Places:
@@ -91,7 +102,7 @@ class Places:
             if not turn.has_entered:
                 turn.has_entered = True
                 self._stand_in_line(turn, dropped)
-            elif lane.at_it is turn and lane.taken >= lane.most:
+            elif lane.at_it is turn and lane.is_full:
                 lane.at_it = None  # a run by hand has come between its tries
                 self._stand_in_line(turn, dropped)
             called = self._settle(lane, dropped)
@@ -117,17 +128,24 @@ class Places:
 
     def begin(self, turn: Turn) -> None:
         """It has claimed, and its body begins."""
-        self._leave(turn, taken=1)
+        lane = turn.lane
+        with self._lock:
+            lane.running.add(turn)
+            lane.look = None
+            _make_room(turn)
+        self._go_on(lane)
 
     def give_up(self, turn: Turn) -> None:
         """There is nothing to run for it."""
-        self._leave(turn, taken=0)
+        with self._lock:
+            _make_room(turn)
+        self._go_on(turn.lane)
 
     def end(self, turn: Turn, *, goes_on: bool) -> None:
         """Its body has ended; it may go on with another claim, before all who stand in line."""
         lane, dropped = turn.lane, _Dropped()
         with self._lock:
-            lane.taken -= 1
+            lane.running.discard(turn)
             if goes_on and lane.at_it is None:
                 lane.at_it, lane.state = turn, "called"
             elif goes_on:
@@ -135,22 +153,30 @@ class Places:
         self._tell(dropped)
         self._go_on(lane)
 
-    def reserve(self, job: Job) -> Place | None:
-        """A place for a run that somebody waits for, to be had before it has its lock; None if there is none."""
-        lane = self.lane(job)
+    def reserve(self, place: Place) -> bool:
+        """Reserve the place for a run by hand, before it has its lock. Returns whether there is one."""
+        lane = place.lane
         with self._lock:
-            if lane.taken >= lane.most:
-                return None
-            lane.taken += 1
-            lane.reserved += 1
-        return Place(self, lane)
+            if lane.is_full:
+                return False
+            lane.reserved.add(place)
+        return True
 
-    def free(self, lane: Lane, *, taken: int, reserved: int) -> None:
-        """So many places are not taken, and not reserved, any more."""
+    def occupy(self, place: Place) -> None:
+        """The run by hand has its lock, and its body begins. Once is enough for all its bodies."""
+        lane = place.lane
         with self._lock:
-            lane.taken -= taken
-            lane.reserved -= reserved
+            lane.running.add(place)
+            lane.reserved.discard(place)
         self._go_on(lane)
+
+    def vacate(self, place: Place, *, again: bool = False) -> None:
+        """The run by hand is over. `again`: a first call may have been interrupted at any line."""
+        lane = place.lane
+        with self._lock:
+            lane.running.discard(place)
+            lane.reserved.discard(place)
+        self._go_on(lane, again=again)
 
     def send_away(self) -> None:
         """Nobody is called, waits, or stands in line any more. Who tries just now comes to an end by itself."""
@@ -167,20 +193,12 @@ class Places:
         self.send_away()
         self._lanes = {}
 
-    def _leave(self, turn: Turn, *, taken: int) -> None:
-        lane = turn.lane
-        with self._lock:
-            lane.taken += taken
-            if taken:
-                lane.look = None
-            if lane.at_it is turn:
-                lane.at_it = None
-        self._go_on(lane)
-
-    def _go_on(self, lane: Lane) -> None:
+    def _go_on(self, lane: Lane, *, again: bool = False) -> None:
         dropped = _Dropped()
         with self._lock:
             called = self._settle(lane, dropped)
+            if again and called is None and lane.state == "called":
+                called = lane.at_it  # perhaps not resumed yet; to be resumed twice does no harm
         self._tell(dropped)
         if called is not None:
             self._resume(called)
@@ -188,7 +206,7 @@ class Places:
     def _settle(self, lane: Lane, dropped: _Dropped) -> Turn | None:
         """Who is called by what has changed, if anybody is. Called under the lock."""
         if not lane.line:
-            if lane.look is None or lane.at_it is not None or lane.taken >= lane.most:
+            if lane.look is None or lane.at_it is not None or lane.is_full:
                 return None
             lane.at_it, lane.look, lane.state = lane.look, None, "called"
             return lane.at_it
@@ -200,8 +218,8 @@ class Places:
             if not _has_tried(lane.at_it):
                 dropped.overtaken.append(lane.at_it)
             first.pursuit = lane.at_it.pursuit
-        elif lane.taken >= lane.most:
-            if not lane.queues and lane.taken - lane.reserved >= lane.most:
+        elif lane.is_full:
+            if not lane.queues and len(lane.running) >= lane.most:
                 dropped.running += lane.line
                 lane.line.clear()
             return None
@@ -234,30 +252,18 @@ class Places:
                     self._events.emit("run.skipped", turn.job.name, logging.INFO, message, slot=turn.wish.due)
 
 
-class Place:
-    """A place that was reserved, until it is vacated."""
-
-    def __init__(self, places: Places, lane: Lane) -> None:
-        self._places = places
-        self._lane = lane
-        self._reserved = 1
-
-    def occupy(self) -> None:
-        """The run has its lock, and its body begins; once is enough."""
-        reserved, self._reserved = self._reserved, 0
-        self._places.free(self._lane, taken=0, reserved=reserved)
-
-    def vacate(self) -> None:
-        """The body has ended, or there was none."""
-        self._places.free(self._lane, taken=1, reserved=self._reserved)
-
-
 @dataclass(eq=False)
 class _Dropped:
     """Turns that are over before they could try: the job's body runs, or a newer tick has come."""
 
     running: list[Turn] = field(default_factory=list)
     overtaken: list[Turn] = field(default_factory=list)
+
+
+def _make_room(turn: Turn) -> None:
+    """Let another turn be at it. Called under the lock."""
+    if turn.lane.at_it is turn:
+        turn.lane.at_it = None
 
 
 def _has_tried(turn: Turn) -> bool:

@@ -140,7 +140,7 @@ class Runner:
                         self._unanswered[job.name] = pursuit
                     return Result(None, None, answer)
                 assert isinstance(answer, Claimed), "who has no patience gets an answer at once"
-                place.occupy()
+                self._places.occupy(place)
                 result = self._record(self._run_slot(job, answer))
                 if _slot_of(answer) == slot:
                     return _raised(result)
@@ -155,7 +155,7 @@ class Runner:
             claimed = self._claimer.claim_manually(job)
             if isinstance(claimed, Refusal):
                 return Result(None, None, claimed)
-            place.occupy()
+            self._places.occupy(place)
             run = Run(
                 job.name,
                 slot=None,
@@ -214,13 +214,20 @@ class Runner:
         """Something that a stop waits for."""
         mark = object()
         try:
-            with self._changed:
-                self._busy.add(mark)
-            yield
-        finally:
-            with self._changed:
-                self._busy.discard(mark)
-                self._changed.notify_all()
+            try:
+                with self._changed:
+                    self._busy.add(mark)
+                yield
+            finally:
+                self._done(mark)
+        except BaseException:
+            self._done(mark)  # Ctrl-C interrupts the end as well, at any line
+            raise
+
+    def _done(self, mark: object) -> None:
+        with self._changed:
+            self._busy.discard(mark)
+            self._changed.notify_all()
 
     @contextmanager
     def _place_at_once(self, job: Job) -> Iterator[Place | None]:
@@ -228,13 +235,16 @@ class Runner:
         with self._at_work():
             if self.stopping:
                 raise Stopping
-            place: Place | None = None
+            place = Place(self._places.lane(job))
             try:
-                place = self._places.reserve(job)
-                yield place
-            finally:
-                if place is not None:
-                    place.vacate()
+                try:
+                    yield place if self._places.reserve(place) else None
+                finally:
+                    self._places.vacate(place)
+            except BaseException:
+                # Ctrl-C interrupts the end as well, at any line.
+                self._places.vacate(place, again=True)
+                raise
 
     # --- the run
 

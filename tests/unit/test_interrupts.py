@@ -8,25 +8,32 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from types import CodeType
 from typing import TypeAlias
 
 import pytest
 from tests.conftest import Run as RunPython
+from tests.unit.instances import Fleet
 from tests.unit.interrupts import Line, interrupt, lines_of
 from tests.unit.threads import PATIENCE, ended, ended_stops
-from tests.unit.world import NAME, START
+from tests.unit.world import NAME, START, slot
 
-from firecron import FireCron, Run, Stopping, distributed_cron, runner
+from firecron import FireCron, Run, Stopping, distributed_cron, places, runner
 from firecron.events import Event
 from firecron.flag import Flag
 from firecron.job_options import Overlap
 from firecron.performer import Performer
+from firecron.places import Places
 from firecron.settings import load
 from firecron.stopper import is_inside
 from firecron.testing import FakeTiming, MemoryStore
 
 SETTINGS = load()
+NINE = datetime(2026, 11, 18, 9, tzinfo=UTC)
 PERFORM = Performer.perform.__code__
+VACATE = Places.vacate.__code__
 
 
 class Bench:
@@ -40,12 +47,13 @@ class Bench:
 
         @distributed_cron(NAME, "* * * * *", lock_ttl=60, overlap=overlap, retries=retries)
         def work(run: Run) -> None:
-            body(run)
+            self.body(run)
 
+        self.body = body
         self.crons = FireCron(work, store=self.store, timing=self.timing, settings=SETTINGS, enabled=True)
 
-    def trigger(self) -> object:
-        return self.crons.registry.trigger(NAME).outcome
+    def trigger(self, slot: datetime | None = None) -> object:
+        return self.crons.registry.trigger(NAME, slot=slot).outcome
 
     def node(self) -> dict[str, object]:
         found = self.store.get(f"cron-locks/{NAME}")
@@ -106,23 +114,66 @@ def test_ctrl_c_leaves_no_held_lock_that_is_renewed(by_hand: None, how: str) -> 
     assert left <= {"lease = self._lease", "self._release_if_any(lease)", "if isinstance(answer, Lease):", "try:"}
 
 
-def test_ctrl_c_before_a_run_leaves_its_place_free(by_hand: None) -> None:
-    """Wherever Ctrl-C interrupts the way to a run, no stop waits for it, and there is a place for the next one."""
+Since: TypeAlias = CodeType | None
+
+
+def lines_by_hand(new_call: Callable[[], Callable[[], object]]) -> list[tuple[Line, Since]]:
+    """The lines of the runner and of the places in a run by hand: as it comes to them first, and again as it ends."""
+    files = runner.__file__, places.__file__
+    return [(line, since) for since in (None, VACATE) for line in lines_of(new_call(), since=since) if line[0] in files]
+
+
+@pytest.mark.parametrize("slot", [None, NINE], ids=["no tick", "a tick"])
+def test_ctrl_c_loses_no_place_and_frees_none_too_many(by_hand: None, slot: datetime | None) -> None:
+    """Wherever Ctrl-C interrupts a run by hand, no stop waits for it, and the next run has the job's one place."""
 
     def press() -> None:
         raise KeyboardInterrupt
 
-    bench = Bench()
-    performed = lines_of(bench.trigger, since=PERFORM)
-    lines = [line for line in lines_of(Bench().trigger) if line[0] == runner.__file__ and line not in performed]
-    assert len(lines) > 10
-    for line in lines:
+    def beside(bench: Bench) -> None:
+        refusal = bench.crons.registry.trigger(NAME).refusal
+        said.append("" if refusal is None else refusal.message)
+
+    lines = lines_by_hand(lambda: partial(Bench().trigger, slot))
+    assert len(lines) > 70
+    for line, since in lines:
         bench = Bench()
         with pytest.raises(KeyboardInterrupt):
-            interrupt(bench.trigger, line, press)
+            interrupt(partial(bench.trigger, slot), line, press, since=since)
         assert not bench.crons._engine.runner._busy, line
         bench.timing.advance(61)
+        said: list[str] = []
+        bench.body = lambda run: beside(bench)  # noqa: B023  # called before the next line's
         assert bench.trigger() == "succeeded", line
+        assert said == [f'"{NAME}" still runs on this instance'], line
+
+
+def test_ctrl_c_at_the_end_of_a_run_by_hand_costs_no_tick() -> None:
+    """Wherever Ctrl-C interrupts the end of a run by hand, the tick that stands in line behind it runs at once."""
+
+    def press() -> None:
+        raise KeyboardInterrupt
+
+    def bench() -> tuple[Fleet, Callable[[], object]]:
+        fleet = Fleet(overlap="queue", grace=600)
+        one = fleet.instance()
+
+        def body(run: Run) -> None:
+            fleet.body = lambda run: None
+            assert one.turn(slot(60)) == []
+
+        fleet.world.until(60)
+        fleet.body = body
+        return fleet, lambda: one.crons.registry.trigger(NAME)
+
+    lines = [line for line, since in lines_by_hand(lambda: bench()[1]) if since is VACATE]
+    assert len(lines) > 15
+    for line in lines:
+        fleet, by_hand = bench()
+        with pytest.raises(KeyboardInterrupt):
+            interrupt(by_hand, line, press, since=VACATE)
+        fleet.world.advance(0)
+        assert fleet.slots() == [None, slot(60)], line
 
 
 def test_a_start_that_is_interrupted_is_undone() -> None:

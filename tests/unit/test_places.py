@@ -12,7 +12,7 @@ from tests.unit.world import NAME, START, slot
 from firecron import FireCron, Run, distributed_cron
 from firecron.claiming import Wish
 from firecron.errors import FirecronError, Unavailable
-from firecron.places import Lane
+from firecron.places import Lane, Place
 from firecron.run import Stopping
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
@@ -250,10 +250,10 @@ def test_a_run_by_hand_does_not_slip_through_a_stop(monkeypatch: pytest.MonkeyPa
     reserve = places.reserve
     asked, go_on = threading.Event(), threading.Event()
 
-    def slowly(job: object) -> object:
+    def slowly(place: Place) -> bool:
         asked.set()
         assert go_on.wait(20)
-        return reserve(job)  # type: ignore[arg-type]  # the job, handed through
+        return reserve(place)
 
     monkeypatch.setattr(places, "reserve", slowly)
     failures: list[FirecronError] = []
@@ -440,13 +440,23 @@ def test_a_turn_that_was_overtaken_leaves_the_newer_one_alone() -> None:
 
 
 class Guarded(Lane):
-    """A lane that may be changed only while the places' lock is held."""
+    """A lane that may be changed only while the places' lock is held, and so may its sets."""
 
     lock: threading.Lock | None = None
 
     def __setattr__(self, name: str, value: object) -> None:
         assert Guarded.lock is None or Guarded.lock.locked(), f"{name} was changed without the lock"
-        super().__setattr__(name, value)
+        super().__setattr__(name, GuardedSet(value) if isinstance(value, set) else value)
+
+
+class GuardedSet(set[object]):
+    def add(self, item: object) -> None:
+        assert Guarded.lock is None or Guarded.lock.locked(), f"{item} was added without the lock"
+        super().add(item)
+
+    def discard(self, item: object) -> None:
+        assert Guarded.lock is None or Guarded.lock.locked(), f"{item} was taken out without the lock"
+        super().discard(item)
 
 
 def test_lanes_are_changed_under_the_lock_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -481,13 +491,13 @@ def test_a_newer_tick_in_line_inherits_the_token() -> None:
     one.network.before = unread
     older = one.runner.turn(one.job(), Wish(slot(), "schedule"))
     assert one.runner.go_on(older)
-    place = one.runner._places.reserve(one.job())
-    assert place is not None
+    place = Place(one.runner._places.lane(one.job()))
+    assert one.runner._places.reserve(place)
     assert one.runner.go_on(older) is None
     fleet.world.until(20)
     assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(20), "schedule"))) is None
     one.network.before = lambda method, path: None
-    place.vacate()
+    one.runner._places.vacate(place)
     fleet.world.advance(0)
     assert fleet.slots() == [slot(), slot(20)]
     assert one.said("run.skipped") == one.said("run.missed") == []
