@@ -52,12 +52,14 @@ class Checks:
                 f'"{job.name}": lock_ttl={ttl:g} is {ttl / 3600:.3g} hours: seconds, not milliseconds? Write '
                 f"lock_ttl=60, which is renewed while the job runs, or timedelta(seconds={ttl:g}) if it is meant"
             )
+        for doubt in options.doubts.values():
+            yield f'"{job.name}": {doubt}'
         is_held = options.once_per_tick and options.overlap != "allow"
         longest = max(options.jitter, options.lock_ttl if is_held else 0)
         if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds):
             return  # ticks of five fields are a minute apart at the least
         interval = self._interval(options.schedule)
-        if jitter > interval:
+        if jitter > interval and "jitter" not in options.doubts:
             yield (
                 f'"{job.name}": jitter ({jitter:g} s) is longer than the interval of its ticks '
                 f"({interval:g} s), so a tick may start before the one ahead of it, which is then dropped; make jitter "

@@ -11,6 +11,7 @@ from firecron.errors import ConfigurationError
 Duration: TypeAlias = float | timedelta
 
 DAY = 86_400
+_HOUR = 3_600
 
 
 def milliseconds(duration: object, name: str, *, least: float = 0, most: float = DAY) -> int:
@@ -28,3 +29,21 @@ def milliseconds(duration: object, name: str, *, least: float = 0, most: float =
     if seconds < least:
         raise ConfigurationError(f"{name}={duration!r} is too short: at least {least:g} s")
     return round(seconds * 1000)
+
+
+def doubt(duration: object, name: str) -> str | None:
+    """What to ask about a number that is hardly meant in seconds, and what to write instead; None for any other, and
+    for a `timedelta`, which says its unit.
+
+    From an hour on, people who count in seconds write whole hours, and from a day on whole days. Milliseconds are whole
+    thousands.
+    """
+    if not isinstance(duration, int | float) or duration < _HOUR:
+        return None
+    unit, name_of_it = (_HOUR, "hours") if duration < DAY else (DAY, "days")
+    if duration % 1000 or duration % unit == 0:
+        return None
+    return (
+        f"{name}={duration:.10g} is {duration / unit:.3g} {name_of_it}: seconds, not milliseconds? Write "
+        f"{name}={duration / 1000:.10g}, or timedelta(seconds={duration:.10g}) if it is meant"
+    )

@@ -5,11 +5,12 @@ Durations are milliseconds here, but for people. Pure data: what they mean is th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Literal, TypeAlias, get_args
 
-from firecron.durations import DAY, milliseconds
+from firecron.durations import DAY, doubt, milliseconds
 from firecron.errors import ConfigurationError
 from firecron.names import check_name
 from firecron.schedule import Schedule
@@ -50,6 +51,7 @@ class JobOptions:
     disabled: bool
     # A number without a unit may have been meant in another one. It is no difference between two declarations.
     lock_ttl_is_bare: bool = field(compare=False, repr=False)
+    doubts: Mapping[str, str] = field(compare=False, repr=False)
 
     def __repr__(self) -> str:
         values = {
@@ -108,6 +110,14 @@ def check_options(
         role=_role(role),
         disabled=_flag(disabled, "disabled"),
         lock_ttl_is_bare=not isinstance(lock_ttl, timedelta),
+        doubts=_doubts(
+            hold_at_least=hold_at_least,
+            catch_up_window=catch_up_window,
+            grace=grace,
+            retry_backoff=retry_backoff,
+            max_runtime=max_runtime,
+            jitter=jitter,
+        ),
     )
     _check_together(options)
     return options
@@ -144,6 +154,11 @@ def _check_together(options: JobOptions) -> None:
             raise ConfigurationError(
                 "once_per_tick=False with overlap='allow' would lock nothing: leave one of them out"
             )
+
+
+def _doubts(**durations: object) -> dict[str, str]:
+    found = {name: doubt(duration, name) for name, duration in durations.items()}
+    return {name: said for name, said in found.items() if said is not None}
 
 
 def _schedule(line: object, timezone: object) -> Schedule:

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 
 from firecron.clock import ServerClock
 from firecron.conversation import ABSENT, Choose, Held, Snapshot, acquiring
-from firecron.durations import DAY, Duration, milliseconds
+from firecron.durations import DAY, Duration, doubt, milliseconds
 from firecron.errors import ConfigurationError, Denied, NotAcquired, Unavailable
 from firecron.events import Events
 from firecron.forks import tell_after_fork
@@ -48,7 +48,7 @@ from firecron.keeper import Keeper
 from firecron.lease import Lease, LeaseLost
 from firecron.names import check_name
 from firecron.patience import Patience
-from firecron.record import Number, Reason, Refused, Request, Term
+from firecron.record import Number, Refused, Request, Term
 from firecron.refusal import LEVELS, Refusal, not_known, refusal_of
 from firecron.rtdb.store import RtdbStore, Store
 from firecron.rtdb.target import Target, find_target
@@ -127,7 +127,7 @@ class LockService:
         self.keeper = Keeper(self._timing, self.events, self.settings.request_timeout, has_thread=has_threads)
         # What was last seen of a node, and what was told of a name at its higher level.
         self._known: OrderedDict[str, Snapshot] = OrderedDict()
-        self._told_once: OrderedDict[tuple[str, Reason], None] = OrderedDict()
+        self._told_once: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._pools: dict[str, ThreadPoolExecutor] = {}
         tell_after_fork(self)
 
@@ -148,7 +148,7 @@ class LockService:
 
         The lease lasts its ttl, and longer only by `lease.renew()`; in `hold` it is renewed for you.
         """
-        return self._acquire(self.bid(name, ttl, hold_at_least=hold_at_least, fenced=fenced), _waiting(wait))
+        return self._acquire(*self._asked(name, ttl, wait, hold_at_least, fenced=fenced))
 
     async def acquire_async(
         self,
@@ -160,9 +160,7 @@ class LockService:
         fenced: bool = False,
     ) -> Lease | Refusal:
         """`acquire`, without blocking the event loop. If it is cancelled, what it may still acquire is released."""
-        return await self._acquire_async(
-            self.bid(name, ttl, hold_at_least=hold_at_least, fenced=fenced), _waiting(wait)
-        )
+        return await self._acquire_async(*self._asked(name, ttl, wait, hold_at_least, fenced=fenced))
 
     def hold(
         self,
@@ -178,8 +176,7 @@ class LockService:
 
         The lease is renewed while the block runs, also while it blocks its thread or the event loop.
         """
-        bid = self.bid(name, ttl, hold_at_least=hold_at_least, fenced=fenced, renews=True)
-        return Hold(self, bid, _waiting(wait))
+        return Hold(self, *self._asked(name, ttl, wait, hold_at_least, fenced=fenced, renews=True))
 
     @overload
     def with_lock(self, name: str, fn: Callable[[], Awaitable[T]], ttl: Duration = ...) -> Awaitable[T | Refusal]: ...
@@ -196,7 +193,7 @@ class LockService:
         """
         if isgeneratorfunction(fn) or isasyncgenfunction(fn):
             raise TypeError(f"{fn!r} {_UNFINISHED}")
-        bid = self.bid(name, ttl, renews=True)
+        bid, _ = self._asked(name, ttl, renews=True)
         if iscoroutinefunction(fn):
             return self._with_lock_async(bid, cast("Callable[[], Awaitable[object]]", fn))
         lease: Lease | Refusal | None = None
@@ -328,6 +325,27 @@ class LockService:
                 "*.firebasedatabase.app): this service's access token is sent there. Check FIRECRON_DATABASE_URL"
             )
             self.events.emit("database.unknown_host", "firecron", logging.WARNING, message)
+
+    def _asked(
+        self,
+        name: str,
+        ttl: Duration,
+        wait: Duration | None = None,
+        hold_at_least: Duration = 0,
+        *,
+        fenced: bool = False,
+        renews: bool = False,
+    ) -> tuple[Bid, float]:
+        """The bid that a caller asks for, and the seconds to wait. A number that was hardly meant in seconds gets a
+        WARNING, once.
+        """
+        bid = self.bid(name, ttl, hold_at_least=hold_at_least, fenced=fenced, renews=renews)
+        seconds = _waiting(wait)
+        for said in (doubt(ttl, "ttl"), doubt(wait, "wait"), doubt(hold_at_least, "hold_at_least")):
+            if said is not None and (said, "suspicious") not in self._told_once:
+                _remember(self._told_once, (said, "suspicious"), None)
+                self.events.emit("lock.suspicious", name, logging.WARNING, f'Lock "{name}": {said}')
+        return bid, seconds
 
     def _acquire(self, bid: Bid, wait: float) -> Lease | Refusal:
         patience = Patience(wait, self._timing)

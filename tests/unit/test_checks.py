@@ -102,6 +102,27 @@ def test_a_bare_number_of_an_hour_may_be_milliseconds(
         ]
 
 
+@pytest.mark.parametrize(
+    "option", ["hold_at_least", "catch_up_window", "grace", "retry_backoff", "max_runtime", "jitter"]
+)
+def test_a_bare_number_of_any_duration_may_be_milliseconds(option: str) -> None:
+    """Every duration that is hardly meant in seconds is asked about by its name; the same as a timedelta is not."""
+    hours = timedelta(seconds=60_000)
+    others = {"lock_ttl": hours, "grace": hours}
+    assert said("0 9 * * *", **others) == []
+    assert said("0 9 * * *", **{**others, option: hours}) == []
+    assert said("0 9 * * *", **{**others, option: 60_000}) == [
+        f'"odd": {option}=60000 is 16.7 hours: seconds, not milliseconds? Write {option}=60, or '
+        "timedelta(seconds=60000) if it is meant"
+    ]
+
+
+def test_milliseconds_are_the_one_thing_that_is_said_of_a_jitter() -> None:
+    """A jitter that may be milliseconds is not called longer than the interval as well."""
+    (message,) = said("* * * * *", jitter=60_000, grace=timedelta(hours=20))
+    assert "milliseconds" in message
+
+
 def test_milliseconds_are_the_one_thing_that_is_said_of_a_ttl() -> None:
     """A number that may be milliseconds is not called longer than the interval as well."""
     (message,) = said("* * * * *", lock_ttl=60_000)

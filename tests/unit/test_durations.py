@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from firecron.durations import milliseconds
+from firecron.durations import doubt, milliseconds
 from firecron.errors import ConfigurationError
 
 GOOD = [
@@ -61,3 +61,31 @@ def test_bounds_can_be_set(given: float, said: str) -> None:
         milliseconds(given, "wait", least=1, most=10)
     assert milliseconds(1, "wait", least=1, most=10) == 1_000
     assert milliseconds(10, "wait", least=1, most=10) == 10_000
+
+
+@pytest.mark.parametrize(
+    "given",
+    [60_000, 30_000, 5_000, 4_000.0, 85_000, 90_000, 180_000, 300_000, 600_000, 3_600_000, 1_800_000],
+)
+def test_a_number_that_is_hardly_meant_in_seconds_is_asked_about(given: float) -> None:
+    """Whole thousands from an hour on are asked about, unless they are whole hours, or, from a day on, whole days."""
+    assert doubt(given, "grace") is not None
+    assert doubt(timedelta(seconds=given), "grace") is None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, 0, 60, 3_000, 3_599, 3_600, 5_400, 18_000, 36_000, 43_200, 86_400, 172_800, 432_000, 604_800, 2_592_000],
+)
+def test_what_people_write_in_seconds_is_not_asked_about(given: float | None) -> None:
+    """Less than an hour, whole hours, whole days, and what is no whole number of thousands may well be seconds."""
+    assert doubt(given, "grace") is None
+
+
+def test_a_doubt_says_what_to_write() -> None:
+    """It names the option, its value, how long that is, and what to write in either case."""
+    assert doubt(60_000, "grace") == (
+        "grace=60000 is 16.7 hours: seconds, not milliseconds? Write grace=60, or timedelta(seconds=60000) if it is "
+        "meant"
+    )
+    assert str(doubt(3_600_000, "catch_up_window")).startswith("catch_up_window=3600000 is 41.7 days: ")

@@ -7,6 +7,7 @@ import functools
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.unit.fleet import recorded
 
 from firecron import LockService
 from firecron import lock as lock_module
+from firecron.errors import ConfigurationError
 from firecron.events import Event
 from firecron.rtdb.target import EMULATOR_HOST
 from firecron.settings import load
@@ -147,6 +149,57 @@ def test_what_is_remembered_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch)
         store.set(f"cron-locks/stuck-{number}", {"expiresAt": 1e15})
         assert not locks.acquire(f"stuck-{number}", 60)
     assert len(locks._told_once) == 3
+
+
+async def _acquired(locks: LockService, **durations: Any) -> None:
+    await locks.acquire_async("job", **durations)
+    locks.close()
+
+
+CALLS: dict[str, Callable[..., object]] = {
+    "acquire": lambda locks, **durations: locks.acquire("job", **durations),
+    "acquire_async": lambda locks, **durations: asyncio.run(_acquired(locks, **durations)),
+    "hold": lambda locks, **durations: locks.hold("job", **durations),
+    "with_lock": lambda locks, **durations: locks.with_lock("job", lambda: None, **durations),
+}
+ASKED = [(call, argument) for call in CALLS for argument in ("ttl", "wait", "hold_at_least")][:-2]
+
+
+@pytest.mark.parametrize(("call", "argument"), ASKED)
+def test_a_bare_number_that_may_be_milliseconds_is_asked_about(call: str, argument: str) -> None:
+    """A duration of a lock that is hardly meant in seconds gets a WARNING that says what to write; a timedelta gets
+    none.
+    """
+    hours = timedelta(seconds=60_000)
+    said: list[list[tuple[str, int, str]]] = []
+    for duration in (60_000, hours):
+        locks, _ = make_service()
+        heard = recorded(locks.events)
+        CALLS[call](locks, **{"ttl": hours, argument: duration})
+        said.append([(event.name, event.level, event.message) for event in heard if event.slug == "lock.suspicious"])
+    message = (
+        f'Lock "job": {argument}=60000 is 16.7 hours: seconds, not milliseconds? Write {argument}=60, or '
+        "timedelta(seconds=60000) if it is meant"
+    )
+    assert said == [[("job", logging.WARNING, message)], []]
+
+
+def test_a_number_is_asked_about_once() -> None:
+    """The same number of another lock, or of the same one again, is not asked about anew; another number is."""
+    locks, _ = make_service()
+    heard = recorded(locks.events)
+    for name, ttl in (("job", 60_000), ("job", 60_000), ("other", 60_000), ("other", 30_000)):
+        locks.acquire(name, ttl)
+    said = [event.message.split(" is ")[0] for event in heard if event.slug == "lock.suspicious"]
+    assert said == ['Lock "job": ttl=60000', 'Lock "other": ttl=30000']
+
+
+def test_a_wait_without_end_is_refused_and_not_asked_about() -> None:
+    """What is no duration at all is the refusal that it was, whatever the number."""
+    locks, _ = make_service()
+    for wait in (10**400, float("inf")):
+        with pytest.raises(ConfigurationError, match="too long"):
+            locks.acquire("job", 60, wait=wait)
 
 
 @pytest.mark.parametrize(("host", "is_warned_of"), [("proxy.example.org", True), ("shop.firebaseio.com", False)])
