@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import inf, nextafter
 
 import pytest
 
@@ -60,26 +61,75 @@ def test_the_margin_leaves_room_for_the_drift_by_default() -> None:
     assert load().margin == 1.0
 
 
+DAY = 86_400
+
+# Each setting's bounds, and what else must be set for the value at the bound to fit the other settings.
+BOUNDS: list[tuple[str, str, float, dict[str, object]]] = [
+    ("margin", "gt", 0, {"clock_interval": nextafter(0, 1)}),
+    ("margin", "le", 60, {}),
+    ("request_timeout", "gt", 0, {}),
+    ("request_timeout", "le", 60, {"acquire_timeout": 60, "release_timeout": 60}),
+    ("acquire_timeout", "gt", 0, {"request_timeout": nextafter(0, 1)}),
+    ("acquire_timeout", "le", DAY, {}),
+    ("release_timeout", "gt", 0, {"request_timeout": nextafter(0, 1)}),
+    ("release_timeout", "le", DAY, {}),
+    ("clock_samples", "ge", 1, {}),
+    ("clock_samples", "le", 20, {}),
+    ("clock_drift", "gt", 0, {}),
+    ("clock_drift", "lt", 0.01, {"clock_interval": 1}),
+    ("clock_interval", "gt", 0, {}),
+    ("clock_interval", "le", DAY, {"clock_drift": 1e-6}),
+    ("history_limit", "ge", 1, {}),
+    ("history_limit", "le", 1_000, {}),
+    ("heartbeat", "ge", 1, {}),
+    ("heartbeat", "le", 3_600, {}),
+    ("recovery_interval", "ge", 1, {}),
+    ("recovery_interval", "le", DAY, {}),
+    ("shutdown_grace", "ge", 0, {}),
+    ("shutdown_grace", "le", 3_600, {}),
+    ("workers", "ge", 1, {}),
+    ("workers", "le", 500, {}),
+    ("max_concurrent", "ge", 1, {}),
+    ("max_concurrent", "le", 100, {}),
+]
+
+
+def at_bound(name: str, kind: str, bound: float) -> tuple[float, float]:
+    """The last value that is in range, and the next one, which isn't."""
+    outwards = -inf if kind in ("ge", "gt") else inf
+    if kind in ("gt", "lt"):
+        return nextafter(bound, -outwards), bound
+    if Settings.model_fields[name].annotation is int:
+        return bound, bound + (1 if outwards > 0 else -1)
+    return bound, nextafter(bound, outwards)
+
+
+@pytest.mark.parametrize(("name", "kind", "bound", "others"), BOUNDS)
+def test_a_value_at_its_bound_is_accepted(name: str, kind: str, bound: float, others: dict[str, object]) -> None:
+    """The last value of a setting's range can be set."""
+    value, _ = at_bound(name, kind, bound)
+    assert getattr(load(**{**others, name: value}), name) == value
+
+
+def test_every_bound_is_looked_at() -> None:
+    """Each bound that a setting has is in the table, and no other."""
+    found = [
+        (name, kind, getattr(constraint, kind))
+        for name, field in Settings.model_fields.items()
+        for constraint in field.metadata
+        for kind in ("gt", "ge", "lt", "le")
+        if hasattr(constraint, kind)
+    ]
+    assert sorted(found) == sorted(row[:3] for row in BOUNDS)
+
+
 ALONE = [
-    ("margin", 0),
-    ("margin", -1),
-    ("margin", 61),
+    *[(name, at_bound(name, kind, bound)[1]) for name, kind, bound, _ in BOUNDS],
     ("margin", float("nan")),
     ("margin", "a second"),
-    ("request_timeout", 0),
-    ("request_timeout", 61),
-    ("acquire_timeout", 0),
-    ("acquire_timeout", 86_401),
-    ("release_timeout", 0),
-    ("release_timeout", 86_401),
-    ("clock_samples", 0),
-    ("clock_samples", 21),
     ("clock_samples", 1.5),
-    ("clock_drift", 0),
-    ("clock_drift", 0.01),
-    ("clock_interval", 0),
-    ("clock_interval", 86_401),
     ("uid", ""),
+    ("runtime_variable", ""),
     ("prefix", "a.b"),
     ("prefix", "a//b"),
     ("prefix", "a/$b"),
