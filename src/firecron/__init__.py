@@ -16,19 +16,21 @@ if TYPE_CHECKING:
         ConfigurationError,
         Denied,
         FirecronError,
+        LeaseLost,
         Malformed,
-        NotAcquired,
+        Stopping,
         StoreError,
         Unavailable,
+        UnknownJob,
     )
     from firecron.events import Event
     from firecron.explorer import Job
-    from firecron.lease import Lease, LeaseLost
+    from firecron.lease import Lease
     from firecron.lock import LockService
-    from firecron.refusal import Refusal
-    from firecron.registry import State, UnknownJob
-    from firecron.run import Run, Stopping, current_run
-    from firecron.runner import Result
+    from firecron.refusal import NotAcquired, Refusal
+    from firecron.registry import State
+    from firecron.result import Result
+    from firecron.run import Run, current_run
     from firecron.schedule import Schedule
     from firecron.settings import Settings
 
@@ -43,20 +45,20 @@ _HOMES = {
     "FirecronError": "errors",
     "Job": "explorer",
     "Lease": "lease",
-    "LeaseLost": "lease",
+    "LeaseLost": "errors",
     "LockService": "lock",
     "Malformed": "errors",
-    "NotAcquired": "errors",
+    "NotAcquired": "refusal",
     "Refusal": "refusal",
-    "Result": "runner",
+    "Result": "result",
     "Run": "run",
     "Schedule": "schedule",
     "Settings": "settings",
     "State": "registry",
-    "Stopping": "run",
+    "Stopping": "errors",
     "StoreError": "errors",
     "Unavailable": "errors",
-    "UnknownJob": "registry",
+    "UnknownJob": "errors",
     "current_run": "run",
     "distributed_cron": "decorator",
 }

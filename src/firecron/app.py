@@ -34,8 +34,8 @@ from firecron.instants import to_datetime
 from firecron.lock import LockService
 from firecron.off_loop import off_loop
 from firecron.registry import Registry
+from firecron.result import Result
 from firecron.run import Trigger
-from firecron.runner import Result
 from firecron.settings import Settings, load
 from firecron.startup import announce, named_database, say_forked, say_jobs, warn_of_jobs
 from firecron.stopper import Stopper
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     import firebase_admin
     import flask
 
-    from firecron.rtdb.store import Store
+    from firecron.store import Store
     from firecron.testing.rehearsal import Rehearsal
     from firecron.triggers.access import OneOrMore
     from firecron.triggers.asgi import TriggerApp

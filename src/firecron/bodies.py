@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from traceback import format_exception_only
 from typing import Literal, TypeAlias
 
+from firecron.errors import LeaseLost, Stopping
 from firecron.explorer import Job
-from firecron.lease import LeaseLost
 from firecron.loop_watch import LoopWatch
-from firecron.run import Run, Stopping, _current
+from firecron.run import Run, _current
 from firecron.surroundings import surrounded, surrounded_async
 from firecron.timing import Timing
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from firecron.backoff import backoff
-from firecron.claims import Claim, choose, is_tick, start_ends
+from firecron.claims import Claim, choose, start_ends
 from firecron.conversation import Held
 from firecron.errors import Malformed
 from firecron.explorer import Job
@@ -24,6 +24,7 @@ from firecron.missing import remember
 from firecron.record import LockRecord, Refused, Request, parse
 from firecron.refusal import Refusal
 from firecron.run import Trigger
+from firecron.ticks import is_tick
 from firecron.timing import Timing
 
 

@@ -8,22 +8,18 @@ history: whoever's claim replaces a record owns what lies between the two slots,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from itertools import islice
 
-from firecron.instants import to_datetime, to_milliseconds, to_text
+from firecron.instants import to_datetime, to_milliseconds
 from firecron.job_options import JobOptions
 from firecron.missing import Span, free, held, remember
 from firecron.record import NONE_MISSED, LockRecord, Missed
 from firecron.run import Outcome, Trigger
-from firecron.schedule import Schedule
+from firecron.ticks import newest
 
 MOST_CLAIMS = 3
 MOST_MISSED = 100
 MOST_ENTRIES = 50
 MOST_COUNTED = 500
-
-_SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,34 +122,6 @@ def between(
             slots = newest(options.schedule, span.start, span.end, MOST_COUNTED + 1 - len(slots)) + slots
         entries += _entries(slots, outcome)
     return entries
-
-
-def newest(schedule: Schedule, start: int, end: int, most: int) -> list[str]:
-    """The newest ticks after `start`, up to and including `end`, that many at the most; oldest first.
-
-    Looked for from the end, in spans that grow where ticks are few: a day of every-second ticks is never walked
-    through.
-    """
-    found: list[datetime] = []
-    first, last = to_datetime(start), to_datetime(end)
-    span = _SECOND
-    while first < last and len(found) < most:
-        low = max(first, last - span)
-        ticks = list(islice(schedule.between(low, last), 2 * most + 1))
-        if len(ticks) > 2 * most and span > _SECOND:
-            span = max(span / 32, _SECOND)
-            continue
-        found = ticks + found
-        last = low
-        if len(ticks) <= most // 2:
-            span *= 4
-    return [to_text(round(tick.timestamp() * 1000)) for tick in found[-most:]] if most > 0 else []
-
-
-def is_tick(schedule: Schedule, slot: str) -> bool:
-    """Whether a slot is on this schedule."""
-    instant = to_datetime(to_milliseconds(slot))
-    return schedule.after(instant - _SECOND) == instant
 
 
 def _entries(slots: list[str], outcome: Outcome) -> list[Entry]:

@@ -16,8 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from firecron.errors import StoreError, Unavailable
-from firecron.record import Moment
-from firecron.timing import Deadline, Timing
+from firecron.timing import Deadline, Moment, Timing
 
 
 @dataclass(frozen=True, slots=True)

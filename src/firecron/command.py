@@ -43,25 +43,23 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from firecron.errors import Denied, FirecronError, Unavailable
+from firecron.errors import Denied, FirecronError, LeaseLost, Stopping, Unavailable
 from firecron.flag import Flag
 from firecron.instants import to_datetime
-from firecron.lease import LeaseLost
 from firecron.patience import Patience
 from firecron.process_group import NotStarted, ProcessGroup, check_command
-from firecron.record import Moment
 from firecron.refusal import Refusal, not_known
-from firecron.run import Run, Stopping
+from firecron.run import Run
 from firecron.settings import FACTS
 from firecron.signals import Signals
 from firecron.ticks import meant_tick
-from firecron.timing import SystemTiming
+from firecron.timing import Moment, SystemTiming
 
 if TYPE_CHECKING:
     from firecron.app import FireCron
     from firecron.durations import Duration
     from firecron.lock import LockService
-    from firecron.runner import Result
+    from firecron.result import Result
 
 # How often a look is taken at the lease's own clock, beside what the keeper says.
 _LOOK = 1.0

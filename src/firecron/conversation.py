@@ -29,7 +29,6 @@ from firecron.record import (
     LockRecord,
     Lost,
     Mine,
-    Moment,
     Number,
     Refused,
     Request,
@@ -39,20 +38,13 @@ from firecron.record import (
     released,
     renewed,
 )
+from firecron.store import NULL_ETAG, Snapshot
+from firecron.timing import Moment
 
-NULL_ETAG = "null_etag"
 OVERTAKEN = (
     "The node was changed before each write arrived: others keep writing it, "
     "or a proxy in between weakens ETags (W/…), so that none of them ever fits"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A node as it was at one moment."""
-
-    etag: str
-    node: object
 
 
 ABSENT = Snapshot(NULL_ETAG, None)

@@ -19,7 +19,6 @@ from importlib.metadata import PackageNotFoundError, version
 from firecron import __version__, findings
 from firecron.app import FireCron
 from firecron.checks import Checks
-from firecron.conversation import NULL_ETAG, Snapshot
 from firecron.declarations import Unclaimed
 from firecron.errors import ConfigurationError, Denied, StoreError, Unavailable
 from firecron.findings import Finding
@@ -33,6 +32,7 @@ from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target
 from firecron.rtdb.tokens import Credential, RefreshingTokens, google_fetch
 from firecron.settings import Settings, load
+from firecron.store import NULL_ETAG, Snapshot
 from firecron.timing import Deadline, SystemTiming, Timing
 
 _READS = 5

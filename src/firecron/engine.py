@@ -13,6 +13,7 @@ from datetime import datetime
 
 from firecron.bookkeeper import Bookkeeper
 from firecron.claiming import Wish
+from firecron.errors import Stopping
 from firecron.explorer import Job
 from firecron.heartbeat import Heartbeat
 from firecron.history import History
@@ -20,9 +21,10 @@ from firecron.instants import to_text
 from firecron.lock import LockService
 from firecron.places import Turn
 from firecron.registry import Registry
+from firecron.result import Result
 from firecron.rounds import Rounds
-from firecron.run import Stopping, Trigger
-from firecron.runner import Result, Runner
+from firecron.run import Trigger
+from firecron.runner import Runner
 from firecron.ticker import Ticker
 from firecron.timing import Timing
 from firecron.workers import Crew, Workers

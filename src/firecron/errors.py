@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from firecron.refusal import Refusal
+    pass
 
 
 class FirecronError(Exception):
@@ -63,9 +63,22 @@ class Malformed(StoreError):
     """RTDB holds something that firecron did not write and can't read: look at the node in the Firebase console."""
 
 
-class NotAcquired(FirecronError):
-    """The lock was not acquired, so the block under it did not run; `refusal` says why."""
+class LeaseLost(FirecronError):
+    """The lease is lost: another instance may be at work already. Stop, and undo or fence what you were about to
+    write.
+    """
 
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
+
+class Stopping(FirecronError):
+    """This instance is shutting down: end the run where it can be taken up again, by letting this exception through."""
+
+
+class UnknownJob(FirecronError, KeyError):
+    """There is no job of that name; `registry.jobs()` lists those that there are."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class NoTick(FirecronError):
+    """There is no tick of the schedule to run for: wait for the next one, or allow more grace."""

@@ -8,12 +8,12 @@ import threading
 from collections.abc import Callable
 
 from firecron.bodies import Body, Ending, Loop
+from firecron.errors import LeaseLost, Stopping
 from firecron.events import Events
 from firecron.explorer import Job
 from firecron.flag import Flag
-from firecron.lease import LeaseLost
 from firecron.redaction import redacted
-from firecron.run import Run, Stopping
+from firecron.run import Run
 from firecron.timing import Timing
 
 _LONGEST_RETRY = 3600.0

@@ -19,8 +19,8 @@ from firecron.errors import StoreError, Unavailable
 from firecron.events import Events
 from firecron.identity import Identity
 from firecron.instances import PRUNED_BEATS, Roster, inspect_instances
-from firecron.rtdb.store import Store
 from firecron.settings import Settings
+from firecron.store import Store
 from firecron.timing import Deadline, Timing
 
 _REMOVE_TIMEOUT = 1.0

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 
 from firecron.backoff import backoff
 from firecron.claims import Entry
-from firecron.conversation import NULL_ETAG, Snapshot
 from firecron.errors import StoreError, Unavailable
 from firecron.events import Events
 from firecron.instants import to_text
-from firecron.rtdb.store import Store
 from firecron.run import Outcome, Trigger
+from firecron.store import NULL_ETAG, Snapshot, Store
 from firecron.timing import Deadline, Timing
 
 _PRUNE_ONE_IN = 10

@@ -14,19 +14,14 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Literal
 
-from firecron.conversation import Held, Snapshot, releasing, renewing
-from firecron.errors import FirecronError, StoreError, Unavailable
+from firecron.conversation import Held, releasing, renewing
+from firecron.errors import LeaseLost, StoreError, Unavailable
 from firecron.events import Events
 from firecron.flag import Flag
 from firecron.instants import to_datetime, to_text
 from firecron.record import Lost
+from firecron.store import Snapshot
 from firecron.talking import Talker
-
-
-class LeaseLost(FirecronError):
-    """The lease is lost: another instance may be at work already. Stop, and undo or fence what you were about to
-    write.
-    """
 
 
 class Lease:

@@ -36,23 +36,24 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 
 from firecron.clock import ServerClock
-from firecron.conversation import ABSENT, Choose, Held, Snapshot, acquiring
+from firecron.conversation import ABSENT, Choose, Held, acquiring
 from firecron.durations import DAY, Duration, doubt, milliseconds
-from firecron.errors import ConfigurationError, Denied, NotAcquired, Unavailable
+from firecron.errors import ConfigurationError, Denied, LeaseLost, Unavailable
 from firecron.events import Events
 from firecron.forks import tell_after_fork
 from firecron.identity import Identity, new_holder
 from firecron.instances import Roster
 from firecron.instants import to_text
 from firecron.keeper import Keeper
-from firecron.lease import Lease, LeaseLost
+from firecron.lease import Lease
 from firecron.names import check_name
 from firecron.patience import Patience
 from firecron.record import Number, Refused, Request, Term
-from firecron.refusal import LEVELS, Refusal, not_known, refusal_of
-from firecron.rtdb.store import RtdbStore, Store
+from firecron.refusal import LEVELS, NotAcquired, Refusal, not_known, refusal_of
+from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target
 from firecron.settings import Settings, load
+from firecron.store import Snapshot, Store
 from firecron.talking import Talker
 from firecron.timing import Deadline, SystemTiming, Timing
 

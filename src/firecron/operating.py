@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from firecron.backoff import backoff
-from firecron.conversation import OVERTAKEN, Snapshot
+from firecron.conversation import OVERTAKEN
 from firecron.errors import Denied, Malformed, Unavailable
 from firecron.inspection import (
     LockView,
@@ -32,6 +32,7 @@ from firecron.instances import Instances, inspect_instances
 from firecron.lock import LockService
 from firecron.names import check_name
 from firecron.settings import Settings
+from firecron.store import Snapshot
 from firecron.timing import Deadline, SystemTiming, Timing
 
 _AT_A_TIME = 8

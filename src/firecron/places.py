@@ -27,7 +27,7 @@ from firecron.explorer import Job
 
 if TYPE_CHECKING:
     from firecron.claiming import Pursuit, Wish
-    from firecron.runner import Result
+    from firecron.result import Result
 
 State: TypeAlias = Literal["called", "trying", "waiting"]
 

@@ -24,6 +24,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from firecron.errors import Malformed
 from firecron.instants import to_milliseconds, to_text
+from firecron.timing import Moment
 
 Reason: TypeAlias = Literal["held", "slot_done", "slot_early", "paused", "malformed", "unavailable", "denied"]
 
@@ -135,20 +136,6 @@ def parse(node: object, now: int) -> Current:
     if record.slot is not None and to_milliseconds(record.slot) > now + DAY:
         raise Malformed(f"its slot {record.slot} is more than a day ahead, and would block every tick until then")
     return record
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """One clock reading: RTDB's time as this instance estimates it, and the monotonic clock that it was carried on.
-
-    The estimate may be wrong by `uncertainty`, and by `drift` more for each millisecond that passes. All in
-    milliseconds.
-    """
-
-    server: int
-    mono: float
-    uncertainty: float = 0.0
-    drift: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

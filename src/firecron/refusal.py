@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from firecron.errors import StoreError
+from firecron.errors import FirecronError, StoreError
 from firecron.instances import Roster, how_to_free, silence
 from firecron.instants import to_datetime, to_text
 from firecron.record import LockRecord, Reason, Refused, Request, describe_owner
@@ -120,3 +120,11 @@ def _message(name: str, refused: Refused, record: LockRecord | None, request: Re
                 f'Lock "{name}" can\'t be read: {refused.detail}. Job will NOT run. '
                 "Mend the node in the Firebase console; deleting it frees the lock, and forgets its last slot and fence"
             )
+
+
+class NotAcquired(FirecronError):
+    """The lock was not acquired, so the block under it did not run; `refusal` says why."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal

@@ -11,19 +11,12 @@ from typing import Literal, TypeAlias
 
 from firecron.declarations import where_of
 from firecron.decorator import declared
-from firecron.errors import ConfigurationError, FirecronError
+from firecron.errors import ConfigurationError, UnknownJob
 from firecron.explorer import Job, make_job
+from firecron.result import Result
 from firecron.run import Trigger
-from firecron.runner import Result
 
 State: TypeAlias = Literal["ticking", "running", "paused", "disabled", "elsewhere", "idle"]
-
-
-class UnknownJob(FirecronError, KeyError):
-    """There is no job of that name; `registry.jobs()` lists those that there are."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class Registry:

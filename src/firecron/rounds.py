@@ -17,11 +17,11 @@ from firecron.claims import missed, needs_rerun
 from firecron.clock import ServerClock
 from firecron.errors import Denied, Malformed
 from firecron.explorer import Job
-from firecron.record import LockRecord, Moment, parse
-from firecron.rtdb.store import Store
+from firecron.record import LockRecord, parse
 from firecron.run import Trigger
 from firecron.settings import Settings
-from firecron.timing import Deadline
+from firecron.store import Store
+from firecron.timing import Deadline, Moment
 
 # So many jobs are read one by one.
 FEW = 10

@@ -7,16 +7,11 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from firecron.errors import FirecronError
+from firecron.errors import LeaseLost, Stopping
 from firecron.flag import Flag
-from firecron.lease import LeaseLost
 
 Trigger: TypeAlias = Literal["schedule", "catch_up", "rerun", "manual", "http"]
 Outcome: TypeAlias = Literal["succeeded", "failed", "lost", "interrupted", "abandoned", "skipped", "missed"]
-
-
-class Stopping(FirecronError):
-    """This instance is shutting down: end the run where it can be taken up again, by letting this exception through."""
 
 
 class Run:

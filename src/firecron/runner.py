@@ -15,12 +15,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from firecron.bodies import Loop
 from firecron.bookkeeper import Bookkeeper
 from firecron.claiming import Claimed, Claimer, Pursuit, Wish
 from firecron.claims import MOST_CLAIMS, MOST_MISSED
+from firecron.errors import Stopping
 from firecron.explorer import Job
 from firecron.flag import Flag
 from firecron.history import History
@@ -30,20 +30,11 @@ from firecron.lock import LockService
 from firecron.performer import Performer, Ran
 from firecron.places import Place, Places, Turn
 from firecron.refusal import Refusal
-from firecron.run import Outcome, Run, Stopping, Trigger
+from firecron.result import Result
+from firecron.run import Run, Trigger
 from firecron.timing import Timing
 
 _CANCEL_AHEAD = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What came of one claim: a run and its outcome, or the refusal that kept it from running."""
-
-    run: Run | None
-    outcome: Outcome | None
-    refusal: Refusal | None = None
-    error: BaseException | None = None
 
 
 class Runner:

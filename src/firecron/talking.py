@@ -13,8 +13,8 @@ from firecron.backoff import backoff
 from firecron.clock import ServerClock
 from firecron.conversation import Conversation, Pause, T, run
 from firecron.errors import Unavailable
-from firecron.rtdb.store import Store
 from firecron.settings import Settings
+from firecron.store import Store
 from firecron.timing import Deadline, Timing
 
 

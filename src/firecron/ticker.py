@@ -19,14 +19,14 @@ from itertools import count
 from typing import TypeVar
 
 from firecron.backoff import backoff
-from firecron.claims import newest, start_ends
+from firecron.claims import start_ends
 from firecron.clock import ServerClock
 from firecron.errors import StoreError
 from firecron.events import Events
 from firecron.explorer import Job
 from firecron.instants import to_datetime, to_milliseconds, to_text
-from firecron.record import Moment
-from firecron.timing import Deadline, Timing
+from firecron.ticks import newest
+from firecron.timing import Deadline, Moment, Timing
 
 _LONGEST_WAIT = 30.0
 _STALL = 5_000

@@ -1,24 +1,22 @@
-"""Which tick something is for that was started from outside: by a person, a crontab, a Kubernetes CronJob. Pure.
+"""The ticks of a schedule: the newest ones in a span of time, and which one a start from outside is meant for. Pure.
 
-The clock that starts it is not RTDB's. One that is a second fast would ask for yesterday's tick, which is done, and
-today's would never run; so a start shortly before a tick is meant for that tick, and waits for it.
+Such a start is made by a person, a crontab or a Kubernetes CronJob, and its clock is not RTDB's. A clock that is a
+second fast would ask for yesterday's tick, which is done, and today's would never run. So a start shortly before a tick
+is meant for that tick, and waits for it.
 """
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from itertools import islice
 
-from firecron.claims import newest
-from firecron.errors import FirecronError
+from firecron.errors import NoTick
 from firecron.instants import to_datetime, to_milliseconds, to_text
 from firecron.schedule import Schedule
 
+_SECOND = timedelta(seconds=1)
 # At most: of ticks that come often, a tenth of the time between them.
 _LEAD = timedelta(seconds=5)
-
-
-class NoTick(FirecronError):
-    """There is no tick of the schedule to run for: wait for the next one, or allow more grace."""
 
 
 def newest_tick(schedule: Schedule, now: datetime, grace: float | None = None) -> datetime:
@@ -47,3 +45,31 @@ def meant_tick(schedule: Schedule, now: datetime, grace: float | None = None) ->
 
 def _milliseconds(instant: datetime) -> int:
     return round(instant.timestamp() * 1000)
+
+
+def newest(schedule: Schedule, start: int, end: int, most: int) -> list[str]:
+    """The newest ticks after `start`, up to and including `end`, that many at the most; oldest first.
+
+    Looked for from the end, in spans that grow where ticks are few: a day of every-second ticks is never walked
+    through.
+    """
+    found: list[datetime] = []
+    first, last = to_datetime(start), to_datetime(end)
+    span = _SECOND
+    while first < last and len(found) < most:
+        low = max(first, last - span)
+        ticks = list(islice(schedule.between(low, last), 2 * most + 1))
+        if len(ticks) > 2 * most and span > _SECOND:
+            span = max(span / 32, _SECOND)
+            continue
+        found = ticks + found
+        last = low
+        if len(ticks) <= most // 2:
+            span *= 4
+    return [to_text(round(tick.timestamp() * 1000)) for tick in found[-most:]] if most > 0 else []
+
+
+def is_tick(schedule: Schedule, slot: str) -> bool:
+    """Whether a slot is on this schedule."""
+    instant = to_datetime(to_milliseconds(slot))
+    return schedule.after(instant - _SECOND) == instant

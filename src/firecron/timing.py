@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 # A clock that goes on while the machine sleeps, where there is one: a lease must age in suspend.
@@ -63,3 +64,17 @@ class Deadline:
     def within(self, seconds: float) -> Deadline:
         """This deadline, or that many seconds from now if it is earlier."""
         return Deadline(self._mono, min(self.at, self._mono() + seconds * 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One clock reading: RTDB's time as this instance estimates it, and the monotonic clock that it was carried on.
+
+    The estimate may be wrong by `uncertainty`, and by `drift` more for each millisecond that passes. All in
+    milliseconds.
+    """
+
+    server: int
+    mono: float
+    uncertainty: float = 0.0
+    drift: float = 0.0

@@ -15,9 +15,10 @@ from typing import Any, cast
 
 from firecron import FireCron, distributed_cron
 from firecron.explorer import Job, explore
-from firecron.rtdb.store import RtdbStore, Store
+from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import find_target
 from firecron.settings import load
+from firecron.store import Store
 from firecron.testing import MemoryStore
 from firecron.timing import SystemTiming
 from rtdb_emulator import Emulator

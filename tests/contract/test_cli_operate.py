@@ -11,11 +11,11 @@ from tests.contract.cli_calls import answer, call, complaint
 from tests.contract.cli_schemas import CHANGED
 from tests.contract.test_cli_locks import DIED
 
-from firecron.conversation import Snapshot
 from firecron.errors import Unavailable
 from firecron.lease import Lease
 from firecron.lock import LockService
 from firecron.operating import Operator
+from firecron.store import Snapshot
 from firecron.testing import FakeTiming
 from firecron.timing import Deadline
 from rtdb_emulator import Emulator

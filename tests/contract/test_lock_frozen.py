@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from firecron.conversation import Snapshot
 from firecron.lease import Lease
 from firecron.lock import LockService
 from firecron.refusal import Refusal
 from firecron.settings import load
+from firecron.store import Snapshot
 from firecron.testing import FakeTiming, MemoryStore
 from firecron.timing import Deadline
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tests.interleaving.clocks import MARGIN, START, TTL
 
 from firecron import conversation
-from firecron.conversation import Held, Snapshot, Swap, run
-from firecron.record import LockRecord, Moment, Refused, Request
+from firecron.conversation import Held, Swap, run
+from firecron.record import LockRecord, Refused, Request
+from firecron.store import Snapshot
+from firecron.timing import Moment
 
 if TYPE_CHECKING:
     from tests.interleaving.holder import Holder

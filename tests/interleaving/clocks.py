@@ -9,8 +9,7 @@ import math
 from collections.abc import Callable
 
 from firecron.clock import ServerClock
-from firecron.record import Moment
-from firecron.timing import Deadline
+from firecron.timing import Deadline, Moment
 
 START = 1_794_992_400_000  # the server's clock when the world's time is 0; all in milliseconds
 MARGIN = 1000

@@ -10,9 +10,11 @@ from tests.interleaving.clocks import MARGIN, TTL, Machine
 from tests.interleaving.world import Event, Flight, World
 
 from firecron import conversation
-from firecron.conversation import Answer, Conversation, Held, Now, Pause, Read, Snapshot, Step, Swap, Swapped
+from firecron.conversation import Answer, Conversation, Held, Now, Pause, Read, Step, Swap, Swapped
 from firecron.errors import StoreError, Unavailable
-from firecron.record import Lost, Moment, Number, Refused, Request, Term
+from firecron.record import Lost, Number, Refused, Request, Term
+from firecron.store import Snapshot
+from firecron.timing import Moment
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from tests.interleaving.checks import Monitor
 from tests.interleaving.clocks import MARGIN
 
-from firecron.conversation import NULL_ETAG, Read, Snapshot, Swap
+from firecron.conversation import Read, Swap
 from firecron.errors import Denied, StoreError, Unavailable
-from firecron.record import Moment, Request
+from firecron.record import Request
+from firecron.store import NULL_ETAG, Snapshot
+from firecron.timing import Moment
 
 if TYPE_CHECKING:
     from tests.interleaving.holder import Holder

@@ -6,20 +6,10 @@ from typing import TypeVar
 
 from tests.unit.records import NOW, at, node, request
 
-from firecron.conversation import (
-    NULL_ETAG,
-    Answer,
-    Conversation,
-    Held,
-    Now,
-    Snapshot,
-    Step,
-    Swap,
-    Swapped,
-    acquiring,
-)
+from firecron.conversation import Answer, Conversation, Held, Now, Step, Swap, Swapped, acquiring
 from firecron.errors import Denied, StoreError, Unavailable
 from firecron.record import Number, Refused, Request, Term
+from firecron.store import NULL_ETAG, Snapshot
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias, TypeVar
 
 from firecron import Lease, LockService, Refusal
-from firecron.conversation import Snapshot
 from firecron.events import Event, Events
 from firecron.settings import load
+from firecron.store import Snapshot
 from firecron.testing import FakeTiming, MemoryStore
 from firecron.timing import Deadline
 

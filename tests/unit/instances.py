@@ -20,7 +20,7 @@ from firecron.explorer import Job
 from firecron.instants import to_text
 from firecron.lease import Lease
 from firecron.refusal import Refusal
-from firecron.runner import Result
+from firecron.result import Result
 from firecron.settings import load
 from firecron.timing import Deadline
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from firecron.instants import to_text
-from firecron.record import Mine, Moment, Refused, Request, Take, decide
+from firecron.record import Mine, Refused, Request, Take, decide
+from firecron.timing import Moment
 
 NOW = 1_794_992_400_000
 TTL = 60_000

@@ -10,17 +10,12 @@ from hypothesis import strategies as st
 from tests.unit.test_claims import MARGIN, MINUTELY, SECONDLY, at, options
 from tests.unit.world import START, slot
 
-from firecron.claims import (
-    Claim,
-    between,
-    choose,
-    is_tick,
-    newest,
-)
+from firecron.claims import Claim, between, choose
 from firecron.instants import to_datetime, to_milliseconds, to_text
 from firecron.missing import remember
 from firecron.record import LockRecord
 from firecron.schedule import Schedule
+from firecron.ticks import is_tick, newest
 
 LINES = [MINUTELY, SECONDLY, "*/7 * * * * *", "0 9 * * *", "5,50 9-11 * * 1-5", "*/10 * 9 18 11 *", "0 0 29 2 *"]
 

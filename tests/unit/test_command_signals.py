@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from firecron.command import Command
+from firecron.errors import Stopping
 from firecron.flag import Flag
 from firecron.process_group import ProcessGroup
-from firecron.run import Stopping
 from firecron.signals import FORWARDED, STOPS, Signals
 
 ALL = (*FORWARDED, *STOPS)

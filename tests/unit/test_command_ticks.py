@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from firecron.errors import NoTick
 from firecron.schedule import Schedule
-from firecron.ticks import NoTick, meant_tick, newest_tick
+from firecron.ticks import meant_tick, newest_tick
 
 
 def at(text: str) -> datetime:

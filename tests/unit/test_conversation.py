@@ -9,21 +9,11 @@ import pytest
 from tests.unit.dialogues import ABSENT, DONE, DOWN, NO, THEIRS, acquire, clock, swaps
 from tests.unit.records import EXPIRES, MARGIN, NOW, TTL, at, node, released_node, request, taken
 
-from firecron.conversation import (
-    NULL_ETAG,
-    Conversation,
-    Held,
-    Now,
-    Pause,
-    Read,
-    Snapshot,
-    Swap,
-    Swapped,
-    acquiring,
-    run,
-)
+from firecron.conversation import Conversation, Held, Now, Pause, Read, Swap, Swapped, acquiring, run
 from firecron.errors import Denied, Unavailable
-from firecron.record import Moment, Number, Refused, Request, Term
+from firecron.record import Number, Refused, Request, Term
+from firecron.store import NULL_ETAG, Snapshot
+from firecron.timing import Moment
 
 T = TypeVar("T")
 

@@ -6,21 +6,11 @@ import pytest
 from tests.unit.dialogues import ABSENT, DONE, DOWN, NO, THEIRS, acquire, clock, converse, swaps
 from tests.unit.records import EXPIRES, MARGIN, NOW, TTL, at, node, slot
 
-from firecron.conversation import (
-    NULL_ETAG,
-    Answer,
-    Held,
-    Pause,
-    Read,
-    Snapshot,
-    Step,
-    Swap,
-    Swapped,
-    releasing,
-    renewing,
-)
+from firecron.conversation import Answer, Held, Pause, Read, Step, Swap, Swapped, releasing, renewing
 from firecron.errors import StoreError
-from firecron.record import Lost, Moment, Term
+from firecron.record import Lost, Term
+from firecron.store import NULL_ETAG, Snapshot
+from firecron.timing import Moment
 
 MINE = Snapshot("mine", node(holder="mine", slot=slot(), unfinished=slot(), fence=7))
 

@@ -12,7 +12,7 @@ from tests.unit.world import NAME
 from firecron import FireCron, distributed_cron
 from firecron.claiming import Wish
 from firecron.instants import to_text
-from firecron.runner import Result
+from firecron.result import Result
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 

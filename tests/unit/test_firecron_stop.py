@@ -12,8 +12,8 @@ from tests.unit.threads import PATIENCE, ended
 from tests.unit.world import NAME, START
 
 from firecron import FireCron, Run, distributed_cron
+from firecron.errors import Stopping
 from firecron.events import Event
-from firecron.run import Stopping
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 from firecron.timing import Deadline

@@ -13,12 +13,12 @@ from tests.unit.world import START, slot
 
 from firecron import FireCron, distributed_cron
 from firecron.clock import ServerClock
-from firecron.conversation import Snapshot
 from firecron.events import Event, Events
 from firecron.heartbeat import Heartbeat
 from firecron.identity import Identity
 from firecron.instances import Roster
 from firecron.settings import load
+from firecron.store import Snapshot
 from firecron.testing import FakeTiming, MemoryStore
 from firecron.timing import Deadline
 from rtdb_emulator.pytest_plugin import Rtdb

@@ -14,8 +14,10 @@ from tests.interleaving.scenarios import ACQUIRE, RELEASE, RENEW, SLOT, Scenario
 from tests.interleaving.world import World
 
 from firecron import conversation, record
-from firecron.conversation import Answer, Conversation, Held, Now, Snapshot, Swapped
-from firecron.record import LockRecord, Lost, Mine, Moment, Number, Refused, Request, Take, Term
+from firecron.conversation import Answer, Conversation, Held, Now, Swapped
+from firecron.record import LockRecord, Lost, Mine, Number, Refused, Request, Take, Term
+from firecron.store import Snapshot
+from firecron.timing import Moment
 
 Node: TypeAlias = Any  # as the rules take it: whatever is stored
 Decision: TypeAlias = Take | Mine | Refused

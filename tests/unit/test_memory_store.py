@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firecron import FireCron, LockService, Refusal, distributed_cron
-from firecron.conversation import NULL_ETAG
+from firecron.store import NULL_ETAG
 from firecron.testing import FakeClock, MemoryStore
 from firecron.timing import Deadline
 

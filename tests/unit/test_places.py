@@ -11,9 +11,8 @@ from tests.unit.world import NAME, START, slot
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.claiming import Wish
-from firecron.errors import FirecronError, Unavailable
+from firecron.errors import FirecronError, Stopping, Unavailable
 from firecron.places import Lane, Place
-from firecron.run import Stopping
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 

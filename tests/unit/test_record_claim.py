@@ -6,7 +6,8 @@ import pytest
 from tests.unit.records import MARGIN, NOW, TTL, at, node, released_node, request, slot, taken
 
 from firecron.instants import to_text
-from firecron.record import Missed, Moment, Request, Take, decide
+from firecron.record import Missed, Request, Take, decide
+from firecron.timing import Moment
 
 UNKNOWN = {"note": {"by": "an operator"}, "team": "mail"}
 OWN = {

@@ -8,7 +8,8 @@ from itertools import product
 import pytest
 from tests.unit.records import EXPIRES, MARGIN, NOW, TTL, at, node, released_node, request, slot, verdict
 
-from firecron.record import Mine, Moment, Number, Refused, Request, Take, Term, decide, parse
+from firecron.record import Mine, Number, Refused, Request, Take, Term, decide, parse
+from firecron.timing import Moment
 
 AROUND = (-1, 0, 1)
 ORIGINAL = {"acquiredAt": NOW - 10_000, "expiresAt": EXPIRES, "instanceId": "nest-1"}

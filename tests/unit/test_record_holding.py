@@ -6,7 +6,8 @@ import pytest
 from tests.unit.records import DAY, EXPIRES, MARGIN, NOW, TTL, at, node, slot
 
 from firecron.instants import to_text
-from firecron.record import LockRecord, Lost, Moment, Take, Term, check_holding, released, renewed
+from firecron.record import LockRecord, Lost, Take, Term, check_holding, released, renewed
+from firecron.timing import Moment
 
 AROUND = (-1, 0, 1)
 UNKNOWN = {"note": {"by": "an operator"}}

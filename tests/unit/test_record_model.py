@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.records import MARGIN, NOW, at, request, slot, verdict
 
-from firecron.record import Lost, Moment, Number, Take, Term, check_holding, decide, released, renewed
+from firecron.record import Lost, Number, Take, Term, check_holding, decide, released, renewed
+from firecron.timing import Moment
 
 HOLDERS = st.integers(0, 2)
 SECONDS = st.integers(0, 8)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firecron.record import LockRecord, Moment, Term
+from firecron.record import LockRecord, Term
+from firecron.timing import Moment
 
 NOW = 1_794_992_400_000
 MARGIN = 1_000

@@ -10,8 +10,8 @@ from tests.unit.instances import Fleet, refusal_of
 from tests.unit.world import NAME, START, slot
 
 from firecron import ConfigurationError, FireCron, Run, Unavailable, distributed_cron
+from firecron.errors import UnknownJob
 from firecron.instants import to_text
-from firecron.registry import UnknownJob
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 

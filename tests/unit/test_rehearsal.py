@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from firecron import ConfigurationError, FireCron, Run, current_run, distributed_cron
-from firecron.conversation import Snapshot
-from firecron.registry import UnknownJob
+from firecron.errors import UnknownJob
 from firecron.settings import load
+from firecron.store import Snapshot
 from firecron.testing import FakeClock, MemoryStore, Rehearsal
 
 NINE = "2026-11-18T09:00:00Z"

@@ -10,8 +10,8 @@ from tests.unit.world import NAME, slot
 
 from firecron import Run
 from firecron.claiming import Claimed, Pursuit
+from firecron.errors import Stopping
 from firecron.refusal import Refusal
-from firecron.run import Stopping
 
 NINE = datetime(2026, 11, 18, 9, tzinfo=UTC)
 

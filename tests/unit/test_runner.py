@@ -11,7 +11,7 @@ from tests.unit.world import NAME, START, slot
 
 from firecron import LeaseLost, Run, current_run
 from firecron.instants import to_text
-from firecron.runner import Result
+from firecron.result import Result
 
 NOW = datetime(2026, 11, 18, 9, tzinfo=UTC)
 ERROR = ValueError("no paper")

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from itertools import count
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
-from firecron.conversation import Snapshot
 from firecron.errors import Denied, Unavailable
 from firecron.instants import to_milliseconds, to_text
+from firecron.store import Snapshot
 from firecron.testing import FakeTiming, MemoryStore
 from firecron.timing import Deadline
 

@@ -14,9 +14,9 @@ from enum import IntEnum
 
 from rich.console import Console, RenderableType
 
-from firecron.errors import ConfigurationError, Denied, FirecronError, Malformed, NotAcquired, Unavailable
+from firecron.errors import ConfigurationError, Denied, FirecronError, Malformed, Unavailable, UnknownJob
 from firecron.record import Reason
-from firecron.registry import UnknownJob
+from firecron.refusal import NotAcquired
 
 
 class Exit(IntEnum):

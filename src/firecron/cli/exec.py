@@ -16,14 +16,14 @@ from firecron.cli.answers import Answers, Exit, Failure, answering
 from firecron.cli.telling import code_of_refusal, tell_events
 from firecron.command import Command, CommandFailed, under_lock, under_tick
 from firecron.decorator import distributed_cron
+from firecron.errors import LeaseLost, Stopping
 from firecron.events import Event
 from firecron.inspection import plain
 from firecron.job_options import OnAbandoned
-from firecron.lease import LeaseLost
 from firecron.lock import LockService
 from firecron.process_group import NotStarted
 from firecron.refusal import Refusal
-from firecron.run import Run, Stopping
+from firecron.run import Run
 from firecron.settings import load
 from firecron.signals import Signals
 

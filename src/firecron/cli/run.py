@@ -20,21 +20,20 @@ import typer
 
 import firecron
 from firecron.app import FireCron
-from firecron.claims import is_tick
 from firecron.cli.answers import Answers, Exit, Failure, answering
 from firecron.cli.loading import load_crons
 from firecron.cli.moments import took
 from firecron.cli.options import AppPath, Json, Name
 from firecron.cli.telling import Logged, code_of_refusal, tell_events
+from firecron.errors import Stopping
 from firecron.events import Event
 from firecron.execution import described
 from firecron.explorer import Job
 from firecron.inspection import plain
 from firecron.instants import to_datetime, to_text
-from firecron.run import Stopping
-from firecron.runner import Result
+from firecron.result import Result
 from firecron.signals import Signals
-from firecron.ticks import newest_tick
+from firecron.ticks import is_tick, newest_tick
 
 HELP = """Run the job NAME of APP once, now, under its lock.
 

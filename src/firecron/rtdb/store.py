@@ -17,22 +17,20 @@ import sys
 import threading
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from typing import Protocol, TypeAlias, TypeGuard
+from typing import TypeGuard
 from urllib.parse import quote, urlsplit
 
 import requests
 
 from firecron import __version__
 from firecron.backoff import backoff
-from firecron.conversation import NULL_ETAG, Snapshot
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, Unavailable
 from firecron.rtdb import transport
 from firecron.rtdb.causes import find_cause, named
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import RefreshingTokens, StaticToken, Tokens, google_fetch
+from firecron.store import NULL_ETAG, Node, Snapshot
 from firecron.timing import Deadline, Timing
-
-Node: TypeAlias = dict[str, object] | None
 
 _POOL_SIZE = 32
 _UNKNOWN_ETAG = "unknown"
@@ -43,31 +41,6 @@ _EARLIEST = 1_577_836_800_000
 _LATEST = 253_402_300_799_000
 # However long a server wants to be left alone: a day, in seconds.
 _LONGEST_REST = 86_400.0
-
-
-class Store(Protocol):
-    """What the lock needs of a database. Paths have no slash at either end."""
-
-    def read(self, path: str, deadline: Deadline) -> Snapshot:
-        """The node and its ETag."""
-
-    def swap(self, path: str, etag: str, node: Node, deadline: Deadline) -> str | Snapshot:
-        """Write the node (None: delete) if it has this ETag: its new ETag, or what is there instead."""
-
-    def timestamp(self, path: str, deadline: Deadline) -> int:
-        """Write the server's time at the path, and say what it is."""
-
-    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
-        """Replace these children of the node (None: delete), and no others; answers with what was written."""
-
-    def keys(self, path: str, deadline: Deadline) -> list[str]:
-        """The names of the node's children."""
-
-    def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
-        """The last of the node's children by its name, and what it holds; None if there are none."""
-
-    def after_fork(self) -> None:
-        """Let go, in a forked child, of what belongs to the parent."""
 
 
 class _Connection:

@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Callable
 
-from firecron.conversation import NULL_ETAG, Snapshot
+from firecron.store import NULL_ETAG, Snapshot
 from firecron.timing import Deadline
 
 

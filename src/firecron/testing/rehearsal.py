@@ -29,7 +29,7 @@ from firecron.testing.memory import MemoryStore
 
 if TYPE_CHECKING:
     from firecron.lock import LockService
-    from firecron.runner import Result
+    from firecron.result import Result
 
 _SMALLEST_STEP = 0.001
 

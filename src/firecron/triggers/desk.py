@@ -17,16 +17,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-from firecron.claims import is_tick
-from firecron.errors import FirecronError, Malformed, StoreError
+from firecron.errors import FirecronError, Malformed, Stopping, StoreError, UnknownJob
 from firecron.execution import described
 from firecron.explorer import Job
 from firecron.history import History
 from firecron.instants import to_text
 from firecron.lock import LockService
 from firecron.record import IDLE, parse
-from firecron.registry import Registry, UnknownJob
-from firecron.run import Stopping
+from firecron.registry import Registry
+from firecron.ticks import is_tick
 from firecron.tracing import Trace, traced
 from firecron.triggers.answers import Answer, Past, answer, find_past, of_error, of_past, of_refusal, of_run
 from firecron.triggers.overview import Overview
