@@ -83,10 +83,9 @@ class FireCron:
         self.events = self.locks.events
         self._enabled = enabled
         self._flask: flask.Flask | None = None
-        root = f"{self.settings.prefix}/" if self.settings.prefix else ""
         deadline = lambda: self.locks.deadline(self.settings.release_timeout)  # noqa: E731
         self.history = History(
-            self.locks.store, f"{root}cron-runs", self.settings.history_limit, self.events, deadline, self._timing
+            self.locks.store, self.locks.paths.runs, self.settings.history_limit, self.events, deadline, self._timing
         )
         # Of a signal's handler that stops what this very thread is about to start, too.
         self._state_lock = threading.RLock()

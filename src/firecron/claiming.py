@@ -92,7 +92,7 @@ class Claimer:
         self._timing = timing
         self._look_again = look_again
         self._chance = chance
-        self._margin = round(locks.settings.margin * 1000)
+        self._margin = locks.settings.margin_ms
         self._strange: set[str] = set()
 
     def pursue(self, job: Job, wish: Wish) -> Pursuit:

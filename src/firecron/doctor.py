@@ -28,7 +28,6 @@ from firecron.lock import LockService
 from firecron.operating import Operator
 from firecron.refusal import Refusal
 from firecron.rtdb.anonymous import may_read
-from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target
 from firecron.rtdb.tokens import Credential, RefreshingTokens, google_fetch
 from firecron.settings import Settings, load
@@ -84,7 +83,7 @@ class Examination:
         self._locks = locks
         self._settings = settings
         self._timing = timing
-        self._root = f"{settings.prefix}/" if settings.prefix else ""
+        self._paths = locks.paths
         self._name = f"firecron-doctor-{secrets.token_hex(6)}"
         self._left_behind: list[tuple[str, StoreError]] = []
 
@@ -109,14 +108,14 @@ class Examination:
             yield findings.left_behind(path, why)
 
     def _latency(self) -> Finding:
-        path = f"{self._root}cron-locks/{self._name}"
+        path = self._paths.lock(self._name)
         read = lambda: self._locks.store.read(path, self._deadline())  # noqa: E731
         return findings.latency([self._timed(read) for _ in range(_READS)])
 
     def _clock(self) -> Iterator[Finding]:
         moment = self._locks.clock.now(self._locks.deadline(self._settings.acquire_timeout))
         now = moment.server + self._timing.mono() - moment.mono
-        yield from findings.clock(self._timing.wall() - now, moment.uncertainty, self._settings.margin * 1000)
+        yield from findings.clock(self._timing.wall() - now, moment.uncertainty, self._settings.margin_ms)
 
     def _writing(self, target: Target) -> Iterator[Finding]:
         """Acquire and release a lock, as everybody does: a conditional write, and a conditional deletion."""
@@ -132,7 +131,7 @@ class Examination:
                 about_rules = list(findings.rules(target.user, writes_elsewhere, takes_live_locks))
         finally:
             lease.release()
-        path = f"{self._root}cron-locks/{self._name}"
+        path = self._paths.lock(self._name)
         if self._locks.store.read(path, self._deadline()).node is None:
             yield findings.ok("writing", "a lock was acquired, released, and removed")
         else:
@@ -142,7 +141,7 @@ class Examination:
 
     def _takes_live_lock(self) -> bool:
         """Whether rules let a lock be overwritten that is held: the doctor's own, as if by somebody else."""
-        path = f"{self._root}cron-locks/{self._name}"
+        path = self._paths.lock(self._name)
         held = self._locks.store.read(path, self._deadline())
         assert isinstance(held.node, dict), "it was acquired a moment ago"
         other = {**held.node, "holder": "somebody-else", "acquiredAt": held.node["acquiredAt"] + 1}
@@ -163,11 +162,11 @@ class Examination:
         return True
 
     def _strangers(self, target: Target) -> Finding:
-        is_open = may_read(target, f"{self._root}cron-locks", self._deadline())
+        is_open = may_read(target, self._paths.locks, self._deadline())
         return findings.strangers(is_open, is_emulator=target.is_emulator)
 
     def _instances(self) -> Iterator[Finding]:
-        nodes = self._locks.store.read(f"{self._root}cron-instances", self._deadline()).node
+        nodes = self._locks.store.read(self._paths.instances, self._deadline()).node
         now = self._locks.clock.now(self._deadline()).server
         yield from findings.instances(inspect_instances(nodes, self._settings.heartbeat), now)
 
@@ -208,8 +207,8 @@ def _examine_jobs(crons: FireCron, unclaimed: Sequence[Unclaimed]) -> Iterator[F
 
 def _target_of(crons: FireCron | None, settings: Settings, variables: Mapping[str, str]) -> Target:
     """The application's own, where there is one: it may have a Firebase app of its own."""
-    if crons is not None and isinstance(crons.locks.store, RtdbStore):
-        return crons.locks.store.target()
+    if crons is not None:
+        return crons.locks.target()
     return find_target(None, settings.database_url, variables, uid=settings.uid)
 
 

@@ -44,7 +44,6 @@ class Engine:
         has_threads: bool,
     ) -> None:
         settings = locks.settings
-        root = f"{settings.prefix}/" if settings.prefix else ""
         self._locks = locks
         self._events = locks.events
         self._timing = timing
@@ -53,7 +52,7 @@ class Engine:
         self.crew = crew or Workers(settings.workers)
         self.rounds = Rounds(
             locks.store,
-            f"{root}cron-locks",
+            locks.paths.locks,
             locks.clock,
             settings,
             jobs=lambda: [job for job in registry.jobs() if registry.is_wanted(job)],
@@ -76,7 +75,7 @@ class Engine:
         self.ticker = self._make_ticker()
         self.heartbeat = Heartbeat(
             locks.store,
-            f"{root}cron-instances",
+            locks.paths.instances,
             locks.clock,
             timing,
             self._events,

@@ -20,7 +20,7 @@ from firecron.events import Events
 from firecron.identity import Identity
 from firecron.instances import PRUNED_BEATS, Roster, inspect_instances
 from firecron.settings import Settings
-from firecron.store import Store
+from firecron.store import SERVER_TIME, Store
 from firecron.timing import Deadline, Timing
 
 _REMOVE_TIMEOUT = 1.0
@@ -90,8 +90,8 @@ class Heartbeat:
         """Say that this instance is alive, and learn the time from it; whether the database answered at all."""
         sent = self._timing.mono()
         fields: dict[str, object] = {
-            "seenAt": {".sv": "timestamp"},
-            "startedAt": {".sv": "timestamp"} if self._started_at is None else self._started_at,
+            "seenAt": SERVER_TIME,
+            "startedAt": SERVER_TIME if self._started_at is None else self._started_at,
             "instanceId": self._identity.instance_id,
             **self._describe(),
         }

@@ -53,7 +53,7 @@ from firecron.refusal import LEVELS, NotAcquired, Refusal, not_known, refusal_of
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target
 from firecron.settings import Settings, load
-from firecron.store import Snapshot, Store
+from firecron.store import Paths, Snapshot, Store
 from firecron.talking import Talker
 from firecron.timing import Deadline, SystemTiming, Timing
 
@@ -104,21 +104,18 @@ class LockService:
         timing: Timing | None = None,
         has_threads: bool = True,
     ) -> None:
+        self._app = app
         self.settings = settings or load()
         self.events = Events()
         self._timing = timing or SystemTiming()
-        self.store = store or RtdbStore(
-            lambda: find_target(app, self.settings.database_url, uid=self.settings.uid),
-            self._timing,
-            self._note_target,
-        )
+        self.store = store or RtdbStore(self.target, self._timing, self._note_target)
         self.identity = Identity()
         self.roster = Roster()
-        self._root = f"{self.settings.prefix}/" if self.settings.prefix else ""
+        self.paths = Paths(self.settings.prefix)
         self.clock = ServerClock(
-            lambda deadline: self.store.timestamp(f"{self._root}cron-instances/clock/seenAt", deadline),
+            lambda deadline: self.store.timestamp(self.paths.clock, deadline),
             self._timing,
-            margin=round(self.settings.margin * 1000),
+            margin=self.settings.margin_ms,
             samples=self.settings.clock_samples,
             drift=self.settings.clock_drift,
             interval=self.settings.clock_interval,
@@ -267,7 +264,7 @@ class LockService:
         deadline = self._talker.deadline(min(self.settings.acquire_timeout, bid.request.ttl / 3000, within))
         conversation = acquiring(bid.request, self._known.get(bid.name), bid.written, bid.replaced, bid.choose)
         try:
-            answer = self._talker.talk(conversation, self._path(bid.name), deadline)
+            answer = self._talker.talk(conversation, self.paths.lock(bid.name), deadline)
         except Unavailable as error:
             return not_known(bid.name, "unavailable", error)
         except Denied as error:
@@ -279,18 +276,23 @@ class LockService:
 
     def read(self, name: str) -> object:
         """What the lock's node holds, as it is. Raises StoreError."""
-        return self.store.read(self._path(name), self.deadline(self.settings.request_timeout)).node
+        return self.store.read(self.paths.lock(name), self.deadline(self.settings.request_timeout)).node
 
     def pause(self, name: str, is_paused: bool = True) -> None:
         """Keep everybody from acquiring the lock, or let them again. Raises StoreError."""
         deadline = self.deadline(self.settings.request_timeout)
-        self.store.merge(self._path(check_name(name)), {"paused": True if is_paused else None}, deadline)
+        self.store.merge(self.paths.lock(check_name(name)), {"paused": True if is_paused else None}, deadline)
 
     def connect(self) -> str:
         """Find the database now, rather than with the first acquire, and return its address, for people.
         ConfigurationError if none is named. No I/O.
         """
-        return self.store.connect().shown if isinstance(self.store, RtdbStore) else type(self.store).__name__
+        self.store.connect()
+        return self.store.name
+
+    def target(self) -> Target:
+        """Which Realtime Database the app and the settings name; ConfigurationError as from `connect`. No I/O."""
+        return find_target(self._app, self.settings.database_url, uid=self.settings.uid)
 
     def deadline(self, seconds: float) -> Deadline:
         """So many seconds from now, on this service's clock."""
@@ -304,8 +306,7 @@ class LockService:
         for pool in self._pools.values():
             pool.shutdown(wait=False)
         self._pools = {}
-        if isinstance(self.store, RtdbStore):
-            self.store.close()
+        self.store.close()
 
     def after_fork(self) -> None:
         """In a forked child: no socket, thread or lease of the parent's is used."""
@@ -315,9 +316,6 @@ class LockService:
         self.events.after_fork()
         self.identity.after_fork()
         self._pools = {}
-
-    def _path(self, name: str) -> str:
-        return f"{self._root}cron-locks/{name}"
 
     def _note_target(self, target: Target) -> None:
         if target.unknown_host is not None:
@@ -453,7 +451,7 @@ class LockService:
         """The lease of what is held, which nobody renews yet."""
         return Lease(
             bid.name,
-            self._path(bid.name),
+            self.paths.lock(bid.name),
             held,
             ttl=bid.request.ttl,
             hold_at_least=bid.hold_at_least,

@@ -78,8 +78,8 @@ class Operator:
     def __init__(self, locks: LockService, timing: Timing | None = None) -> None:
         self._locks = locks
         self._timing = timing or SystemTiming()
-        self._margin = round(locks.settings.margin * 1000)
-        self._root = f"{locks.settings.prefix}/" if locks.settings.prefix else ""
+        self._margin = locks.settings.margin_ms
+        self._paths = locks.paths
 
     @property
     def settings(self) -> Settings:
@@ -97,8 +97,8 @@ class Operator:
 
     def look_at_all(self, *, with_holders: bool = False) -> SeenAll:
         """Every lock that has a node; `with_holders` also whether their holders' instances are still there."""
-        node = self._locks.store.read(f"{self._root}cron-locks", self._deadline()).node
-        nodes = _children(node, "cron-locks")
+        node = self._locks.store.read(self._paths.locks, self._deadline()).node
+        nodes = _children(node, self._paths.locks)
         instances = self._instances() if nodes and with_holders else None
         now = self._now()
         views = (inspect_lock(name, nodes[name], now, self._margin, instances) for name in sorted(nodes))
@@ -106,13 +106,13 @@ class Operator:
 
     def names(self) -> list[str]:
         """All names that have a lock's node, or a history."""
-        keys = [self._locks.store.keys(f"{self._root}{node}", self._deadline()) for node in ("cron-locks", "cron-runs")]
+        keys = [self._locks.store.keys(path, self._deadline()) for path in (self._paths.locks, self._paths.runs)]
         return sorted({name for names in keys for name in names})
 
     def runs(self, name: str) -> tuple[RunView, ...]:
         """The history of one job, oldest first."""
-        path = f"{self._root}cron-runs/{check_name(name)}"
-        entries = _children(self._locks.store.read(path, self._deadline()).node, f"cron-runs/{name}")
+        path = self._paths.runs_of(check_name(name))
+        entries = _children(self._locks.store.read(path, self._deadline()).node, path)
         return tuple(inspect_run(key, entries[key]) for key in sorted(entries))
 
     def last_runs(self) -> SeenLast:
@@ -126,12 +126,12 @@ class Operator:
             # Who may only read gets no time from RTDB, and the history all the same.
             views, denied = {}, str(error)
         jobs = {name for name, view in views.items() if view.slot is not None}
-        names = sorted(jobs | set(self._locks.store.keys(f"{self._root}cron-runs", self._deadline())))
+        names = sorted(jobs | set(self._locks.store.keys(self._paths.runs, self._deadline())))
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
             return SeenLast(tuple(pool.map(lambda name: self._last_run(name, views.get(name)), names)), denied)
 
     def _last_run(self, name: str, lock: LockView | None) -> LastRun:
-        path = f"{self._root}cron-runs/{name}"
+        path = self._paths.runs_of(name)
         newest = self._locks.store.newest(path, self._deadline())
         found = [] if newest is None else [inspect_run(*newest)]
         unfinished = None if lock is None else inspect_unfinished(lock, found)
@@ -179,7 +179,7 @@ class Operator:
     def _instances(self) -> Instances | None:
         """The instances' signs of life; None for a user whom rules show the locks, but not those."""
         try:
-            node = self._locks.store.read(f"{self._root}cron-instances", self._deadline()).node
+            node = self._locks.store.read(self._paths.instances, self._deadline()).node
         except Denied:
             return None
         return inspect_instances(node, self.settings.heartbeat)
@@ -188,7 +188,7 @@ class Operator:
         return self._locks.clock.now(self._deadline()).server
 
     def _path(self, name: str) -> str:
-        return f"{self._root}cron-locks/{check_name(name)}"
+        return self._paths.lock(check_name(name))
 
     def _deadline(self) -> Deadline:
         return self._locks.deadline(self.settings.request_timeout)

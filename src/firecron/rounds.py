@@ -51,7 +51,7 @@ class Rounds:
         self._store = store
         self._root = root
         self._clock = clock
-        self._margin = round(settings.margin * 1000)
+        self._margin = settings.margin_ms
         self._request_timeout = settings.request_timeout
         self._jobs = jobs
         self._is_wanted = is_wanted

@@ -134,6 +134,11 @@ class Settings(BaseSettings):
             )
         return self
 
+    @property
+    def margin_ms(self) -> int:
+        """The margin in milliseconds."""
+        return round(self.margin * 1000)
+
     def check_ttl(self, ttl: int, name: str = "ttl") -> None:
         """ConfigurationError if the margin is more than a sixth of this ttl (in milliseconds)."""
         if ttl < round(6 * self.margin * 1000):

@@ -33,7 +33,7 @@ class Talker:
         self.clock = clock
         self.timing = timing
         self.settings = settings
-        self.margin = round(settings.margin * 1000)
+        self.margin = settings.margin_ms
         self._chance = chance
 
     def talk(self, conversation: Conversation[T], path: str, deadline: Deadline, lease_ends: float | None = None) -> T:

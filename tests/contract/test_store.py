@@ -34,57 +34,6 @@ def store(rtdb: Rtdb) -> RtdbStore:
     return RtdbStore(lambda: find_target(None, rtdb.url), TIMING)
 
 
-def count_up(node: object) -> dict[str, object]:
-    return {"n": node["n"] + 1 if isinstance(node, dict) else 1}
-
-
-def test_a_transaction_replaces_the_node_by_what_its_function_makes_of_it(rtdb: Rtdb, store: RtdbStore) -> None:
-    """A transaction hands the node over, absent as None, stores what it gets back, and answers with that."""
-    assert store.transaction("counters/a", count_up, soon()) == {"n": 1}
-    assert store.transaction("counters/a", count_up, soon()) == {"n": 2}
-    assert rtdb.get("/counters/a") == {"n": 2}
-
-
-def test_a_transaction_can_delete(rtdb: Rtdb, store: RtdbStore) -> None:
-    """A transaction whose function answers None deletes the node."""
-    rtdb.set("/counters/a", {"n": 7})
-    assert store.transaction("counters/a", lambda node: None, soon()) is None
-    assert rtdb.get("/counters/a") is None
-
-
-def test_crowded_transactions_all_count(rtdb: Rtdb, store: RtdbStore) -> None:
-    """Four threads that count up one node ten times each lose not one."""
-    with ThreadPoolExecutor(4) as pool:
-        done = [pool.submit(store.transaction, "counters/a", count_up, soon(30)) for _ in range(40)]
-    assert all(future.exception() is None for future in done)
-    assert rtdb.get("/counters/a") == {"n": 40}
-
-
-def test_what_the_function_raises_comes_through(rtdb: Rtdb, store: RtdbStore) -> None:
-    """An exception of the function ends the transaction as it is, and nothing is written."""
-
-    def refuse(node: object) -> None:
-        raise LookupError("not mine")
-
-    rtdb.set("/counters/a", {"n": 7})
-    with pytest.raises(LookupError, match="not mine"):
-        store.transaction("counters/a", refuse, soon())
-    assert rtdb.get("/counters/a") == {"n": 7}
-    assert rtdb.count(method="PUT") == 0
-
-
-def test_a_node_that_is_always_changed_ends_at_the_deadline(rtdb: Rtdb, store: RtdbStore) -> None:
-    """A transaction that others outrun every time gives up at its deadline, with the number of its tries."""
-    changes = iter(range(10_000))
-
-    def outrun(node: object) -> dict[str, object]:
-        rtdb.set("/counters/a", {"n": next(changes)})
-        return {"n": -1}
-
-    with pytest.raises(Unavailable, match=r"counters/a was changed by others \d+ times"):
-        store.transaction("counters/a", outrun, soon(0.3))
-
-
 def test_a_merge_replaces_the_children_named_and_no_others(rtdb: Rtdb, store: RtdbStore) -> None:
     """A merge writes and deletes the children that it names, resolves server values, and leaves the rest."""
     rtdb.set("/m", {"a": 1, "b": 2, "c": 3})

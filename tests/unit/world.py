@@ -258,6 +258,16 @@ class Network:
     def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
         return self._call("newest", path, lambda: self._store.newest(path, deadline))
 
+    @property
+    def name(self) -> str:
+        return self._store.name
+
+    def connect(self) -> None:
+        self._store.connect()
+
+    def close(self) -> None:
+        self._store.close()
+
     def after_fork(self) -> None:
         """Nothing of it is the parent's alone."""
 

@@ -11,7 +11,6 @@ nothing, because a network's sign-in page also sends one: a read has an ETag, an
 from __future__ import annotations
 
 import json
-import random
 import re
 import sys
 import threading
@@ -23,19 +22,17 @@ from urllib.parse import quote, urlsplit
 import requests
 
 from firecron import __version__
-from firecron.backoff import backoff
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, Unavailable
 from firecron.rtdb import transport
 from firecron.rtdb.causes import find_cause, named
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import RefreshingTokens, StaticToken, Tokens, google_fetch
-from firecron.store import NULL_ETAG, Node, Snapshot
+from firecron.store import NULL_ETAG, SERVER_TIME, Node, Snapshot
 from firecron.timing import Deadline, Timing
 
 _POOL_SIZE = 32
 _UNKNOWN_ETAG = "unknown"
 _USER_AGENT = f"firecron/{__version__}"
-_SERVER_TIME = {".sv": "timestamp"}
 # What can be RTDB's time, in milliseconds: the years 2020 to 9999.
 _EARLIEST = 1_577_836_800_000
 _LATEST = 253_402_300_799_000
@@ -77,20 +74,13 @@ class RtdbStore:
         self._connection: _Connection | None = None
         self._connecting = threading.Lock()
 
-    def connect(self) -> _Connection:
-        """Find the database, if it is not known yet; ConfigurationError says what is missing. No I/O."""
-        with self._connecting:
-            if self._connection is not None:
-                return self._connection
-            target = self._find_target()
-            connection = self._connection = _Connection(target, self._timing)
-        # Whoever hears of it may ask the store for something.
-        self._note(target)
-        return connection
+    @property
+    def name(self) -> str:
+        connection = self._connection
+        return "RTDB" if connection is None else connection.shown
 
-    def target(self) -> Target:
-        """Which database it is; ConfigurationError as from `connect`. No I/O."""
-        return self._find_target()
+    def connect(self) -> None:
+        self._connected()
 
     def read(self, path: str, deadline: Deadline) -> Snapshot:
         reply = self._call("GET", path, None, {"X-Firebase-ETag": "true"}, deadline)
@@ -108,7 +98,7 @@ class RtdbStore:
         raise _stray("sent a write", body)
 
     def timestamp(self, path: str, deadline: Deadline) -> int:
-        now = _body(self._call("PUT", path, _SERVER_TIME, {}, deadline))
+        now = _body(self._call("PUT", path, SERVER_TIME, {}, deadline))
         if not _is_time(now):
             raise _stray("asked for its time", now)
         return now
@@ -128,25 +118,6 @@ class RtdbStore:
         found = _body(self._call("GET", path, None, {}, deadline, query))
         return next(iter(found.items()), None) if isinstance(found, dict) else None
 
-    def transaction(self, path: str, update: Callable[[object], Node], deadline: Deadline) -> Node:
-        """Replace the node by what `update` makes of it (None: delete), as one step; answers with that.
-
-        `update` may be called several times; what it raises is passed on, and nothing is written.
-        """
-        snapshot = self.read(path, deadline)
-        tries = 0
-        while True:
-            node = update(snapshot.node)
-            answer = self.swap(path, snapshot.etag, node, deadline)
-            if isinstance(answer, str):
-                return node
-            snapshot = answer
-            tries += 1
-            delay = backoff(tries, random.random())
-            if delay >= deadline.remaining():
-                raise Unavailable(f"{path} was changed by others {tries} times while it was to be written: too busy")
-            self._timing.sleep(delay)
-
     def close(self) -> None:
         """Close all connections; another request opens new ones."""
         with self._connecting:
@@ -158,10 +129,20 @@ class RtdbStore:
         self._connecting = threading.Lock()
         self._connection = None
 
+    def _connected(self) -> _Connection:
+        with self._connecting:
+            if self._connection is not None:
+                return self._connection
+            target = self._find_target()
+            connection = self._connection = _Connection(target, self._timing)
+        # Whoever hears of it may ask the store for something.
+        self._note(target)
+        return connection
+
     def _call(
         self, method: str, path: str, node: object, headers: dict[str, str], deadline: Deadline, query: str = ""
     ) -> requests.Response:
-        connection = self._connection or self.connect()
+        connection = self._connection or self._connected()
         request = requests.PreparedRequest()
         request.prepare(
             method=method,
@@ -250,7 +231,7 @@ def _is_time(value: object) -> TypeGuard[int]:
 
 def _is_echo(answered: object, sent: object) -> bool:
     """Whether a merge's answer has what was sent, as far as that can be told."""
-    if sent == _SERVER_TIME:
+    if sent == SERVER_TIME:
         return _is_time(answered)
     # RTDB may leave out what is empty, at any depth.
     return sent is None or isinstance(sent, dict | list) or answered == sent

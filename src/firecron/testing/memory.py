@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Callable
 
-from firecron.store import NULL_ETAG, Snapshot
+from firecron.store import NULL_ETAG, SERVER_TIME, Snapshot
 from firecron.timing import Deadline
 
 
@@ -22,6 +22,16 @@ class MemoryStore:
         self._now = now
         self._lock = threading.Lock()
         self._root: dict[str, object] = {}
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def connect(self) -> None:
+        """It is there."""
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
     def read(self, path: str, deadline: Deadline) -> Snapshot:
         with self._lock:
@@ -86,7 +96,7 @@ class MemoryStore:
                 del parent[key]
 
     def _stored(self, node: object) -> object:
-        if node == {".sv": "timestamp"}:
+        if node == SERVER_TIME:
             return self._now()
         if isinstance(node, dict):
             children = {key: self._stored(child) for key, child in node.items()}

@@ -60,7 +60,7 @@ class Desk:
         self._history = history
         self._overview = overview
         self._verifier = verifier
-        self._margin = round(locks.settings.margin * 1000)
+        self._margin = locks.settings.margin_ms
 
     def receive(self, call: Call) -> Answer | Work:
         """The answer, or the run that will have it. It never raises. Both are part of the request's trace."""
