@@ -15,18 +15,19 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
+from typing import Protocol
 
 from firecron import __version__, findings
-from firecron.app import FireCron
 from firecron.checks import Checks
 from firecron.declarations import Unclaimed
 from firecron.errors import ConfigurationError, Denied, StoreError, Unavailable
 from firecron.findings import Finding
-from firecron.guard import judge
+from firecron.guard import Verdict, judge
 from firecron.instances import inspect_instances
 from firecron.lock import LockService
 from firecron.operating import Operator
 from firecron.refusal import Refusal
+from firecron.registry import Registry
 from firecron.rtdb.anonymous import may_read
 from firecron.rtdb.target import Target, find_target
 from firecron.rtdb.tokens import Credential, RefreshingTokens, google_fetch
@@ -40,9 +41,23 @@ _LEAST_TTL = 10.0
 _PACKAGES = ("firebase-admin", "google-auth", "requests", "urllib3", "pydantic", "croniter", "tzdata")
 
 
+class Program(Protocol):
+    """What is looked at of an application: its FireCron."""
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def locks(self) -> LockService: ...
+    @property
+    def registry(self) -> Registry: ...
+    @property
+    def verdict(self) -> Verdict: ...
+    def check_jobs(self) -> None: ...
+
+
 def examine(
     variables: Mapping[str, str] = os.environ,
-    crons: FireCron | None = None,
+    crons: Program | None = None,
     unclaimed: Sequence[Unclaimed] = (),
 ) -> Iterator[Finding]:
     """Everything, for this process as it stands, or for an application, and the jobs that it was not given."""
@@ -188,7 +203,7 @@ def _versions() -> Iterator[tuple[str, str]]:
             yield package, version(package)
 
 
-def _examine_jobs(crons: FireCron, unclaimed: Sequence[Unclaimed]) -> Iterator[Finding]:
+def _examine_jobs(crons: Program, unclaimed: Sequence[Unclaimed]) -> Iterator[Finding]:
     """What `start` would say of the jobs."""
     problem: Finding | None = None
     try:
@@ -196,7 +211,7 @@ def _examine_jobs(crons: FireCron, unclaimed: Sequence[Unclaimed]) -> Iterator[F
     except ConfigurationError as error:
         problem = findings.of_error("jobs", error)
     jobs = crons.registry.jobs()
-    checks = Checks(crons.settings, crons.events)
+    checks = Checks(crons.settings, crons.locks.events)
     odd = [warning for job in jobs for warning in checks.warnings(job)]
     here = [job.name for job in jobs if not job.options.disabled and crons.registry.runs_here(job)]
     elsewhere = [job.name for job in jobs if job.name not in here]
@@ -205,7 +220,7 @@ def _examine_jobs(crons: FireCron, unclaimed: Sequence[Unclaimed]) -> Iterator[F
         yield problem
 
 
-def _target_of(crons: FireCron | None, settings: Settings, variables: Mapping[str, str]) -> Target:
+def _target_of(crons: Program | None, settings: Settings, variables: Mapping[str, str]) -> Target:
     """The application's own, where there is one: it may have a Firebase app of its own."""
     if crons is not None:
         return crons.locks.target()

@@ -16,8 +16,8 @@ from firecron.inspection import LockView
 from firecron.instances import Instances
 from firecron.instants import to_text
 from firecron.redaction import REDACTED, redacted
-from firecron.rtdb.target import EMULATOR_HOST, Target
-from firecron.settings import Settings, unknown_variables
+from firecron.rtdb.target import Target
+from firecron.settings import EMULATOR_HOST, Settings, unknown_variables
 
 if TYPE_CHECKING:
     from firecron.declarations import Unclaimed

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 VARIABLES = "FIRECRON_"
 
+# The SDK's variable that names an emulator.
+EMULATOR_HOST = "FIREBASE_DATABASE_EMULATOR_HOST"
+
 # What `firecron exec` tells its command: variables of the same prefix that are no settings.
 FACTS = ("FIRECRON_NAME", "FIRECRON_SLOT", "FIRECRON_FENCE", "FIRECRON_IDEMPOTENCY_KEY", "FIRECRON_ATTEMPT")
 

@@ -16,7 +16,7 @@ from firecron.events import Events, logger
 from firecron.frameworks import is_a_servers_process
 from firecron.guard import Verdict
 from firecron.redaction import redacted
-from firecron.rtdb.target import EMULATOR_HOST
+from firecron.settings import EMULATOR_HOST
 
 if TYPE_CHECKING:
     from firecron.lock import LockService

@@ -10,8 +10,7 @@ from tests.contract.test_lock_faults import Bench, make_bench, make_patient
 
 from firecron.errors import ConfigurationError, Unavailable
 from firecron.lock import LockService
-from firecron.rtdb.target import EMULATOR_HOST
-from firecron.settings import load
+from firecron.settings import EMULATOR_HOST, load
 from rtdb_emulator.pytest_plugin import Rtdb
 
 

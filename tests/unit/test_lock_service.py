@@ -17,8 +17,7 @@ from firecron import LockService
 from firecron import lock as lock_module
 from firecron.errors import ConfigurationError
 from firecron.events import Event
-from firecron.rtdb.target import EMULATOR_HOST
-from firecron.settings import load
+from firecron.settings import EMULATOR_HOST, load
 from firecron.testing import FakeTiming, MemoryStore
 from firecron.timing import SystemTiming
 

@@ -14,7 +14,8 @@ import pytest
 from firebase_admin import db
 
 from firecron.errors import ConfigurationError
-from firecron.rtdb.target import APP_NAME, DEMO_URL, EMULATOR_HOST, Target, find_target
+from firecron.rtdb.target import APP_NAME, DEMO_URL, Target, find_target
+from firecron.settings import EMULATOR_HOST
 
 # firebase-admin ships no types.
 App: TypeAlias = Any

@@ -15,7 +15,7 @@ import typer
 from firecron.cli.answers import Answers, Exit, Failure, answering
 from firecron.cli.options import Json
 from firecron.process_group import NotStarted, ProcessGroup
-from firecron.rtdb.target import EMULATOR_HOST
+from firecron.settings import EMULATOR_HOST
 from firecron.signals import Signals
 
 _EXTRA = {"httptools", "rpds", "rtdb_emulator", "starlette", "uvicorn", "websockets"}

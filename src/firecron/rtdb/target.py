@@ -21,11 +21,11 @@ from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 from firecron.errors import ConfigurationError
 from firecron.redaction import redacted
 from firecron.rtdb.tokens import Credential
+from firecron.settings import EMULATOR_HOST
 
 if TYPE_CHECKING:
     import firebase_admin
 
-EMULATOR_HOST = "FIREBASE_DATABASE_EMULATOR_HOST"
 DEMO_URL = "https://demo-firecron.firebaseio.com"
 APP_NAME = "firecron"
 
