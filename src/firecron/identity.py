@@ -11,10 +11,10 @@ import threading
 from collections.abc import Mapping
 
 from firecron.cloud_run import find_cloud_run, find_owner
+from firecron.metadata import ask_metadata
 
 _LENGTH = 12
 _TIMEOUT = 1.0
-_PATH = "/computeMetadata/v1/instance/id"
 
 
 def new_holder() -> str:
@@ -32,8 +32,7 @@ class Identity:
         self._instance = secrets.token_hex(_LENGTH // 2)
         self._known = threading.Event()
         if find_cloud_run(environment):
-            host = environment.get("GCE_METADATA_HOST", "metadata.google.internal")
-            threading.Thread(target=self._ask, args=(host,), name="firecron-identity", daemon=True).start()
+            threading.Thread(target=self._ask, args=(environment,), name="firecron-identity", daemon=True).start()
         else:
             self._known.set()
 
@@ -49,17 +48,11 @@ class Identity:
         self._known = threading.Event()
         self._known.set()
 
-    def _ask(self, host: str) -> None:
-        import requests
-
+    def _ask(self, environment: Mapping[str, str]) -> None:
         try:
-            reply = requests.get(f"http://{host}{_PATH}", headers={"Metadata-Flavor": "Google"}, timeout=_TIMEOUT)
-            instance = reply.text.strip()[:_LENGTH]
-            # Letters and digits: not the sign-in page of some network.
-            if reply.ok and instance.isalnum() and not self._known.is_set():
+            instance = (ask_metadata("instance/id", environment) or "")[:_LENGTH]
+            # Without an answer the random id does as well.
+            if instance.isalnum() and not self._known.is_set():
                 self._instance = instance
-        except requests.RequestException:
-            # Not on Cloud Run after all, or no metadata server: the random id does as well.
-            pass
         finally:
             self._known.set()

@@ -22,13 +22,12 @@ from google.cloud.logging_v2.handlers import StructuredLogHandler
 from google.cloud.logging_v2.handlers.handlers import CloudLoggingFilter
 
 from firecron.events import LOCK_LABEL, RUN_LABEL
+from firecron.metadata import ask_metadata
 from firecron.redaction import REDACTED, names_secret, redacted
 from firecron.run import current_run
 from firecron.tracing import current_trace
 
-_TIMEOUT = 1.0
 _OWN = frozenset(vars(logging.makeLogRecord({})))
-_PATH = "/computeMetadata/v1/project/project-id"
 
 
 class CloudHandler(StructuredLogHandler):
@@ -42,8 +41,7 @@ class CloudHandler(StructuredLogHandler):
     def find_project(self) -> None:
         """Ask the metadata server for the project, on a thread, if the environment doesn't name it."""
         if self.project_id is None:
-            host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
-            threading.Thread(target=self._ask, args=(host,), name="firecron-project", daemon=True).start()
+            threading.Thread(target=self._ask, name="firecron-project", daemon=True).start()
 
     def handle(self, record: logging.LogRecord) -> bool:
         """Write a copy, so that what is added for Google is seen by no other handler."""
@@ -92,16 +90,9 @@ class CloudHandler(StructuredLogHandler):
             made.trace_sampled = trace.is_sampled
         return made
 
-    def _ask(self, host: str) -> None:
-        import requests
-
-        try:
-            reply = requests.get(f"http://{host}{_PATH}", headers={"Metadata-Flavor": "Google"}, timeout=_TIMEOUT)
-        except requests.RequestException:
-            return  # traces then have no project, and are not linked
-        project = reply.text.strip()
-        # Not the sign-in page of some network.
-        if reply.ok and project.replace("-", "").replace(":", "").replace(".", "").isalnum():
+    def _ask(self) -> None:
+        project = ask_metadata("project/project-id")
+        if project is not None:  # else traces have no project, and are not linked
             self.project_id = project
             for one in self.filters:
                 if isinstance(one, CloudLoggingFilter):

@@ -135,7 +135,7 @@ def test_an_answer_that_comes_too_late_changes_nothing() -> None:
     with metadata_server() as (host, asked):
         identity = Identity({})
         before = identity.instance
-        identity._ask(host)
+        identity._ask({"GCE_METADATA_HOST": host})
         assert identity.instance == before
     assert len(asked) == 1
 
