@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
+from dataclasses import replace
 
 import pytest
 
@@ -39,8 +39,10 @@ def body_of(job: Job, run: Run, loop: asyncio.AbstractEventLoop | None, timing: 
 
 @contextmanager
 def running_loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """An application's loop, on a thread of its own."""
+    """An application's loop, on a thread of its own; no callback may fail there."""
     loop = asyncio.new_event_loop()
+    failures: list[object] = []
+    loop.set_exception_handler(lambda _, context: failures.append(context))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
@@ -49,6 +51,7 @@ def running_loop() -> Iterator[asyncio.AbstractEventLoop]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(PATIENCE)
         loop.close()
+    assert failures == []
 
 
 @pytest.fixture(params=["own loop", "application's loop"])
@@ -91,27 +94,34 @@ def test_an_async_function_runs_on_the_applications_loop(loop: asyncio.AbstractE
 
 
 def test_a_loop_that_does_not_run_is_not_used() -> None:
-    """Where the application's loop has ended, an async job runs on one of its own."""
+    """Where the application's loop has ended, an async job runs on one of its own, on the thread that calls it."""
     ended = asyncio.new_event_loop()
     ended.close()
 
     async def work() -> None:
         assert asyncio.get_running_loop() is not ended
+        assert threading.current_thread() is caller
 
+    caller = threading.current_thread()
     assert body_of(job_of(work), make_run(), ended).call() == Ending("succeeded")
 
 
 def test_a_coroutine_that_a_sync_function_hands_out_is_awaited(loop: asyncio.AbstractEventLoop | None) -> None:
-    """A function that is not async itself, and returns a coroutine, has run to its end when the call is over."""
-    done: list[Run | None] = []
+    """What a sync function returns to await has run to its end when the call is over, on a loop of the calling thread:
+    the function itself was called there.
+    """
+    done: list[object] = []
 
     async def work() -> None:
         await asyncio.sleep(0)
-        done.append(current_run())
+        done.extend([current_run(), threading.current_thread()])
+
+    def hand_out() -> object:
+        return work()
 
     run = make_run()
-    assert body_of(job_of(partial(work)), run, loop).call() == Ending("succeeded")
-    assert done == [run]
+    assert body_of(job_of(hand_out), run, loop).call() == Ending("succeeded")
+    assert done == [run, threading.current_thread()]
 
 
 def test_from_inside_of_a_loop_it_works_as_well() -> None:
@@ -176,6 +186,14 @@ def test_an_end_is_understood(
     assert type(ending.error) is type(error)
     if loop is not None:
         assert loop.is_running(), "a job's SystemExit has ended the application"
+
+
+def test_what_surroundings_swallow_is_a_failure_all_the_same() -> None:
+    """A job whose surroundings suppress what it raised has failed, and nothing is noted of how they were left."""
+    error = ValueError("no")
+    job = replace(job_of(raising(error)), around=lambda: suppress(ValueError))
+    assert body_of(job, make_run(), None).call() == Ending("failed", error)
+    assert not hasattr(error, "__notes__")
 
 
 def called(body: Body, then: Callable[[], object] = lambda: None) -> tuple[threading.Thread, list[Ending]]:
@@ -294,12 +312,12 @@ class Passing(FakeClock):
     def __init__(self, until: float, then: Callable[[], object]) -> None:
         super().__init__()
         self.begun = threading.Event()
-        self._until = until * 1000
+        self.until = until * 1000
         self._then = then
 
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
         assert self.begun.wait(PATIENCE)
-        if self.mono() < self._until:
+        if self.mono() < self.until:
             super().wait(condition, seconds)
         elif not self._then():
             condition.wait(PATIENCE)
@@ -394,27 +412,86 @@ def test_a_loop_that_is_closed_under_the_job_is_a_failure() -> None:
 
 
 def test_ctrl_c_waits_for_the_end_of_an_async_function() -> None:
-    """Ctrl-C on the thread that waits cancels the function, and is its error only once that has cleaned up."""
+    """Ctrl-C on the thread that waits cancels the function, and is its error only once that has cleaned up, whatever
+    else interrupts the thread meanwhile.
+    """
     cleaned = threading.Event()
-    presses = 0
+    interrupts: list[type[BaseException]] = [SystemExit, KeyboardInterrupt]
+    let_go: list[Callable[[], object]] = []
 
     async def work() -> None:
+        is_interrupted_again = asyncio.Event()
+        here = asyncio.get_running_loop()
+        let_go.append(lambda: here.call_soon_threadsafe(is_interrupted_again.set))
         timing.begun.set()
         try:
             await asyncio.Event().wait()
         finally:
-            for _ in range(3):
-                await asyncio.sleep(0)
+            await is_interrupted_again.wait()
             cleaned.set()
 
-    def press() -> None:
-        nonlocal presses
-        presses += 1
-        if presses < 3:
-            raise KeyboardInterrupt
+    def interrupt() -> None:
+        if interrupts:
+            if len(interrupts) == 1:
+                let_go[0]()
+            raise interrupts.pop()
 
-    timing = Passing(0, press)
+    timing = Passing(0, interrupt)
     with running_loop() as loop:
         ending = body_of(job_of(work), make_run(), loop, timing).call()
         assert cleaned.is_set()
+    assert interrupts == []
     assert (ending.how, type(ending.error)) == ("failed", KeyboardInterrupt)
+
+
+def test_a_job_that_begins_late_blocks_only_from_then_on() -> None:
+    """Of a job that waited for a busy loop, only the time is told for which it blocked the loop itself."""
+    told: list[int] = []
+    waits, go_on = threading.Event(), threading.Event()
+
+    class Late(Passing):
+        def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+            waits.set()
+            super().wait(condition, seconds)
+
+    timing = Late(5.9, go_on.set)
+
+    def be_busy() -> None:
+        assert waits.wait(PATIENCE)
+        timing.advance(0.9)
+
+    async def work() -> None:
+        timing.begun.set()
+        assert go_on.wait(PATIENCE)
+
+    with running_loop() as loop:
+        loop.call_soon_threadsafe(be_busy)
+        assert Body(job_of(work), make_run(), loop, timing, told.append).call() == Ending("succeeded")
+    assert told == [5_000]
+
+
+def test_an_end_that_comes_between_two_looks_is_not_waited_for() -> None:
+    """Where the job ends just as its thread has looked for its end, that thread doesn't wait: nobody would wake it."""
+    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    class Between(FakeClock):
+        def mono(self) -> float:
+            if begun.is_set() and threading.current_thread() is caller and not go_on.is_set():
+                go_on.set()
+                assert ended.wait(PATIENCE)
+            return super().mono()
+
+        def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+            assert not ended.is_set()
+            begun.wait(PATIENCE)
+
+    async def work() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.add_done_callback(lambda _: ended.set())
+        begun.set()
+        assert go_on.wait(PATIENCE)
+
+    caller = threading.current_thread()
+    with running_loop() as loop:
+        assert body_of(job_of(work), make_run(), loop, Between()).call() == Ending("succeeded")

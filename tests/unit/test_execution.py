@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from tests.unit.test_bodies import job_of, make_run
+import threading
+from dataclasses import replace
 
-from firecron.events import Events
+from tests.unit.test_bodies import PATIENCE, Passing, job_of, make_run, running_loop
+
+from firecron.events import Event, Events
 from firecron.execution import Execution
 from firecron.testing import FakeTiming
 
@@ -26,3 +29,30 @@ def test_a_lease_that_is_lost_before_the_first_call_breaks_nothing() -> None:
     run.lost.set()
     execution.on_lost()
     assert execution.perform().how == "lost"
+
+
+def test_a_run_that_blocks_the_loop_says_so_once() -> None:
+    """A job that blocks the application's loop at each of its tries is told of once a run."""
+    heard: list[Event] = []
+    events = Events()
+    events.subscribe(heard.append)
+    go_on = threading.Event()
+    timing = Passing(0, go_on.set)
+    tries: list[float] = []
+
+    async def work() -> None:
+        tries.append(timing.mono())
+        go_on.clear()
+        timing.until = timing.mono() + 5_000
+        timing.begun.set()
+        assert go_on.wait(PATIENCE)
+        timing.begun.clear()
+        raise ValueError
+
+    job = job_of(work)
+    job = replace(job, options=replace(job.options, retries=1, retry_backoff=0))
+    with running_loop() as loop:
+        assert Execution(job, make_run(), loop, timing, events).perform().how == "failed"
+    assert tries == [0, 5_000]
+    blocked = [event.fields["blocked"] for event in heard if event.slug == "loop.blocked"]
+    assert blocked == [5_000]

@@ -10,10 +10,12 @@ from typing import TypeVar
 
 import pytest
 from tests.unit.interrupts import instructions_of, interrupt_instruction
+from tests.unit.test_bodies import body_of, job_of, make_run
 from tests.unit.threads import PATIENCE, ended
 from tests.unit.world import START
 
 from firecron import FireCron
+from firecron.bodies import Body
 from firecron.events import Event, Events
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
@@ -28,6 +30,9 @@ class Watched:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.news = threading.Event()
+
+    def notify_all(self) -> None:
+        """As a condition's; nobody waits for it here."""
 
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
@@ -131,6 +136,39 @@ def test_starts_that_come_at_once_are_one() -> None:
         assert made[1].count("crons.started") == 1
 
     race(make, start, start, FireCron.start.__code__, check)
+
+
+class Cancelled:
+    """A task, and its loop, that count how often they are to cancel it."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def get_loop(self) -> Cancelled:
+        return self
+
+    def call_soon_threadsafe(self, call: Callable[[], object]) -> None:
+        self.times += 1
+
+    def cancel(self) -> None: ...
+
+
+def test_cancellations_that_come_at_once_are_one() -> None:
+    """Of two cancellations of a job at the same time one reaches it: a second would hit it while it cleans up."""
+
+    def make(lock: Watched) -> tuple[Body, Cancelled]:
+        body, task = body_of(job_of(lambda: None), make_run(), None), Cancelled()
+        body._lock = lock  # type: ignore[assignment]  # it has what is used of a lock
+        body._task = task  # type: ignore[assignment]  # it has what is used of a task
+        return body, task
+
+    def cancel(made: tuple[Body, Cancelled]) -> None:
+        made[0].cancel()
+
+    def check(made: tuple[Body, Cancelled]) -> None:
+        assert made[1].times == 1
+
+    race(make, cancel, cancel, Body.cancel.__code__, check)
 
 
 @pytest.mark.parametrize("name", ["write", "_commit"])
