@@ -116,7 +116,7 @@ class Keeper:
     def _run(self) -> None:
         me = threading.current_thread()
         while self._thread is me:
-            next_due = self.work()
+            self.work()
             with self._changed:
                 # The end or something new may have come while this thread was at work, so both are looked at under
                 # the lock.
@@ -136,7 +136,6 @@ class Keeper:
         try:
             self._thread.start()
         except RuntimeError as error:
-            self._thread = None
             raise Unavailable(f"no thread could be started to keep the lease: {error}") from error
 
     def _most_urgent(self) -> _Kept | None:

@@ -9,6 +9,7 @@ from math import ceil
 
 import pytest
 from tests.unit.fleet import Fleet, failing, recorded
+from tests.unit.threads import PATIENCE, ended
 
 from firecron.errors import Denied, Unavailable
 from firecron.events import Events
@@ -127,6 +128,24 @@ def test_failures_are_retried_with_growing_pauses_until_the_end_of_the_lease(ben
     assert bench.keeper.work() is None
 
 
+@pytest.mark.parametrize(("asked", "pause"), [(4.0, 4), (1_000.0, 13)])
+def test_a_database_that_asks_for_a_pause_gets_it(bench: Bench, asked: float, pause: float) -> None:
+    """After a failure that names a pause the next renewal comes no sooner, but within a third of what is left."""
+    lease = bench.keep()
+    lease.renewal = failing(Unavailable("busy", retry_after=asked))  # type: ignore[assignment]  # it never answers
+    bench.until(20 + pause)
+    assert lease.at == [20, 20 + pause]
+
+
+def test_a_late_renewal_comes_up_to_the_end(bench: Bench) -> None:
+    """A renewal that is late by all but half a millisecond of the lease is tried still."""
+    lease = bench.keep()
+    bench.timing.advance(58.9995)
+    bench.keeper.work()
+    assert lease.lost == []
+    assert lease.at == [58.9995]
+
+
 def test_each_failure_is_told_with_its_number(bench: Bench) -> None:
     """A failed renewal is a WARNING; the count starts anew after one that succeeded."""
     lease = bench.keep()
@@ -182,6 +201,7 @@ def test_an_unexpected_exception_loses_that_lease_and_no_other(bench: Bench, err
 def test_a_lease_that_is_not_renewed_is_lost_at_its_end(bench: Bench) -> None:
     """A lease without renewals is left alone until its end, and lost then, once."""
     lease = bench.keep(renews=False)
+    assert bench.keeper.work() == 59_000
     bench.until(58.999)
     assert lease.lost == []
     bench.until(200)
@@ -298,8 +318,13 @@ def test_a_lease_may_be_kept_during_a_renewal(bench: Bench) -> None:
 
 
 def test_a_forked_child_keeps_nothing(bench: Bench) -> None:
-    """In a child all leases are the parent's: they are disowned, and neither renewed nor lost."""
+    """In a child all leases are the parent's: they are disowned, and neither renewed nor lost. A lock that a thread of
+    the parent held at the fork keeps nobody waiting.
+    """
     leases = [bench.keep(), bench.keep(renews=False)]
+    parents = threading.Thread(target=bench.keeper._changed.acquire)
+    parents.start()
+    assert ended(parents)
     bench.keeper.after_fork()
     assert all(lease.disowned for lease in leases)
     bench.until(200)
@@ -340,6 +365,47 @@ def test_the_thread_renews_by_itself() -> None:
     keeper.after_fork()
 
 
+class Resting(FakeTiming):
+    """Time that is moved by hand, and tells when a thread waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waits = threading.Semaphore(0)
+
+    def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+        self._waits.release()
+        super().wait(condition, seconds)
+
+    def rests(self) -> None:
+        assert self._waits.acquire(timeout=PATIENCE), "the thread doesn't come to rest"
+
+
+def test_its_thread_wakes_for_a_lease_and_for_its_end() -> None:
+    """A daemon thread looks again at each lease that comes, and ends at a stop. What was kept until then is kept no
+    more, and the next lease has another thread; so it has where the thread has ended by itself.
+    """
+    timing = Resting()
+    keeper = Keeper(timing, Events(), attempt=3.0)
+    leases = [Kept(timing) for _ in range(3)]
+    for lease in leases[:2]:
+        keeper.keep(lease, renews=True)
+        timing.rests()
+    first = keeper._thread
+    assert first is not None
+    keeper.stop()
+    assert ended(first)
+    assert first.daemon
+    keeper._thread = first
+    keeper.keep(leases[2], renews=True)
+    timing.rests()
+    timing.advance(20)
+    timing.rests()
+    assert [lease.at for lease in leases] == [[], [], [20]]
+    second = keeper._thread
+    keeper.stop()
+    assert ended(second)
+
+
 class Steps(FakeTiming):
     """Time that passes for whoever waits, and is noted; `until` seconds are over the keeper is stopped."""
 
@@ -355,6 +421,43 @@ class Steps(FakeTiming):
             self.end()
         else:
             self.advance(seconds)
+
+
+def test_what_comes_while_its_thread_works_is_not_waited_past() -> None:
+    """A lease that comes just when the thread has done its work is renewed in time."""
+    timing = Steps(until=3)
+    keeper = Keeper(timing, Events(), attempt=3.0)
+    timing.end = keeper.stop
+    work, leases = keeper.work, [Kept(timing, 3), Kept(timing, 60)]
+
+    def then() -> float | None:
+        due = work()
+        while leases:
+            keeper.keep(leases.pop(), renews=True)
+        return due
+
+    keeper.work = then  # type: ignore[method-assign]  # the same, and something comes
+    keeper._thread = threading.current_thread()
+    keeper._run()
+    assert timing.waits == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("end", ["stop", "after_fork"])
+def test_its_thread_waits_no_more_after_its_end(end: str) -> None:
+    """A stop that comes while the thread renews a lease, or a fork on that thread, ends it in the child: it doesn't
+    wait for anything after that.
+    """
+    timing = Steps(until=30)
+    keeper = Keeper(timing, Events(), attempt=3.0)
+    timing.end = keeper.stop
+    lease = Kept(timing)
+    lease.renewal = lambda: getattr(keeper, end)() is None
+    keeper._thread = threading.current_thread()
+    keeper.keep(lease, renews=True)
+    timing.advance(20)
+    keeper._run()
+    assert lease.at == [20]
+    assert timing.waits == []
 
 
 @pytest.mark.parametrize("ttl", [None, 63])

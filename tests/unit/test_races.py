@@ -11,12 +11,14 @@ from typing import TypeVar
 import pytest
 from tests.unit.interrupts import instructions_of, interrupt_instruction
 from tests.unit.test_bodies import body_of, job_of, make_run
+from tests.unit.test_keeper import Kept
 from tests.unit.threads import PATIENCE, ended
 from tests.unit.world import START
 
 from firecron import FireCron
 from firecron.bodies import Body
 from firecron.events import Event, Events
+from firecron.keeper import Keeper
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 from rtdb_emulator.database import ADMIN, Database
@@ -31,8 +33,11 @@ class Watched:
         self._lock = threading.Lock()
         self.news = threading.Event()
 
-    def notify_all(self) -> None:
+    def notify(self) -> None:
         """As a condition's; nobody waits for it here."""
+
+    def notify_all(self) -> None:
+        """As `notify`."""
 
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
@@ -70,6 +75,12 @@ def race(
         interrupt_instruction(lambda thing=thing: one(thing), code, instruction, come_in)  # type: ignore[misc]  # this one
         assert ended(thread)
         check(thing)
+
+
+def looping(code: CodeType) -> CodeType:
+    """What goes through the things in a function: its generator or, before Python 3.12, its list's own code."""
+    loops = ("<genexpr>", "<listcomp>")
+    return next((one for one in code.co_consts if isinstance(one, CodeType) and one.co_name in loops), code)
 
 
 def test_listeners_that_come_at_once_are_all_heard() -> None:
@@ -169,6 +180,30 @@ def test_cancellations_that_come_at_once_are_one() -> None:
         assert made[1].times == 1
 
     race(make, cancel, cancel, Body.cancel.__code__, check)
+
+
+@pytest.mark.parametrize("name", ["work", "_most_urgent"])
+def test_a_lease_may_be_forgotten_while_the_keeper_looks(name: str) -> None:
+    """A lease that is given back just when the keeper goes through all leases is forgotten, and disturbs nothing."""
+
+    def make(lock: Watched) -> tuple[Keeper, list[Kept]]:
+        timing = FakeTiming()
+        keeper, leases = Keeper(timing, Events(), 3.0, has_thread=False), [Kept(timing), Kept(timing)]
+        keeper._changed = lock  # type: ignore[assignment]  # it has what is used of a condition
+        for lease in leases:
+            keeper.keep(lease, renews=True)
+        return keeper, leases
+
+    def check(made: tuple[Keeper, list[Kept]]) -> None:
+        assert set(made[0]._kept) == {made[1][0]}
+
+    race(
+        make,
+        lambda made: made[0].work(),
+        lambda made: made[0].forget(made[1][1]),
+        looping(getattr(Keeper, name).__code__),
+        check,
+    )
 
 
 @pytest.mark.parametrize("name", ["write", "_commit"])
