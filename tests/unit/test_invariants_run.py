@@ -126,9 +126,12 @@ def test_i34_a_body_that_does_not_stop_keeps_its_lock() -> None:
     assert len(one.said("run.left_behind")) == 1
 
 
-def test_i34_what_ended_in_time_is_released_and_rerun() -> None:
-    """A run that shutdown ended is interrupted: released at once, unfinished, and rerun by whoever comes."""
-    fleet = Fleet(on_abandoned="rerun")
+@pytest.mark.parametrize("renew", [True, False])
+def test_i34_what_ended_in_time_is_released_and_rerun(renew: bool) -> None:
+    """A run that shutdown ended is interrupted, which is no error: released at once, unfinished, and rerun by whoever
+    comes; also one that is not renewed.
+    """
+    fleet = Fleet(on_abandoned="rerun", renew=renew)
     one, other = fleet.instance(), fleet.instance()
 
     def body(run: Run) -> None:
@@ -140,7 +143,8 @@ def test_i34_what_ended_in_time_is_released_and_rerun() -> None:
 
     fleet.body = body
     (result,) = one.turn(slot())
-    assert result.outcome == "interrupted"
+    assert (result.outcome, result.error) == ("interrupted", None)
+    assert "error" not in fleet.world.history()[slot()]
     node = fleet.world.node()
     assert (node["unfinished"], node["outcome"], node["releasedAt"]) == (slot(), "interrupted", START + 3_000)
     assert fleet.world.outcomes() == {slot(): "interrupted"}
@@ -320,23 +324,24 @@ def test_an_instance_is_not_kept_alive_by_its_end(caplog: pytest.LogCaptureFixtu
     [({"max_runtime": 20}, 1), ({"renew": False, "lock_ttl": 20}, 1), ({"max_runtime": 3_600}, 3)],
 )
 def test_i16_what_the_options_ended_is_not_begun_again(options: dict[str, Any], runs: int) -> None:
-    """A run that max_runtime ended, or that its lock outlasted without renewals, is lost and not rerun; one that lost
-    its lock otherwise is.
+    """A run that max_runtime ended, to the millisecond, or that its lock outlasted without renewals, is lost and not
+    rerun; one that lost its lock otherwise is.
     """
     fleet = Fleet("0 * * * *", on_abandoned="rerun", **options)
     one = fleet.instance()
+    fleet.world.until(3_600)
 
     def body(run: Run) -> None:
         fleet.world.advance(15)
         if runs > 1:
             fleet.world.edit(expiresAt=0)
-        fleet.world.advance(15)
+        fleet.world.advance(5)
         run.check()
 
     fleet.body = body
-    one.turn(slot())
+    one.turn(slot(3_600))
     one.start()
-    fleet.world.until(200)
+    fleet.world.until(3_800)
     assert len(fleet.runs) == runs
-    assert fleet.world.outcomes()[slot()] == "lost"
+    assert fleet.world.outcomes()[slot(3_600)] == "lost"
     assert ("unfinished" in fleet.world.node()) == (runs > 1)

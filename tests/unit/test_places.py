@@ -500,3 +500,24 @@ def test_a_newer_tick_in_line_inherits_the_token() -> None:
     fleet.world.advance(0)
     assert fleet.slots() == [slot(), slot(20)]
     assert one.said("run.skipped") == one.said("run.missed") == []
+
+
+def test_a_stop_in_the_middle_of_a_try_frees_the_lane() -> None:
+    """A turn that was trying at a stop, and has nobody left to call it, is in the way of no tick after the next
+    start.
+    """
+    fleet = Fleet(overlap="queue", grace=600)
+    one, other = fleet.instance(), fleet.instance()
+    lease = other.hold(slot())
+    fleet.world.until(60)
+
+    def stop(method: str, path: str) -> None:
+        one.network.before = lambda method, path: None
+        one.crons.stop()
+
+    one.network.before = stop
+    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(60), "schedule")))
+    lease.release()
+    one.start()
+    fleet.world.until(125)
+    assert fleet.slots()[-1] == slot(120)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.unit.instances import Fleet, Instance
 from tests.unit.world import NAME, slot
 
-from firecron import Run
+from firecron import Run, distributed_cron
 from firecron.claiming import Claimed, Pursuit
 from firecron.errors import Stopping
 from firecron.refusal import Refusal
@@ -213,3 +213,37 @@ def test_the_history_holds_no_secret() -> None:
     assert fleet.world.history()[slot()]["error"] == (
         "ValueError: GET https://api.example/x?access_token=[redacted] failed"
     )
+
+
+@pytest.mark.parametrize("other", ["tick", "job"])
+def test_what_was_not_answered_is_not_shared(other: str) -> None:
+    """A claim without a reply is won neither by who asks for another tick, nor for another job of the name."""
+    fleet = Fleet()
+    one = fleet.instance()
+    lose_the_reply(one)
+    one.crons.registry.trigger(NAME, slot=NINE)
+    mend(one)
+    if other == "job":
+        one.crons.registry.remove(NAME)
+        one.crons.registry.add(distributed_cron(NAME, "* * * * *")(lambda: None))
+    fleet.world.until(max(5, fleet.world.mono() / 1000))
+    refusal = one.crons.registry.trigger(NAME, slot=NINE + timedelta(minutes=other == "tick")).refusal
+    assert refusal is not None
+    assert refusal.reason == ("slot_done" if other == "job" else "held")
+    assert fleet.runs == []
+
+
+def test_a_tick_beside_a_run_for_who_asks_is_skipped() -> None:
+    """While the body runs that somebody asked for, a tick of the schedule is skipped here, and said to be."""
+    fleet = Fleet()
+    one = fleet.instance()
+    said: list[object] = []
+
+    def body(run: Run) -> None:
+        fleet.world.until(60)
+        one.turn(slot(60))
+        said.extend(event.fields["slot"] for event in one.said("run.skipped"))
+
+    fleet.body = body
+    one.crons.registry.trigger(NAME, slot=NINE)
+    assert said == [slot(60)]

@@ -10,6 +10,8 @@ from tests.unit.instances import Fleet, Instance, refusal_of
 from tests.unit.world import NAME, START, slot
 
 from firecron import LeaseLost, Run, current_run
+from firecron.claiming import Wish
+from firecron.forks import _after_fork
 from firecron.instants import to_text
 from firecron.result import Result
 
@@ -255,3 +257,98 @@ def test_events_tell_a_run(fleet: Fleet) -> None:
         assert event.fields["fence"] == START
         assert (event.fields["attempt"], event.fields["key"]) == (1, f"job:{slot()}")
     assert slots_of(one, "run.started") == [to_text(START)]
+
+
+def test_events_tell_how_late_and_how_long_a_run_was(fleet: Fleet) -> None:
+    """A run says how many milliseconds after its slot it started, one by hand nothing of it, and each how long it took
+    and what it raised.
+    """
+    one = fleet.instance()
+    fleet.world.until(2.5)
+
+    def body(run: Run) -> None:
+        fleet.world.advance(1.5)
+        if run.slot is None:
+            raise ERROR
+
+    fleet.body = body
+    one.turn(slot())
+    one.crons.registry.trigger(NAME)
+    assert [event.fields.get("lag") for event in one.said("run.started")] == [2_500, None]
+    ends = [*one.said("run.succeeded"), *one.said("run.failed")]
+    assert [event.message for event in ends] == [
+        '"job" succeeded after 1.5 s',
+        '"job" failed after 1.5 s: ValueError: no paper',
+    ]
+
+
+def test_the_end_of_a_run_is_not_that_of_another() -> None:
+    """What runs is counted run by run: when one of two has ended, the other runs on."""
+    fleet = Fleet(overlap="allow")
+    one = fleet.instance()
+    running: list[dict[str, int]] = []
+
+    def body(run: Run) -> None:
+        if run.slot is not None:
+            running.append(one.runner.running())
+            one.crons.registry.trigger(NAME)
+        running.append(one.runner.running())
+
+    fleet.body = body
+    one.turn(slot())
+    assert running == [{NAME: 1}, {NAME: 2}, {NAME: 1}]
+    assert one.runner.running() == {}
+
+
+def test_each_claim_of_a_turn_has_a_token_of_its_own() -> None:
+    """A turn that reruns what was abandoned and then runs its own tick holds two locks, one after the other."""
+    fleet = Fleet(on_abandoned="rerun")
+    dead, one = fleet.instance(), fleet.instance()
+    dead.die_holding(slot(-60))
+    fleet.world.until(40)
+    holders: list[object] = []
+    fleet.body = lambda run: holders.append(fleet.world.node()["holder"])
+    one.turn(slot())
+    assert fleet.slots() == [slot(-60), slot()]
+    assert len(set(holders)) == 2
+
+
+def test_a_tick_that_could_not_start_in_time_has_no_result() -> None:
+    """Of a tick whose grace is over without an answer there is neither a run nor a refusal."""
+    fleet = Fleet(grace=5)
+    one = fleet.instance()
+    one.network.is_down = True
+    assert one.turn(slot()) == []
+
+
+@pytest.mark.parametrize(
+    ("wish", "is_stopping", "said"),
+    [
+        (Wish(slot(), "schedule"), False, [slot()]),
+        (Wish(slot(), "schedule"), True, []),
+        (Wish(slot(), "schedule", looks_back=True), False, []),
+        (Wish(None, "rerun"), False, []),
+    ],
+)
+def test_a_tick_of_a_job_that_is_paused_here_is_said_to_be_skipped(
+    fleet: Fleet, wish: Wish, is_stopping: bool, said: list[str]
+) -> None:
+    """A tick that comes after its job was paused here is said to be skipped; a look for what others left is no tick,
+    and at a stop nothing is said.
+    """
+    one = fleet.instance()
+    turn = one.runner.turn(one.job(), wish)
+    one.crons.registry.pause(NAME)
+    if is_stopping:
+        one.runner.stopping.set()
+    assert one.runner.go_on(turn) is None
+    assert slots_of(one, "run.skipped") == said
+
+
+def test_a_run_of_the_parent_is_not_the_childs_to_record(fleet: Fleet) -> None:
+    """A body that forks has no outcome in the child but that its lock is lost there, and nothing is written down."""
+    one = fleet.instance()
+    fleet.body = lambda run: _after_fork()
+    (result,) = one.turn(slot())
+    assert result == Result(fleet.runs[0], "lost")
+    assert fleet.world.history() == {}

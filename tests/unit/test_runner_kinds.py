@@ -87,8 +87,12 @@ def test_a_lock_by_name_is_the_original_design() -> None:
     assert one.turn(slot())[0].outcome == "succeeded"
     assert not {"slot", "fence", "unfinished", "attempt"} & nodes[0].keys()
     assert fleet.world.node() == {}
+    # A fence that another revision has left is no run's.
+    fleet.world.put({"acquiredAt": START, "expiresAt": START, "releasedAt": START, "holder": "theirs", "fence": 7})
     assert other.turn(slot())[0].outcome == "succeeded"
-    assert [(run.fence, run.idempotency_key) for run in fleet.runs] == [(None, f"job:{slot()}")] * 2
+    assert nodes[1]["fence"] == 7
+    known = [(run.fence, run.attempt, run.idempotency_key) for run in fleet.runs]
+    assert known == [(None, 1, f"job:{slot()}")] * 2
 
 
 def test_a_run_by_hand_has_its_own_id(fleet: Fleet) -> None:

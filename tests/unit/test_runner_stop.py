@@ -227,3 +227,27 @@ def test_the_history_is_written_before_a_stop_returns(go_on: threading.Event) ->
     go_on.set()
     assert ended(stop)
     assert bench.outcome() == "succeeded"
+
+
+def test_a_forked_child_has_nothing_to_stop(go_on: threading.Event) -> None:
+    """In a child nothing of the parent's runs, stops, or holds a lock: a run by hand is refused by the parent's lease
+    alone, and a stop has nothing to wait for.
+    """
+    bench = Bench(lambda: go_on.wait(PATIENCE))
+    turn = bench.turn()
+    bench.wait_for("run.started")
+    runner = bench.runner
+    runner.loop = asyncio.new_event_loop()
+    runner.loop.close()
+    runner.stopping.set()
+    for lock in (runner._changed, runner._performer._lock):
+        assert ended(bench.begin(lock.acquire))
+    runner.after_fork()
+    assert bench.runner.loop is None
+    refusal = bench.crons.registry.trigger(NAME).refusal
+    assert refusal is not None
+    assert refusal.holder is not None
+    runner.stop(8)
+    assert bench.timing.mono() == 0
+    go_on.set()
+    assert ended(turn)
