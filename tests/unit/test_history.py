@@ -9,6 +9,7 @@ from tests.unit.instances import Fleet, Instance
 from tests.unit.world import NAME, START, slot
 
 from firecron.claims import Entry
+from firecron.errors import Unavailable
 from firecron.history import Finished, manual_key
 from firecron.run import Outcome
 
@@ -192,3 +193,42 @@ def test_an_error_is_cut(fleet: Fleet) -> None:
     fleet.body = fail
     one.turn(slot())
     assert len(str(fleet.world.history()[slot()]["error"])) == 500
+
+
+@pytest.mark.parametrize("node", [{"fence": True}, {"outcome": "lost"}])
+def test_what_is_no_fence_counts_as_none(fleet: Fleet, node: object) -> None:
+    """An entry whose fence is missing, or no number, gives way to one with any fence."""
+    fleet.world.store.set(f"cron-runs/{NAME}/{slot()}", node)
+    write(fleet.instance(), finished(1))
+    assert fleet.world.outcomes() == {slot(): "succeeded"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "times"),
+    [(None, [0, 0.025, 0.075, 0.175]), (2.0, [0, 2]), (4.0, [0])],
+)
+def test_a_write_is_tried_again_after_growing_pauses(fleet: Fleet, asked: float | None, times: list[float]) -> None:
+    """The pauses double, are no shorter than the database asks for, and none begins that would last to the end."""
+    one = fleet.instance(release_timeout=4)
+    tried: list[float] = []
+
+    def fail(method: str, path: str) -> None:
+        tried.append(fleet.world.mono() / 1000)
+        raise Unavailable("busy", retry_after=asked)
+
+    one.network.before = fail
+    write(one, RUN)
+    assert tried[: len(times)] == pytest.approx(times)
+    assert asked is None or len(tried) == len(times)
+    assert len(one.said("history.failed")) == 1
+
+
+def test_nothing_is_pruned_where_nothing_is_old_or_written(fleet: Fleet) -> None:
+    """Within the limit pruning is one question, and after a write that failed there is none."""
+    one = fleet.instance()
+    one.crons.history._chance = lambda: 0.0
+    write(one, RUN)
+    assert one.network.requests("cron-runs") == ["swap", "keys"]
+    one.network.is_denied = True
+    write(one, LATER_RUN)
+    assert "keys" not in one.network.requests("cron-runs")

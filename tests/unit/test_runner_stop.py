@@ -234,13 +234,15 @@ def test_a_forked_child_has_nothing_to_stop(go_on: threading.Event) -> None:
     alone, and a stop has nothing to wait for.
     """
     bench = Bench(lambda: go_on.wait(PATIENCE))
+    bench.store.set(f"cron-locks/{NAME}", {"slot": slot(-180), "expiresAt": START - 1, "releasedAt": START - 1})
+    bench.crons.history.record_unrun = lambda *_: go_on.wait(PATIENCE)  # type: ignore[method-assign,assignment]
     turn = bench.turn()
     bench.wait_for("run.started")
     runner = bench.runner
     runner.loop = asyncio.new_event_loop()
     runner.loop.close()
     runner.stopping.set()
-    for lock in (runner._changed, runner._performer._lock):
+    for lock in (runner._changed, runner._performer._lock, runner._bookkeeper._changed):
         assert ended(bench.begin(lock.acquire))
     runner.after_fork()
     assert bench.runner.loop is None

@@ -54,6 +54,7 @@ class Bench:
         self.ticker = Ticker(self.clock, self.timing, self.events, self.dispatch, self.look_back, lambda: self.chance)
 
     def sample(self, deadline: Deadline) -> int:
+        assert deadline.remaining() > 0
         if self.is_down:
             raise self.failure
         return self.timing.now() + self.error
@@ -99,6 +100,7 @@ def test_each_tick_is_handed_over_in_its_time(bench: Bench) -> None:
     assert [tick for name, tick, _ in bench.handed if name == "often"] == [
         slot(seconds) for seconds in range(20, 121, 20)
     ]
+    assert bench.heard == []
 
 
 def test_it_waits_no_longer_than_half_a_minute(bench: Bench) -> None:
@@ -150,6 +152,62 @@ def test_what_is_too_old_is_missed(bench: Bench) -> None:
     assert event.fields["slot"] == slot(3_600)
 
 
+@pytest.mark.parametrize(
+    ("line", "asleep", "handed", "coalesced"),
+    [
+        ("0 * * * *", 20, [slot(3_600)], []),
+        ("0 * * * *", 2, [slot(3_600)], []),
+        ("* * * * * *", 1, [slot(3_601)], [slot(3_601)]),
+        ("*/10 * * * * *", 25, [slot(3_620)], [slot(3_620)]),
+    ],
+)
+def test_what_is_late_is_handed_over_within_its_grace(
+    bench: Bench, line: str, asleep: float, handed: list[str], coalesced: list[str]
+) -> None:
+    """A late tick is handed over up to the end of its grace; only where older ones fell away that is said."""
+    bench.timing.advance(3_599)
+    bench.ticker.add(make_job(line, grace=20))
+    bench.until(3_599.5)
+    bench.handed.clear()
+    bench.timing.advance(0.5 + asleep)
+    bench.ticker.work()
+    assert bench.slots() == handed
+    assert [event.fields["slot"] for event in bench.said("run.coalesced")] == coalesced
+    assert bench.said("run.missed") + bench.said("ticker.failed") == []
+
+
+def test_of_many_that_are_too_old_one_is_said(bench: Bench) -> None:
+    """After a long freeze the newest of the ticks that are too old is said to be missed, and the plan goes on there."""
+    bench.ticker.add(make_job("*/10 * * * * *", grace=2))
+    bench.until(9)
+    bench.timing.advance(36)
+    bench.until(61)
+    assert bench.slots() == [slot(50), slot(60)]
+    (event,) = bench.said("run.missed")
+    assert (event.fields["slot"], event.fields["late"]) == (slot(40), 5_000)
+
+
+def test_the_time_that_a_dispatch_takes_counts(bench: Bench) -> None:
+    """The wait for the next tick begins when all that was due has been handed over."""
+    bench.ticker.add(make_job("*/10 * * * * *"))
+    bench.dispatching = lambda job, tick: bench.timing.advance(3)
+    bench.until(9)
+    bench.timing.advance(1)
+    assert bench.ticker.work() == 7
+
+
+def test_a_job_that_goes_while_it_is_planned_does_not_tick(bench: Bench) -> None:
+    """A job that is removed before its first tick is planned, or while one is handed over, has no tick after that."""
+    bench.ticker.add(make_job("*/10 * * * * *"))
+    bench.ticker.remove("job")
+    bench.until(15)
+    assert bench.slots() == []
+    bench.ticker.add(make_job("*/10 * * * * *"))
+    bench.dispatching = lambda job, tick: bench.ticker.remove("job")
+    bench.until(45)
+    assert bench.slots() == [slot(20)]
+
+
 def test_a_freeze_is_said_once_with_its_remedy(bench: Bench) -> None:
     """Waking more than 5 seconds late is reported once a process, with what to do on Cloud Run."""
     bench.until(1)
@@ -193,6 +251,19 @@ def test_a_stop_leaves_nothing_to_wake_for(bench: Bench, is_at_work: bool) -> No
     assert bench.said("ticker.stalled") + bench.said("ticker.failed") == []
 
 
+def test_without_the_time_it_asks_again_after_growing_pauses(bench: Bench) -> None:
+    """While RTDB's time isn't known it is asked for after a third of a second, and then less and less often; what is to
+    be called in a while is called once it is known.
+    """
+    called: list[float] = []
+    bench.is_down = True
+    bench.ticker.after(5, lambda: called.append(bench.timing.mono()))
+    assert [bench.ticker.work() for _ in range(5)] == pytest.approx([0.3, 0.6, 1.2, 1.5, 1.5])
+    bench.is_down = False
+    bench.ticker.work()
+    assert called == [0]
+
+
 def test_an_outage_is_no_freeze(bench: Bench) -> None:
     """A ticker that waited for RTDB's time was not frozen, however late its ticks are."""
     bench.is_down = True
@@ -229,6 +300,7 @@ def test_the_time_may_be_unknown_at_first(bench: Bench) -> None:
     bench.until(90)
     assert bench.handed == []
     assert [event.level for event in bench.said("clock.unavailable")][:2] == [logging.ERROR, logging.DEBUG]
+    assert bench.ticker.work() == 1.5
     bench.is_down = False
     bench.until(121)
     assert bench.slots() == [slot(120)]
@@ -347,3 +419,12 @@ def test_it_looks_back_on_the_tick_before(line: str, seconds: float, looked_back
     bench.until(seconds + 120)
     assert bench.looked_back == [("job", tick) for tick in looked_back]
     assert all(tick > slot(seconds) for _, tick, _ in bench.handed)
+
+
+def test_after_a_stop_it_wakes_for_nothing_of_before(bench: Bench) -> None:
+    """A tick that was planned before a stop, of a job that is gone since, wakes nobody."""
+    bench.ticker.add(make_job("*/10 * * * * *"))
+    bench.until(1)
+    bench.ticker.stop()
+    bench.ticker.remove("job")
+    assert bench.ticker.work() == 30

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from tests.unit.test_ticker import PATIENCE, Bench, make_job
+from tests.unit.threads import ended
 from tests.unit.world import START, slot
 
 from firecron.timing import Deadline
@@ -18,9 +19,11 @@ class Threaded(Bench):
         self.handing = threading.Semaphore(0)
         self.dispatching = lambda job, tick: self.handing.release()
         self.waits = threading.Semaphore(0)
+        self.waited: list[float | None] = []
         wait = self.timing.wait
 
         def watched(condition: threading.Condition, seconds: float | None) -> None:
+            self.waited.append(seconds)
             self.waits.release()
             wait(condition, seconds)
 
@@ -56,11 +59,28 @@ def test_its_thread_wakes_for_what_comes() -> None:
     bench.ticker.wait(20)
     assert thread is not None
     assert not thread.is_alive()
+    assert thread.daemon
     assert bench.slots() == [slot(1)]
 
 
+def test_it_may_be_stopped_on_its_own_thread() -> None:
+    """A stop from what the ticker itself has called ends its thread, and waits for nothing."""
+    bench = Threaded()
+
+    def stop() -> None:
+        bench.ticker.stop()
+        bench.ticker.wait(20)
+
+    bench.ticker.at(START, stop)
+    bench.ticker.start()
+    thread = bench.ticker._thread or bench.ticker._ended
+    assert thread is not None
+    assert ended(thread)
+    assert bench.said("ticker.failed") == []
+
+
 def test_its_thread_survives_anything() -> None:
-    """Even an error of the ticker's own is reported, and does not end its thread."""
+    """Even an error of the ticker's own is reported, and does not end its thread: it goes on after a pause."""
     bench = Threaded()
     work, broken = bench.ticker.work, [2]
 
@@ -77,7 +97,8 @@ def test_its_thread_survives_anything() -> None:
         bench.timing.advance(1)
     bench.ticker.stop()
     bench.ticker.wait(20)
-    assert len(bench.said("ticker.failed")) == 2
+    assert [event.name for event in bench.said("ticker.failed")] == ["ticker"] * 2
+    assert bench.waited[0] == 1.5
 
 
 def test_a_stop_does_not_wait_for_a_slow_clock() -> None:

@@ -6,10 +6,9 @@ import logging
 import threading
 
 import pytest
+from tests.unit.threads import PATIENCE, ended
 
 from firecron.workers import Workers
-
-PATIENCE = 20
 
 
 class Gate:
@@ -186,12 +185,18 @@ def test_without_threads_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_forked_child_starts_empty() -> None:
-    """In a forked child the parent's work is not done, and its threads are not counted."""
+    """In a forked child the parent's work is not done, its threads are not counted, busy or idle, and the lock that one
+    of them held keeps nobody waiting.
+    """
     workers, gate = Workers(1), Gate()
     workers.submit(gate)
     gate.wait_for(1)
     parents = threading.Event()
     workers.submit(parents.set)
+    workers._idle.add(threading.current_thread())
+    holder = threading.Thread(target=workers._changed.acquire)
+    holder.start()
+    assert ended(holder)
     workers.after_fork()
     done = threading.Event()
     workers.submit(done.set)
@@ -213,6 +218,80 @@ def test_an_interrupted_submit_costs_no_thread(monkeypatch: pytest.MonkeyPatch) 
         patched.setattr(threading.Thread, "start", interrupt)
         with pytest.raises(KeyboardInterrupt):
             workers.submit(refused.set)
+    workers.submit(done.set)
+    assert done.wait(PATIENCE)
+    assert not refused.is_set()
+    workers.dismiss()
+
+
+def idle(workers: Workers) -> None:
+    """Come back when a thread has nothing to do."""
+    is_idle = False
+    while not is_idle:
+        with workers._changed:
+            is_idle = bool(workers._idle)
+
+
+def test_an_idle_thread_takes_what_comes() -> None:
+    """What comes while a thread is idle is done by that; only while all are busy there is another. All are daemons."""
+    workers, first, second, third = Workers(3), Gate(), Gate(), Gate()
+    first.open.set()
+    workers.submit(first)
+    first.wait_for(1)
+    idle(workers)
+    workers.submit(second)
+    second.wait_for(1)
+    workers.submit(third)
+    third.wait_for(1)
+    assert second.threads == first.threads
+    assert len(workers._threads) == 2
+    assert not second.threads & third.threads
+    for gate in (second, third):
+        gate.open.set()
+        assert all(thread.daemon for thread in gate.threads)
+    workers.dismiss()
+
+
+def test_a_dismissed_thread_takes_nothing_more() -> None:
+    """A thread that was busy at a dismissal ends with its work, whatever has come since."""
+    workers, old, new, last = Workers(1), Gate(), Gate(), Gate()
+    workers.submit(old)
+    old.wait_for(1)
+    workers.dismiss()
+    workers.submit(new)
+    new.wait_for(1)
+    workers.submit(last)
+    old.open.set()
+    (thread,) = old.threads
+    assert ended(thread)
+    assert not last.threads
+    new.open.set()
+    last.wait_for(1)
+    last.open.set()
+    assert last.threads == new.threads
+    workers.dismiss()
+
+
+@pytest.mark.parametrize("has_started", [True, False])
+def test_an_interrupted_submit_is_refused_beside_others(has_started: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C as a second thread is started refuses the work; a thread that has started all the same counts."""
+    workers, gate, refused = Workers(2), Gate(), threading.Event()
+    workers.submit(gate)
+    gate.wait_for(1)
+    start = threading.Thread.start
+
+    def interrupt(thread: threading.Thread) -> None:
+        if has_started:
+            start(thread)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            workers.submit(refused.set)
+    assert len(workers._threads) == 1 + has_started
+    gate.open.set()
+    done = threading.Event()
     workers.submit(done.set)
     assert done.wait(PATIENCE)
     assert not refused.is_set()
