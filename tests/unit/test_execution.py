@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
-from tests.unit.test_bodies import PATIENCE, Passing, job_of, make_run, running_loop
+import pytest
+from tests.unit.test_bodies import Passing, job_of, make_run, raising, running_loop
+from tests.unit.threads import PATIENCE, ended
 
+from firecron.bodies import Ending
 from firecron.events import Event, Events
 from firecron.execution import Execution
 from firecron.testing import FakeTiming
@@ -56,3 +59,36 @@ def test_a_run_that_blocks_the_loop_says_so_once() -> None:
     assert tries == [0, 5_000]
     blocked = [event.fields["blocked"] for event in heard if event.slug == "loop.blocked"]
     assert blocked == [5_000]
+
+
+class Waiting(FakeTiming):
+    """Time in which who waits is woken by nothing but a notification."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = threading.Event()
+
+    def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+        self.waits.set()
+        assert condition.wait(PATIENCE), "nobody has woken it"
+
+
+@pytest.mark.parametrize(
+    ("is_lost", "is_stopping", "how"), [(True, False, "lost"), (False, True, "stopped"), (True, True, "lost")]
+)
+def test_a_pause_between_tries_ends_with_the_run(is_lost: bool, is_stopping: bool, how: str) -> None:
+    """A loss of the lease, or a stop, ends the pause before the next try at once; of both the loss is what counts."""
+    job = job_of(raising(ValueError("no")))
+    job = replace(job, options=replace(job.options, retries=3, retry_backoff=100_000))
+    timing, run, endings = Waiting(), make_run(), list[Ending]()
+    execution = Execution(job, run, None, timing, Events())
+    thread = threading.Thread(target=lambda: endings.append(execution.perform()))
+    thread.start()
+    assert timing.waits.wait(PATIENCE)
+    if is_lost:
+        run.lost.set()
+    if is_stopping:
+        run.stopping.set()
+    (execution.on_lost if is_lost else execution.stop)()
+    assert ended(thread)
+    assert [ending.how for ending in endings] == [how]

@@ -5,22 +5,27 @@ from __future__ import annotations
 import atexit
 import threading
 from collections.abc import Callable
-from types import CodeType, TracebackType
+from dataclasses import dataclass
+from types import CodeType, FunctionType, TracebackType
 from typing import TypeVar
 
 import pytest
 from tests.unit.interrupts import instructions_of, interrupt_instruction
 from tests.unit.test_bodies import body_of, job_of, make_run
 from tests.unit.test_keeper import Kept
+from tests.unit.test_ticker import Bench as TickerBench
+from tests.unit.test_ticker import make_job
 from tests.unit.threads import PATIENCE, ended
 from tests.unit.world import START
 
-from firecron import FireCron
+from firecron import FireCron, distributed_cron
 from firecron.bodies import Body
 from firecron.events import Event, Events
 from firecron.keeper import Keeper
+from firecron.performer import Performer
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
+from firecron.ticker import Ticker
 from rtdb_emulator.database import ADMIN, Database
 
 T = TypeVar("T")
@@ -204,6 +209,94 @@ def test_a_lease_may_be_forgotten_while_the_keeper_looks(name: str) -> None:
         looping(getattr(Keeper, name).__code__),
         check,
     )
+
+
+def make_ticker(lock: Watched) -> TickerBench:
+    """A ticker that has planned a tick for a second after nine, when it is that."""
+    bench = TickerBench()
+    bench.ticker._changed = lock  # type: ignore[assignment]  # it has what is used of a condition
+    bench.ticker.add(make_job("* * * * * *"))
+    bench.until(0)
+    bench.timing.advance(1)
+    return bench
+
+
+@pytest.mark.parametrize("code", [Ticker.work, Ticker._due, Ticker._plan_tick])
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_after_a_stop_nothing_is_planned(code: FunctionType, is_removed: bool) -> None:
+    """A stop, or the removal of a job, that comes at any moment while the ticker works leaves no tick of before."""
+
+    def end(bench: TickerBench) -> None:
+        if is_removed:
+            bench.ticker.remove("job")
+        else:
+            bench.ticker.stop()
+
+    def check(bench: TickerBench) -> None:
+        assert bench.said("ticker.failed") == []
+        if is_removed:
+            bench.handed.clear()
+            bench.until(5)
+            assert bench.handed == []
+
+    race(make_ticker, lambda bench: bench.ticker.work(), end, code.__code__, check)
+
+
+def test_starts_of_a_ticker_that_come_at_once_are_one() -> None:
+    """Of two starts at the same time one begins a thread."""
+
+    def make(lock: Watched) -> tuple[Ticker, list[int]]:
+        ticker, begun = make_ticker(lock).ticker, list[int]()
+        ticker._run = lambda: begun.append(1)  # type: ignore[method-assign]  # all that a thread does here
+        return ticker, begun
+
+    def start(made: tuple[Ticker, list[int]]) -> None:
+        made[0].start()
+
+    def check(made: tuple[Ticker, list[int]]) -> None:
+        assert made[0]._thread is not None
+        assert ended(made[0]._thread)
+        assert made[1] == [1]
+
+    race(make, start, start, Ticker.start.__code__, check)
+
+
+def test_runs_that_begin_and_end_at_once_are_counted() -> None:
+    """A run that begins just when another one ends is under way."""
+    settings = load()
+
+    @dataclass
+    class Made:
+        crons: FireCron
+        first_ended: threading.Event
+        seen: list[dict[str, int]]
+
+    def make(lock: Watched) -> Made:
+        timing, seen, first_ended = FakeTiming(wall=START), list[dict[str, int]](), threading.Event()
+
+        def second() -> None:
+            lock.news.set()
+            assert first_ended.wait(PATIENCE)
+            seen.append(crons._engine.runner.running())
+
+        jobs = [distributed_cron(name, "* * * * *")(body) for name, body in (("a", lambda: None), ("b", second))]
+        crons = FireCron(
+            *jobs, store=MemoryStore(timing.now), timing=timing, settings=settings, enabled=True, has_threads=False
+        )
+        crons._engine.runner._performer._lock = lock  # type: ignore[assignment]  # it has what is used of a lock
+        return Made(crons, first_ended, seen)
+
+    def first(made: Made) -> None:
+        made.crons.registry.trigger("a")
+        made.first_ended.set()
+
+    def check(made: Made) -> None:
+        assert made.seen == [{"b": 1}]
+
+    def other(made: Made) -> None:
+        made.crons.registry.trigger("b")
+
+    race(make, first, other, looping(Performer.perform.__code__), check)
 
 
 @pytest.mark.parametrize("name", ["write", "_commit"])
