@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,7 @@ def test_each_signal_is_sent_on_once() -> None:
         signal.raise_signal(signal.SIGINT)
         assert sent == []
         with signals.going_to(sent.append):
+            assert sent == [signal.SIGINT]
             signal.raise_signal(signal.SIGTERM)
             signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGHUP)
@@ -54,18 +56,27 @@ def test_a_signal_ends_a_pause() -> None:
 
 
 def test_another_thread_ends_a_pause() -> None:
-    """A wake ends a pause as well, and doesn't pass for a signal; after the block it does nothing."""
-    with Signals() as signals:
+    """A wake ends a pause as well, and doesn't pass for a signal; before and after the block it does nothing."""
+    signals = Signals()
+    signals.wake()
+    with signals:
         threading.Thread(target=signals.wake).start()
         assert signals.pause(30)
     signals.wake()
 
 
 def test_handlers_are_as_before() -> None:
-    """In the block stops are ignored, and after it every signal does what it did before."""
-    with Signals():
-        assert [signal.getsignal(number) for number in STOPS] == [signal.SIG_IGN] * len(STOPS)
-    assert [signal.getsignal(number) for number in ALL] == [signal.SIG_DFL] * len(ALL)
+    """In the block stops are ignored, and after it every signal does what it did before, and wakes what it woke."""
+    signal.signal(signal.SIGHUP, signal.default_int_handler)
+    before = [signal.getsignal(number) for number in ALL]
+    reads, writes = socket.socketpair()
+    writes.setblocking(False)
+    with reads, writes:
+        woken = signal.set_wakeup_fd(writes.fileno())
+        with Signals():
+            assert [signal.getsignal(number) for number in STOPS] == [signal.SIG_IGN] * len(STOPS)
+        assert signal.set_wakeup_fd(woken) == writes.fileno()
+    assert [signal.getsignal(number) for number in ALL] == before
 
 
 def test_what_was_ignored_stays_ignored() -> None:

@@ -11,6 +11,7 @@ from tests.unit.world import NAME, START, slot
 
 from firecron import LeaseLost, Run, current_run
 from firecron.claiming import Wish
+from firecron.events import Event
 from firecron.forks import _after_fork
 from firecron.instants import to_text
 from firecron.result import Result
@@ -313,12 +314,62 @@ def test_each_claim_of_a_turn_has_a_token_of_its_own() -> None:
     assert len(set(holders)) == 2
 
 
-def test_a_tick_that_could_not_start_in_time_has_no_result() -> None:
+@pytest.mark.parametrize("catch_up", ["skip", "all"])
+def test_a_tick_that_could_not_start_in_time_has_no_result(catch_up: str) -> None:
     """Of a tick whose grace is over without an answer there is neither a run nor a refusal."""
-    fleet = Fleet(grace=5)
+    fleet = Fleet(grace=5, catch_up=catch_up)
     one = fleet.instance()
     one.network.is_down = True
     assert one.turn(slot()) == []
+
+
+@pytest.mark.parametrize("catch_up", ["once", "all"])
+def test_a_tick_that_its_own_catch_up_has_delayed_is_caught_up(catch_up: str) -> None:
+    """Where catching up takes longer than the tick's grace, that tick is caught up next, by the same turn."""
+    fleet = Fleet(catch_up=catch_up, grace=5)
+    one = fleet.instance()
+    before = START - 120_000
+    fleet.world.put(
+        {"acquiredAt": before, "expiresAt": before, "releasedAt": before, "holder": "theirs", "slot": slot(-120)}
+    )
+    fleet.body = lambda run: fleet.world.advance(10)
+    fleet.world.until(0.5)
+    results = one.turn(slot())
+    assert fleet.slots() == [slot(-60), slot()]
+    assert [result.run.trigger for result in results if result.run] == ["catch_up", "catch_up"]
+
+
+def test_a_tick_that_a_rerun_has_delayed_is_missed() -> None:
+    """Where a rerun takes longer than the tick's grace, and nothing is to be caught up, the turn is over."""
+    fleet = Fleet("*/30 * * * * *", on_abandoned="rerun", grace=5)
+    dead, one = fleet.instance(), fleet.instance()
+    dead.die_holding(slot(-60))
+    fleet.world.until(31)
+    fleet.body = lambda run: fleet.world.advance(40)
+    turn = one.runner.turn(one.job(), Wish(slot(30), "schedule"))
+    assert one.runner.go_on(turn) is None
+    assert [result.outcome for result in turn.results] == ["succeeded"]
+    assert fleet.slots() == [slot(-60)]
+
+
+def test_a_rerun_that_is_interrupted_leaves_the_lane_free() -> None:
+    """Where a listener ends a turn in the middle, the ticks after it run, also if they queue."""
+    fleet = Fleet(on_abandoned="rerun", overlap="queue", grace=600)
+    dead, one = fleet.instance(), fleet.instance()
+    dead.die_holding(slot(-60))
+    fleet.world.until(31)
+    interrupts = [KeyboardInterrupt]
+
+    def interrupt(event: Event) -> None:
+        if event.slug == "run.started" and interrupts:
+            raise interrupts.pop()
+
+    one.crons.events.subscribe(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        one.turn(slot())
+    fleet.world.until(100)
+    one.turn(slot(60))
+    assert fleet.slots()[-1] == slot(60)
 
 
 @pytest.mark.parametrize(
