@@ -31,8 +31,6 @@ class Run:
         fence: int | None,
         idempotency_key: str,
         trigger: Trigger,
-        lost: Flag | None = None,
-        stopping: Flag | None = None,
     ) -> None:
         self.name = name
         self.slot = slot
@@ -40,9 +38,9 @@ class Run:
         self.fence = fence
         self.idempotency_key = idempotency_key
         self.trigger = trigger
-        flag = lost or Flag()
+        flag = Flag()
         self._lost: Callable[[], Flag] = lambda: flag
-        self.stopping = stopping or Flag()
+        self.stopping = Flag()
 
     @property
     def lost(self) -> Flag:
