@@ -129,11 +129,8 @@ class Performer:
         return lease
 
     def _keep(self, job: Job, claimed: Claimed, lease: Lease | Unlocked) -> None:
-        if isinstance(lease, Unlocked):
-            limit = claimed.held.term.reading.mono + job.options.max_runtime
-            self._locks.keeper.keep(lease, renews=False, limit=limit)
-        else:
-            self._locks.keep(lease, claimed.bid, claimed.held)
+        limit = claimed.held.term.reading.mono + job.options.max_runtime
+        self._locks.keeper.keep(lease, renews=job.options.renew, limit=limit)
 
     def _is_over(self, job: Job, claimed: Claimed) -> bool:
         """Whether the job's own options have ended the run: a rerun would only be ended by them once more."""

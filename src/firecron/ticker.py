@@ -115,6 +115,7 @@ class Ticker:
         """Tick on a thread of its own; without effect if it does."""
         with self._changed:
             if self._thread is None:
+                self._wakes_at = None
                 thread = threading.Thread(target=self._run, name="firecron-ticker", daemon=True)
                 self._thread = thread
                 try:

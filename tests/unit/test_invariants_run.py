@@ -324,7 +324,7 @@ def test_an_instance_is_not_kept_alive_by_its_end(caplog: pytest.LogCaptureFixtu
     [({"max_runtime": 20}, 1), ({"renew": False, "lock_ttl": 20}, 1), ({"max_runtime": 3_600}, 3)],
 )
 def test_i16_what_the_options_ended_is_not_begun_again(options: dict[str, Any], runs: int) -> None:
-    """A run that max_runtime ended, to the millisecond, or that its lock outlasted without renewals, is lost and not
+    """A run that max_runtime ended, or that its lock outlasted without renewals, is lost and not
     rerun; one that lost its lock otherwise is.
     """
     fleet = Fleet("0 * * * *", on_abandoned="rerun", **options)

@@ -118,6 +118,7 @@ def test_a_group_is_signalled_as_one(guardians: list[subprocess.Popen[bytes]]) -
         ({0, 1}, os.getpgrp() + 1, False),
         ({0, 1}, None, False),
         ({0}, os.getpgrp(), False),
+        ({1}, os.getpgrp(), False),
     ],
 )
 def test_the_foreground_is_this_process_at_its_own_terminal(

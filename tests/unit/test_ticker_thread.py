@@ -56,6 +56,7 @@ def test_its_thread_wakes_for_what_comes() -> None:
     bench.ticker.stop()
     bench.ticker.wait(20)
     bench.ticker.stop()
+    assert bench.ticker._ended is thread
     bench.ticker.wait(20)
     assert thread is not None
     assert not thread.is_alive()
