@@ -372,6 +372,24 @@ def test_a_rerun_that_is_interrupted_leaves_the_lane_free() -> None:
     assert fleet.slots()[-1] == slot(60)
 
 
+def test_a_claim_that_is_interrupted_leaves_the_lane_free() -> None:
+    """Where Ctrl-C ends a turn as it claims, the ticks after it run, also if they queue."""
+    fleet = Fleet(overlap="queue", grace=600)
+    one = fleet.instance()
+    interrupts = [KeyboardInterrupt]
+
+    def interrupt(method: str, path: str) -> None:
+        if interrupts:
+            raise interrupts.pop()
+
+    one.network.before = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        one.turn(slot())
+    fleet.world.until(60)
+    one.turn(slot(60))
+    assert fleet.slots() == [slot(60)]
+
+
 @pytest.mark.parametrize(
     ("wish", "is_stopping", "said"),
     [
@@ -396,10 +414,17 @@ def test_a_tick_of_a_job_that_is_paused_here_is_said_to_be_skipped(
     assert slots_of(one, "run.skipped") == said
 
 
-def test_a_run_of_the_parent_is_not_the_childs_to_record(fleet: Fleet) -> None:
-    """A body that forks has no outcome in the child but that its lock is lost there, and nothing is written down."""
+@pytest.mark.parametrize("overlap", ["skip", "allow"])
+def test_a_run_of_the_parent_is_not_the_childs_to_record(overlap: str) -> None:
+    """A body that forks is lost in the child, also if it has no lock, and nothing is written down there."""
+    fleet = Fleet(overlap=overlap)
     one = fleet.instance()
-    fleet.body = lambda run: _after_fork()
+
+    def body(run: Run) -> None:
+        _after_fork()
+        assert run.lost
+
+    fleet.body = body
     (result,) = one.turn(slot())
     assert result == Result(fleet.runs[0], "lost")
     assert fleet.world.history() == {}
