@@ -104,12 +104,12 @@ class Claimer:
     def move_on(self, pursuit: Pursuit, wish: Wish) -> None:
         """Leave its tick for another. A tick that may have been claimed is not given up before that is known."""
         due, refusal = pursuit.wish.due, pursuit.refusal
-        if due is not None:
-            may_be_claimed = any(claim.slot == due for claim in pursuit.asked.values())
-            if refusal is not None and refusal.reason == "unavailable" and may_be_claimed:
-                pursuit.in_doubt.append((due, refusal))
-            else:
-                self._give_up(pursuit.job, due, refusal)
+        assert due is not None, "only a tick is tried again"
+        assert refusal is not None, "it has been tried"
+        if refusal.reason == "unavailable" and any(claim.slot == due for claim in pursuit.asked.values()):
+            pursuit.in_doubt.append((due, refusal))
+        else:
+            self._give_up(pursuit.job, due, refusal)
         pursuit.move_on(wish)
 
     def abandon(self, pursuit: Pursuit) -> None:
@@ -157,8 +157,8 @@ class Claimer:
             return answer
         if pursuit.tries == 1:
             self._say_that_it_waits(job, due, answer)
-        # Not past the end, and at least a little.
-        return max(min(delay, max(0.0, self._left(pursuit))), 0.001)
+        # Not past the end.
+        return max(0.0, min(delay, self._left(pursuit)))
 
     def claim_manually(self, job: Job) -> Claimed | Refusal:
         """The lock for a run that claims no tick."""

@@ -35,7 +35,7 @@ def test_a_tick_waits_for_the_database_within_its_grace(fleet: Fleet, back_after
     fleet.world.at(back_after, lambda: up(one))
     one.turn(slot())
     assert len(fleet.runs) == runs
-    assert len(one.said("run.delayed")) == 1
+    assert [event.level for event in one.said("run.delayed")] == [logging.WARNING]
     assert len(one.said("run.missed")) == len(one.said("lock.unavailable")) == 1 - runs
     assert fleet.world.mono() <= 61_000
 
@@ -220,7 +220,7 @@ def test_a_loser_looks_again_when_the_lock_expires(on_abandoned: str) -> None:
     fleet.world.until(30.999)
     assert one.network.requests("cron-locks") == []
     fleet.world.until(31)
-    assert len(fleet.runs) == (on_abandoned == "rerun")
+    assert len(fleet.runs) == bool(one.network.requests("cron-locks")) == (on_abandoned == "rerun")
 
 
 def test_a_loser_follows_a_lock_that_is_renewed() -> None:
@@ -374,7 +374,7 @@ def test_an_instance_that_starts_within_grace_runs_the_tick(
     record: dict[str, object] | None, starts: float, ran: list[str]
 ) -> None:
     """A tick that came while no instance was there is run by one that starts within its grace, if the job has run
-    before.
+    before; if there is nothing to do, nothing is said.
     """
     fleet = Fleet()
     if record is not None:
@@ -385,6 +385,7 @@ def test_an_instance_that_starts_within_grace_runs_the_tick(
     one.start()
     fleet.world.until(starts + 5)
     assert fleet.slots() == ran
+    assert one.said("lock.refused") == []
 
 
 def busy(method: str, path: str) -> None:
@@ -517,3 +518,148 @@ def test_i25_a_tick_that_another_holder_keeps_out_is_in_no_doubt(fleet: Fleet) -
     fleet.world.until(20)
     assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(60), "schedule")))
     assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot()]
+
+
+def test_i25_a_tick_that_was_not_asked_for_is_in_no_doubt(fleet: Fleet) -> None:
+    """A tick for which RTDB was not even asked for its time is missed as soon as a newer one comes."""
+    one = fleet.instance()
+    one.network.is_down = True
+    one.timing.step_wall(3_600)
+    assert one.locks.clock.peek() is None
+    for seconds in (0, 60):
+        fleet.world.until(seconds)
+        assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(seconds), "schedule")))
+    assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]
+
+
+def test_i25_each_tick_of_a_turn_may_be_the_one_that_was_claimed(fleet: Fleet) -> None:
+    """Of three ticks that shared a token the second was claimed: it runs, and is not called missed; the first is."""
+    fleet = Fleet("*/20 * * * * *")
+    one = fleet.instance()
+    one.network.before = busy
+    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(), "schedule")))
+
+    def unread(method: str, path: str) -> None:
+        if path.startswith("cron-locks") and method == "read":
+            busy(method, path)
+
+    one.network.lost_replies = 1
+    one.network.before = unread
+    fleet.world.until(20)
+    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(20), "schedule")))
+    one.network.before = busy
+    fleet.world.until(40)
+    third = one.runner.turn(one.job(), Wish(slot(40), "schedule"))
+    assert one.runner.go_on(third)
+    mend(one)
+    one.runner.go_on(third)
+    assert fleet.slots() == [slot(20), slot(40)]
+    assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]
+
+
+def test_the_grace_ends_where_it_was_to_end(fleet: Fleet) -> None:
+    """A tick whose grace is known is given up at its end, also if RTDB's time is no longer known by then."""
+    one = fleet.instance()
+    one.network.is_down = True
+    turn = one.runner.turn(one.job(), Wish(slot(), "schedule"))
+    assert one.runner.go_on(turn)
+    one.timing.step_wall(3_600)
+    assert one.locks.clock.peek() is None
+    fleet.world.until(60.001)
+    assert one.runner.go_on(turn) is None
+    assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]
+
+
+def test_an_answer_that_comes_late_is_an_answer(fleet: Fleet) -> None:
+    """Who learns after the end of the grace that another has claimed the tick doesn't call it missed."""
+    one, other = fleet.instance(), fleet.instance()
+    other.turn(slot())
+
+    def slowly(method: str, path: str) -> None:
+        one.network.before = lambda method, path: None
+        fleet.world.until(61)
+
+    fleet.world.until(59)
+    one.network.before = slowly
+    assert refusal_of(one.turn(slot())).reason == "slot_done"
+    assert one.said("run.missed") == []
+
+
+def test_a_tick_whose_lateness_is_learned_last_does_not_run(fleet: Fleet) -> None:
+    """An instance that doesn't know RTDB's time asks for it together with the lock: a tick that is late by then is
+    missed.
+    """
+    one = fleet.instance()
+    one.timing.step_wall(3_600)
+    fleet.world.advance(61)
+    assert one.turn(slot()) == []
+    assert (fleet.runs, fleet.world.node()) == ([], {})
+    assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]
+
+
+def test_a_look_while_the_time_is_not_known_is_made_again(fleet: Fleet) -> None:
+    """A look for a dead run that finds neither the database nor RTDB's time is made again once both are there."""
+    fleet = Fleet("0 0 * * *", on_abandoned="rerun")
+    one = fleet.instance()
+    midnight = slot(-9 * 3_600)
+    fleet.world.put({"slot": midnight, "unfinished": midnight, "holder": "dead", "expiresAt": START})
+    one.start()
+    one.timing.step_wall(3_600)
+    one.network.is_down = True
+    one.runner.go_on(one.runner.turn(one.job(), Wish(None, "rerun")))
+    fleet.world.until(20)
+    up(one)
+    fleet.world.until(60)
+    assert fleet.slots() == [midnight]
+
+
+def test_what_was_asked_for_by_hand_is_not_looked_for_again(fleet: Fleet) -> None:
+    """Who asks for a tick while the database is down is told; nothing is tried behind the caller's back."""
+    fleet = Fleet("0 0 * * *")
+    one = fleet.instance()
+    one.start()
+    one.network.is_down = True
+    result = one.crons.registry.trigger(NAME, slot=one.crons.registry.next_slots(NAME)[0], source="http")
+    assert result.refusal is not None
+    assert result.refusal.reason == "unavailable"
+    up(one)
+    one.network.requests()
+    fleet.world.until(20)
+    assert one.network.requests("cron-locks") == []
+
+
+def test_the_pauses_grow_while_the_database_is_down(fleet: Fleet) -> None:
+    """A tick is tried again after 0.1, 0.2 and 0.4 seconds, and so on to two; by chance, after half of it."""
+    fleet = Fleet(grace=3_600)
+    one = fleet.instance()
+    one.network.is_down = True
+    claimer = one.runner._claimer
+    pursuit = claimer.pursue(one.job(), Wish(slot(), "schedule"))
+    for chance in (1.0, 0.0):
+        claimer._chance = lambda chance=chance: chance  # type: ignore[misc]  # bound on purpose
+        pursuit.tries = 0
+        pauses = [claimer.claim(pursuit) for _ in range(6)]
+        assert pauses == [(1 + chance) / 2 * pause for pause in (0.1, 0.2, 0.4, 0.8, 1.6, 2)]
+
+
+def test_a_lock_for_years_costs_only_ticks_of_its_own_time(fleet: Fleet) -> None:
+    """A tick from before the start is not called missed where a lock never ends; those of after it are."""
+    one = fleet.instance()
+    fleet.world.put({"holder": "another", "slot": slot(-60), "acquiredAt": START - 60_000, "expiresAt": START + 10**12})
+    fleet.world.until(30)
+    one.network.requests()
+    one.start()
+    fleet.world.until(50)
+    assert one.network.requests("cron-locks")
+    assert one.said("run.missed") == []
+    fleet.world.until(61)
+    assert [event.fields["slot"] for event in one.said("run.missed")] == [slot(60)]
+
+
+def test_a_refusal_is_noted_though_the_time_is_lost(fleet: Fleet) -> None:
+    """A loser whose wall clock was set in the middle of its request is told who holds the lock all the same."""
+    fleet = Fleet(on_abandoned="rerun")
+    one, other = fleet.instance(), fleet.instance()
+    other.hold(slot())
+    one.network.before = lambda method, path: one.timing.step_wall(3_600)
+    assert refusal_of(one.turn(slot())).reason == "slot_done"
