@@ -1,9 +1,10 @@
 """Does broken code fail its tests? `make mutations` breaks it in very many ways; `ARGS=--all` in all of them.
 
-The lock's own modules have lists of mutants, made by hand, each with the tests that should notice (`tests.mutants`).
-Of all other modules mutants are generated (`tests.mutation.generate`), and the tests that reach their lines are asked.
-Each is tried in a copy of src, in a process of its own. One that isn't noticed is a survivor: a test is missing, or the
-code does nothing. Those that can't be noticed are in `tests.equivalent_mutants`, each with the reason.
+The lock's own modules have lists of mutants, made by hand, each with the tests that should notice
+(`tests.invariants.mutants`). Of all other modules mutants are generated (`tests.mutation.generate`), and the tests that
+reach their lines are asked. Each is tried in a copy of src, in a process of its own. One that isn't noticed is a
+survivor: a test is missing, or the code does nothing. Those that can't be noticed are in
+`tests.invariants.equivalent_mutants`, each with the reason.
 
 Without `--all` a share runs of the lists, and a sample of the others, chosen by the seed. What was found out is kept
 in `.mutation` until the sources change, so a run that was broken off goes on.
@@ -22,9 +23,9 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
-from tests.equivalent_mutants import EQUIVALENT
-from tests.mutants import LOCK_MUTANTS, Mutant
-from tests.mutants_invariants import INVARIANTS
+from tests.invariants.equivalent_mutants import EQUIVALENT
+from tests.invariants.mutants import LOCK_MUTANTS, Mutant
+from tests.invariants.mutants_invariants import INVARIANTS
 from tests.mutation.generate import Mutant as Generated
 from tests.mutation.generate import generate
 from tests.mutation.ledger import Ledger
@@ -35,7 +36,7 @@ from tests.mutation.trial import Judged, Trials
 MUTANTS = LOCK_MUTANTS + INVARIANTS
 
 # These have their lists, or are no part of what runs jobs.
-LISTED = {"record", "conversation", "lease", "lock", "clock"}
+LISTED = {"record", "protocol", "lease", "service", "server_clock"}
 APART = {"cli", "demo", "testing"}
 
 STATE = ROOT / ".mutation"
@@ -87,7 +88,7 @@ def generated() -> list[Generated]:
     """All generated mutants but the equivalent ones."""
     found = []
     for file in sorted((ROOT / "src" / "firecron").rglob("*.py")):
-        if file.stem not in LISTED and APART.isdisjoint(file.parts):
+        if file.stem not in LISTED and (APART.isdisjoint(file.parts) or "process" in file.parts):
             found += generate(str(file.relative_to(ROOT / "src")), file.read_bytes())
     return [mutant for mutant in found if str(mutant) not in EQUIVALENT]
 

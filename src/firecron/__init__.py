@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from firecron.app import FireCron
-    from firecron.cron_expression import CronExpression
-    from firecron.decorator import distributed_cron
+    from firecron.base.events import Event
+    from firecron.cron.expressions import CronExpression
+    from firecron.cron.schedule import Schedule
     from firecron.errors import (
         ConfigurationError,
         Denied,
@@ -23,44 +24,43 @@ if TYPE_CHECKING:
         Unavailable,
         UnknownJob,
     )
-    from firecron.events import Event
-    from firecron.explorer import Job
-    from firecron.lease import Lease
-    from firecron.lock import LockService
-    from firecron.refusal import NotAcquired, Refusal
-    from firecron.registry import State
-    from firecron.result import Result
-    from firecron.run import Run, current_run
-    from firecron.schedule import Schedule
+    from firecron.jobs.decorator import distributed_cron
+    from firecron.jobs.explorer import Job
+    from firecron.jobs.registry import State
+    from firecron.jobs.result import Result
+    from firecron.jobs.run import Run, current_run
+    from firecron.lock.lease import Lease
+    from firecron.lock.refusal import NotAcquired, Refusal
+    from firecron.lock.service import LockService
     from firecron.settings import Settings
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "ConfigurationError": "errors",
-    "CronExpression": "cron_expression",
+    "CronExpression": "cron.expressions",
     "Denied": "errors",
-    "Event": "events",
+    "Event": "base.events",
     "FireCron": "app",
     "FirecronError": "errors",
-    "Job": "explorer",
-    "Lease": "lease",
+    "Job": "jobs.explorer",
+    "Lease": "lock.lease",
     "LeaseLost": "errors",
-    "LockService": "lock",
+    "LockService": "lock.service",
     "Malformed": "errors",
-    "NotAcquired": "refusal",
-    "Refusal": "refusal",
-    "Result": "result",
-    "Run": "run",
-    "Schedule": "schedule",
+    "NotAcquired": "lock.refusal",
+    "Refusal": "lock.refusal",
+    "Result": "jobs.result",
+    "Run": "jobs.run",
+    "Schedule": "cron.schedule",
     "Settings": "settings",
-    "State": "registry",
+    "State": "jobs.registry",
     "Stopping": "errors",
     "StoreError": "errors",
     "Unavailable": "errors",
     "UnknownJob": "errors",
-    "current_run": "run",
-    "distributed_cron": "decorator",
+    "current_run": "jobs.run",
+    "distributed_cron": "jobs.decorator",
 }
 
 __all__ = [

@@ -22,25 +22,25 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
-from firecron.checks import Checks
-from firecron.engine import Engine
+from firecron.base.clocks import SystemTiming, Timing
+from firecron.base.forks import tell_after_fork
+from firecron.base.instants import to_datetime
+from firecron.base.off_loop import off_loop
+from firecron.base.workers import Crew
 from firecron.errors import ConfigurationError
-from firecron.explorer import Job, explore, without_jobs
-from firecron.forks import tell_after_fork
-from firecron.frameworks import reason_not_to_start
-from firecron.guard import Verdict, judge
-from firecron.history import History
-from firecron.instants import to_datetime
-from firecron.lock import LockService
-from firecron.off_loop import off_loop
-from firecron.registry import Registry
-from firecron.result import Result
-from firecron.run import Trigger
+from firecron.jobs.checks import Checks
+from firecron.jobs.explorer import Job, explore, without_jobs
+from firecron.jobs.registry import Registry
+from firecron.jobs.result import Result
+from firecron.jobs.run import Trigger
+from firecron.lock.service import LockService
+from firecron.runs.history import History
+from firecron.scheduler.engine import Engine
+from firecron.scheduler.frameworks import reason_not_to_start
+from firecron.scheduler.guard import Verdict, judge
+from firecron.scheduler.startup import announce, named_database, say_forked, say_jobs, warn_of_jobs
+from firecron.scheduler.stopper import Stopper
 from firecron.settings import Settings, load
-from firecron.startup import announce, named_database, say_forked, say_jobs, warn_of_jobs
-from firecron.stopper import Stopper
-from firecron.timing import SystemTiming, Timing
-from firecron.workers import Crew
 
 if TYPE_CHECKING:
     import firebase_admin
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from firecron.testing.rehearsal import Rehearsal
     from firecron.triggers.access import OneOrMore
     from firecron.triggers.asgi import TriggerApp
-    from firecron.triggers.desk import Desk
+    from firecron.triggers.handler import Desk
     from firecron.triggers.verifier import Verifier
 
 
@@ -296,7 +296,7 @@ class FireCron:
         return make_blueprint(desk, name)
 
     def _desk(self, verifier: Verifier) -> Desk:
-        from firecron.triggers.desk import Desk
+        from firecron.triggers.handler import Desk
         from firecron.triggers.overview import Overview
 
         overview = Overview(self.registry, self.locks, self.history)

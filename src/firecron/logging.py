@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TextIO
 
-from firecron.cloud_run import find_cloud_run
-from firecron.redaction import REDACTED, names_secret, redacted
-from firecron.run import current_run
+from firecron.base.cloud_run import find_cloud_run
+from firecron.base.redaction import REDACTED, names_secret, redacted
+from firecron.jobs.run import current_run
 
 _NAME = "firecron"
 _BARE = frozenset("=[]\"'\\")
@@ -44,7 +44,7 @@ def setup(level: int | str = logging.INFO, stream: TextIO | None = None) -> None
     root.setLevel(level)
     handler: logging.Handler
     if find_cloud_run():
-        from firecron.structured import CloudHandler
+        from firecron.cloud_logging import CloudHandler
 
         handler = cloud = CloudHandler(stream or sys.stdout)
         cloud.find_project()

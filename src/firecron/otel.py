@@ -25,8 +25,8 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"{error}: pip install 'firecron[otel]'", name=error.name) from error
 
 from firecron import __version__
-from firecron.events import Event, Events
-from firecron.forks import tell_after_fork
+from firecron.base.events import Event, Events
+from firecron.base.forks import tell_after_fork
 
 OTHER = "_other"
 _MOST_NAMES = 1_000

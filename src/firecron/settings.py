@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from firecron.durations import DAY
+from firecron.base.durations import DAY
 from firecron.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from firecron.timing import Deadline
+from firecron.base.clocks import Deadline
 
 Node: TypeAlias = dict[str, object] | None
 

@@ -14,13 +14,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from firecron import FireCron, distributed_cron
-from firecron.explorer import Job, explore
+from firecron.base.clocks import SystemTiming
+from firecron.jobs.explorer import Job, explore
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import find_target
 from firecron.settings import load
 from firecron.store import Store
 from firecron.testing import MemoryStore
-from firecron.timing import SystemTiming
 from rtdb_emulator import Emulator
 
 MANY = 10_000

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tests.interleaving.clocks import MARGIN, START, TTL
 
-from firecron import conversation
-from firecron.conversation import Held, Swap, run
-from firecron.record import LockRecord, Refused, Request
+from firecron.base.clocks import Moment
+from firecron.lock import protocol
+from firecron.lock.protocol import Held, Swap, run
+from firecron.lock.record import LockRecord, Refused, Request
 from firecron.store import Snapshot
-from firecron.timing import Moment
 
 if TYPE_CHECKING:
     from tests.interleaving.holder import Holder
@@ -161,7 +161,7 @@ class Monitor:
 def _ask(snapshot: Snapshot, now: Moment) -> Held | Refused:
     """What somebody new is told."""
     return run(
-        conversation.acquiring(Request("new", TTL, "test", "new", MARGIN, fenced=True), snapshot, {}),
+        protocol.acquiring(Request("new", TTL, "test", "new", MARGIN, fenced=True), snapshot, {}),
         now=lambda: now,
         read=lambda: snapshot,
         swap=lambda etag, node: "written",

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from firecron.clock import ServerClock
-from firecron.timing import Deadline, Moment
+from firecron.base.clocks import Deadline, Moment
+from firecron.base.server_clock import ServerClock
 
 START = 1_794_992_400_000  # the server's clock when the world's time is 0; all in milliseconds
 MARGIN = 1000

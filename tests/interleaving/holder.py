@@ -9,12 +9,12 @@ from typing import Literal
 from tests.interleaving.clocks import MARGIN, TTL, Machine
 from tests.interleaving.world import Event, Flight, World
 
-from firecron import conversation
-from firecron.conversation import Answer, Conversation, Held, Now, Pause, Read, Step, Swap, Swapped
+from firecron.base.clocks import Moment
 from firecron.errors import StoreError, Unavailable
-from firecron.record import Lost, Number, Refused, Request, Term
+from firecron.lock import protocol
+from firecron.lock.protocol import Answer, Conversation, Held, Now, Pause, Read, Step, Swap, Swapped
+from firecron.lock.record import Lost, Number, Refused, Request, Term
 from firecron.store import Snapshot
-from firecron.timing import Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +93,15 @@ class Holder:
                 )
                 self._written = {}
             assert self.request is not None, "an acquire has a request"
-            self._talk = conversation.acquiring(self.request, self._known, self._written)
+            self._talk = protocol.acquiring(self.request, self._known, self._written)
         else:
             assert self.held is not None, "what was not acquired is neither renewed nor released"
             if op.kind == "renew":
-                self._talk = conversation.renewing(self.held, TTL, MARGIN)
+                self._talk = protocol.renewing(self.held, TTL, MARGIN)
             else:
                 self._believes = False
                 finished = self.held.record.slot if op.finishes else None
-                self._talk = conversation.releasing(self.held, hold_at_least=op.hold_at_least, finished=finished)
+                self._talk = protocol.releasing(self.held, hold_at_least=op.hold_at_least, finished=finished)
         self._tell(None)
 
     def _read_clock(self) -> None:

@@ -1,7 +1,8 @@
 """Worlds to play, and playing them: every interleaving of a small one, a random walk through a larger one.
 
 A violation is reported with all events that led to it. That of a walk also names its seed: `REPLAY=<seed>` makes
-`tests/unit/test_interleavings_walks.py` play this walk alone, and `INTERLEAVINGS=<count>` sets how many it plays.
+`tests/interleaving/test_interleavings_walks.py` play this walk alone, and `INTERLEAVINGS=<count>` sets how many it
+plays.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tests.interleaving.clocks import MARGIN, START, TTL, Machine
 from tests.interleaving.holder import Holder, Op
 from tests.interleaving.world import World
 
-from firecron.instants import to_text
+from firecron.base.instants import to_text
 
 ACQUIRE = Op("acquire")
 RENEW = Op("renew")

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from tests.interleaving.checks import Monitor
 from tests.interleaving.clocks import MARGIN
 
-from firecron.conversation import Read, Swap
+from firecron.base.clocks import Moment
 from firecron.errors import Denied, StoreError, Unavailable
-from firecron.record import Request
+from firecron.lock.protocol import Read, Swap
+from firecron.lock.record import Request
 from firecron.store import NULL_ETAG, Snapshot
-from firecron.timing import Moment
 
 if TYPE_CHECKING:
     from tests.interleaving.holder import Holder

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import IO, Any, NoReturn
 
-from firecron.lease import Lease
-from firecron.lock import LockService
+from firecron.lock.lease import Lease
+from firecron.lock.service import LockService
 from firecron.settings import load
 
 service = LockService(settings=load(margin=0.5, clock_interval=300))

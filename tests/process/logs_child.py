@@ -12,9 +12,9 @@ from firebase_admin import credentials
 
 import firecron.logging
 from firecron import FireCron, LockService, Run, distributed_cron
-from firecron.registry import Registry
+from firecron.base.tracing import trace_of, traced
+from firecron.jobs.registry import Registry
 from firecron.settings import load
-from firecron.tracing import trace_of, traced
 
 logger = logging.getLogger("mailer")
 sent = threading.Event()

@@ -20,7 +20,7 @@ from pexpect import EOF
 from pexpect.fdpexpect import fdspawn
 from tests.conftest import BOUND, Start
 
-from firecron.instants import to_text
+from firecron.base.instants import to_text
 from rtdb_emulator.pytest_plugin import Rtdb
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")

@@ -12,11 +12,11 @@ import pytest
 from tests.conftest import BOUND
 from typer.testing import CliRunner, Result
 
+from firecron.base.flag import Flag
+from firecron.base.instants import to_milliseconds, to_text
+from firecron.cli.process.command import Command
+from firecron.cli.process.signals import Signals
 from firecron.cli.root import app
-from firecron.command import Command
-from firecron.flag import Flag
-from firecron.instants import to_milliseconds, to_text
-from firecron.signals import Signals
 from rtdb_emulator.pytest_plugin import Rtdb
 
 YEARLY = "0 0 1 1 *"
@@ -188,7 +188,7 @@ def test_a_rerun_that_can_not_be_started_is_told(rtdb: Rtdb, folder: Path, monke
             finally:
                 script.write_text("#!/bin/sh\n")
 
-    monkeypatch.setattr("firecron.cli.exec.Command", Mended)
+    monkeypatch.setattr("firecron.cli.commands.exec.Command", Mended)
     result = execute(*RERUNNING, "--", "./script")
     assert result.exit_code == 127
     assert "no such command" in result.stderr
@@ -222,7 +222,7 @@ def test_a_command_that_ends_well_after_the_loss_has_not_succeeded(
         def __init__(self, arguments: Sequence[str], signals: Signals, kill_after: float) -> None:
             super().__init__(arguments, signals, kill_after=BOUND)
 
-    monkeypatch.setattr("firecron.cli.exec.Command", Patient)
+    monkeypatch.setattr("firecron.cli.commands.exec.Command", Patient)
     monkeypatch.setenv("FIRECRON_MARGIN", "0.25")
     os.mkfifo("ready")
     os.mkfifo("held")

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import pytest
 
-from firecron.events import Event
-from firecron.lock import LockService
+from firecron.base.clocks import Deadline
+from firecron.base.events import Event
+from firecron.lock.service import LockService
 from firecron.settings import load
 from firecron.testing import FakeTiming
-from firecron.testing.conformance_kit import real_clock
-from firecron.timing import Deadline
+from firecron.testing.conformance.kit import real_clock
 from rtdb_emulator.pytest_plugin import Rtdb
 
 NAME = "job"

@@ -9,8 +9,8 @@ import pytest
 from tests.process.test_lock_async import BOUND, NAME, PATH, TTL, Bench, ended
 
 from firecron.errors import LeaseLost
-from firecron.lease import Lease
-from firecron.refusal import NotAcquired, Refusal
+from firecron.lock.lease import Lease
+from firecron.lock.refusal import NotAcquired, Refusal
 from rtdb_emulator.pytest_plugin import Rtdb
 
 

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from firecron.base.events import Event
 from firecron.errors import LeaseLost
-from firecron.events import Event
-from firecron.lease import Lease
-from firecron.lock import LockService
-from firecron.refusal import NotAcquired, Refusal
+from firecron.lock.lease import Lease
+from firecron.lock.refusal import NotAcquired, Refusal
+from firecron.lock.service import LockService
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 

@@ -13,8 +13,8 @@ import pytest
 from tests.conftest import BOUND, Start
 from typer.testing import CliRunner, Result
 
+from firecron.base.instants import to_milliseconds, to_text
 from firecron.cli.root import app
-from firecron.instants import to_milliseconds, to_text
 from rtdb_emulator.pytest_plugin import Rtdb
 
 MINUTE = 60_000
@@ -141,7 +141,7 @@ def test_a_failed_job_shows_its_traceback(rtdb: Rtdb) -> None:
     assert result.stdout.startswith("bad failed after ")
     assert result.stderr.count("Traceback") == result.stderr.count("ValueError: a job's own error") == 1
     assert "in bad" in result.stderr
-    assert "bodies.py" not in result.stderr
+    assert "body.py" not in result.stderr
 
 
 def test_json_is_one_value(rtdb: Rtdb) -> None:

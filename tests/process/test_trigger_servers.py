@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import requests
-from tests.contract.triggering import HEADER, NINE, TEN, Google, google
 from tests.process.tick_processes import BOUND, Process, Ticking, until
 from tests.process.tick_servers import APPS, page
 from tests.process.tick_specs import ASYNC_WORK, SHORT
+from tests.triggers.triggering import HEADER, NINE, TEN, Google, google
 
 pytest_plugins = ["tests.process.tick_fixtures"]
 

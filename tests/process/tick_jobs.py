@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from firecron import FireCron, Run, distributed_cron
-from firecron.timing import SystemTiming
+from firecron.base.clocks import SystemTiming
 
 STEP = 0.005
 

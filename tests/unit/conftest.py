@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from tests.unit.fleet import Fleet, Instance
+from tests.simulation.fleet import Fleet, Instance
 
-from firecron.keeper import Keeper
+from firecron.lock.keeper import Keeper
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import Run
 
 import firecron
-from firecron.registry import State
+from firecron.jobs.registry import State
 
 HEAVY = (
     "firebase_admin",

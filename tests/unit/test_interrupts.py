@@ -14,20 +14,21 @@ from typing import TypeAlias
 
 import pytest
 from tests.conftest import Run as RunPython
-from tests.unit.instances import Fleet
+from tests.simulation.instances import Fleet
+from tests.simulation.world import NAME, START, slot
 from tests.unit.interrupts import Line, interrupt, lines_of
 from tests.unit.threads import PATIENCE, ended, ended_stops
-from tests.unit.world import NAME, START, slot
 
-from firecron import FireCron, Run, Stopping, distributed_cron, places, runner
-from firecron.events import Event
-from firecron.flag import Flag
-from firecron.job_options import Overlap
-from firecron.lock import Hold, LockService
-from firecron.performer import Performer
-from firecron.places import Places
+from firecron import FireCron, Run, Stopping, distributed_cron
+from firecron.base.events import Event
+from firecron.base.flag import Flag
+from firecron.jobs.options import Overlap
+from firecron.lock.service import Hold, LockService
+from firecron.runs import lanes, runner
+from firecron.runs.lanes import Places
+from firecron.runs.performer import Performer
+from firecron.scheduler.stopper import is_inside
 from firecron.settings import load
-from firecron.stopper import is_inside
 from firecron.testing import FakeTiming, MemoryStore
 
 SETTINGS = load()
@@ -134,7 +135,7 @@ Since: TypeAlias = CodeType | None
 
 def lines_by_hand(new_call: Callable[[], Callable[[], object]]) -> list[tuple[Line, Since]]:
     """The lines of the runner and of the places in a run by hand: as it comes to them first, and again as it ends."""
-    files = runner.__file__, places.__file__
+    files = runner.__file__, lanes.__file__
     return [(line, since) for since in (None, VACATE) for line in lines_of(new_call(), since=since) if line[0] in files]
 
 

@@ -14,7 +14,7 @@ from tests.unit.log_lines import LABELS, Log, on_cloud_run, root_of_nowhere
 
 import firecron.logging
 from firecron import FireCron, distributed_cron
-from firecron.events import Events
+from firecron.base.events import Events
 
 logger = logging.getLogger("mailer")
 

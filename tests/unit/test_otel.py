@@ -10,10 +10,11 @@ from typing import TypeAlias
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, NumberDataPoint
-from tests.unit.fleet import Fleet, failing
+from tests.simulation.fleet import Fleet, failing
 
 import firecron.otel
-from firecron import FireCron, LockService, Run, distributed_cron, forks
+from firecron import FireCron, LockService, Run, distributed_cron
+from firecron.base import forks
 from firecron.errors import Unavailable
 from firecron.otel import instrument
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -219,7 +220,7 @@ def test_without_opentelemetry_it_says_what_to_install() -> None:
     program = (
         "import sys\n"
         "sys.modules['opentelemetry'] = sys.modules['opentelemetry.metrics'] = None\n"
-        "import firecron.events, firecron\n"
+        "import firecron.base.events, firecron\n"
         "try:\n    import firecron.otel\n"
         "except ModuleNotFoundError as error:\n    print(error)\n"
     )

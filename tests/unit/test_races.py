@@ -10,22 +10,22 @@ from types import CodeType, FunctionType, TracebackType
 from typing import TypeVar
 
 import pytest
+from tests.simulation.world import START, slot
 from tests.unit.interrupts import instructions_of, interrupt_instruction
-from tests.unit.test_bodies import body_of, job_of, make_run
-from tests.unit.test_keeper import Kept
-from tests.unit.test_ticker import Bench as TickerBench
-from tests.unit.test_ticker import make_job
+from tests.unit.lock.test_keeper import Kept
+from tests.unit.runs.test_body import body_of, job_of, make_run
+from tests.unit.scheduler.test_ticker import Bench as TickerBench
+from tests.unit.scheduler.test_ticker import make_job
 from tests.unit.threads import PATIENCE, ended
-from tests.unit.world import START, slot
 
 from firecron import FireCron, distributed_cron
-from firecron.bodies import Body
-from firecron.events import Event, Events
-from firecron.keeper import Keeper
-from firecron.performer import Performer
+from firecron.base.events import Event, Events
+from firecron.lock.keeper import Keeper
+from firecron.runs.body import Body
+from firecron.runs.performer import Performer
+from firecron.scheduler.ticker import Ticker
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
-from firecron.ticker import Ticker
 from rtdb_emulator.database import ADMIN, Database
 
 T = TypeVar("T")

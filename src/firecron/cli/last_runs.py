@@ -7,11 +7,11 @@ from datetime import datetime
 
 from rich.text import Text
 
-from firecron.cli.answers import Answers
 from firecron.cli.naming import database_of
+from firecron.cli.output import Answers
 from firecron.cli.run_lines import Paper, run_lines, unfinished_line
 from firecron.cli.watching import View
-from firecron.operating import LastRun, Operator, SeenLast
+from firecron.ops.operator import LastRun, Operator, SeenLast
 
 
 def view_of_last_runs(operator: Operator, answers: Answers) -> View[SeenLast]:

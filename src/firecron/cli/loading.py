@@ -16,8 +16,8 @@ from pathlib import Path
 from types import ModuleType
 
 from firecron.app import FireCron
-from firecron.cli.answers import Exit, Failure
-from firecron.declarations import Unclaimed, unclaimed
+from firecron.cli.output import Exit, Failure
+from firecron.jobs.declarations import Unclaimed, unclaimed
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from datetime import tzinfo
 
 from rich.text import Text
 
-from firecron.cli.moments import clock_time, distance
-from firecron.inspection import LockView
+from firecron.cli.words import clock_time, distance
+from firecron.ops.views import LockView
 
 _ORDER = ("malformed", "died", "held", "minimum_hold", "unlocked", "free", "absent")
 

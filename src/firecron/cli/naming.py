@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from firecron.cli.answers import Answers
+from firecron.cli.output import Answers
 from firecron.errors import Denied
-from firecron.findings import database_in_words
-from firecron.operating import Operator
+from firecron.ops.findings import database_in_words
+from firecron.ops.operator import Operator
 from firecron.rtdb.target import find_target
 from firecron.settings import Settings
 

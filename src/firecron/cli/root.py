@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from firecron import __version__
-from firecron.cli import doctor, jobs, locks, next_ticks, operate, play, rules, runs
-from firecron.cli import exec as exec_command
-from firecron.cli import run as run_command
+from firecron.cli.commands import doctor, jobs, locks, next_ticks, operate, play, rules, runs
+from firecron.cli.commands import exec as exec_command
+from firecron.cli.commands import run as run_command
 
 HELP = """What is locked, what ran, and how to stop it, free it and run it again.
 

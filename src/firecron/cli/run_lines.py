@@ -8,9 +8,9 @@ from datetime import datetime
 
 from rich.text import Text
 
-from firecron.cli.moments import clock_time, took
-from firecron.inspection import RunView, Unfinished
-from firecron.instants import to_milliseconds
+from firecron.base.instants import to_milliseconds
+from firecron.cli.words import clock_time, took
+from firecron.ops.views import RunView, Unfinished
 
 STYLES = {
     "succeeded": "green",

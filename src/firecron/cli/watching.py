@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from rich.live import Live
 from rich.text import Text
 
-from firecron.cli.answers import Answers, code_of
+from firecron.cli.output import Answers, code_of
 from firecron.errors import StoreError
 
 T = TypeVar("T")

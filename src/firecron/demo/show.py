@@ -19,8 +19,8 @@ from datetime import datetime
 from rich.console import Console
 from rich.table import Table
 
+from firecron.cron.schedule import Schedule
 from firecron.demo.instance import JOB, LINE
-from firecron.schedule import Schedule
 from rtdb_emulator import Emulator
 
 NAMESPACE = "firecron-demo"

@@ -22,13 +22,13 @@ from urllib.parse import quote, urlsplit
 import requests
 
 from firecron import __version__
+from firecron.base.clocks import Deadline, Timing
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, Unavailable
 from firecron.rtdb import transport
 from firecron.rtdb.causes import find_cause, named
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import RefreshingTokens, StaticToken, Tokens, google_fetch
 from firecron.store import NULL_ETAG, SERVER_TIME, Node, Snapshot
-from firecron.timing import Deadline, Timing
 
 _POOL_SIZE = 32
 _UNKNOWN_ETAG = "unknown"

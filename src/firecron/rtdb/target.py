@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 
+from firecron.base.redaction import redacted
 from firecron.errors import ConfigurationError
-from firecron.redaction import redacted
 from firecron.rtdb.tokens import Credential
 from firecron.settings import EMULATOR_HOST
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
+from firecron.base.clocks import Deadline, Timing
 from firecron.errors import NoCredentials, StoreError, Unavailable
 from firecron.rtdb.causes import find_cause, in_words, named
-from firecron.timing import Deadline, Timing
 
 _FALLBACK_LIFE = 3_600_000.0
 _REJECTED_AGAIN = 300_000.0

@@ -26,7 +26,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import ConnectTimeoutError
 
-from firecron.timing import Deadline
+from firecron.base.clocks import Deadline
 
 _calls = threading.local()
 

@@ -7,8 +7,8 @@ import json
 import threading
 from collections.abc import Callable
 
+from firecron.base.clocks import Deadline
 from firecron.store import NULL_ETAG, SERVER_TIME, Snapshot
-from firecron.timing import Deadline
 
 
 class MemoryStore:

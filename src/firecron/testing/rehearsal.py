@@ -20,16 +20,16 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from firecron.durations import Duration
-from firecron.events import Event
-from firecron.explorer import Job
+from firecron.base.durations import Duration
+from firecron.base.events import Event
+from firecron.jobs.explorer import Job
 from firecron.settings import Settings, load
-from firecron.testing.clock import FakeClock
+from firecron.testing.clocks import FakeClock
 from firecron.testing.memory import MemoryStore
 
 if TYPE_CHECKING:
-    from firecron.lock import LockService
-    from firecron.result import Result
+    from firecron.jobs.result import Result
+    from firecron.lock.service import LockService
 
 _SMALLEST_STEP = 0.001
 

@@ -11,9 +11,9 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from firecron.cloud_run import find_cloud_run
+from firecron.base.cloud_run import find_cloud_run
+from firecron.base.events import Events
 from firecron.errors import ConfigurationError
-from firecron.events import Events
 from firecron.triggers.oidc import OidcVerifier
 from firecron.triggers.verifier import Denial, Verifier
 

@@ -18,12 +18,12 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias, TypeVar
 
-from firecron.forks import tell_after_fork
-from firecron.tracing import trace_of
-from firecron.triggers.answers import Answer
-from firecron.triggers.desk import Call, Desk
+from firecron.base.forks import tell_after_fork
+from firecron.base.tracing import trace_of
+from firecron.base.workers import Workers
+from firecron.triggers.handler import Call, Desk
+from firecron.triggers.responses import Answer
 from firecron.triggers.schedule_time import HEADER
-from firecron.workers import Workers
 
 # As ASGI has them: what is in them is told by their "type".
 Message: TypeAlias = MutableMapping[str, Any]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from firecron.base.tracing import trace_of
 from firecron.errors import ConfigurationError
-from firecron.tracing import trace_of
-from firecron.triggers.answers import Answer
-from firecron.triggers.desk import Call, Desk
+from firecron.triggers.handler import Call, Desk
+from firecron.triggers.responses import Answer
 from firecron.triggers.schedule_time import HEADER
 
 if TYPE_CHECKING:

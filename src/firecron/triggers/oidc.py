@@ -20,10 +20,10 @@ import requests
 from google.auth import jwt
 
 from firecron import __version__
+from firecron.base.clocks import Deadline, SystemTiming, Timing
+from firecron.base.forks import tell_after_fork
 from firecron.errors import Unavailable
-from firecron.forks import tell_after_fork
 from firecron.rtdb import transport
-from firecron.timing import Deadline, SystemTiming, Timing
 from firecron.triggers.verifier import Denial
 
 GOOGLE_CERTIFICATES = "https://www.googleapis.com/oauth2/v1/certs"

@@ -7,15 +7,15 @@ without it: `paused` and `last_run` are null then.
 
 from __future__ import annotations
 
+from firecron.base.instants import to_text
 from firecron.errors import StoreError
-from firecron.explorer import Job
-from firecron.history import History
-from firecron.inspection import inspect_run
-from firecron.instants import to_text
-from firecron.lock import LockService
-from firecron.operating import Operator
-from firecron.registry import Registry
-from firecron.triggers.answers import Answer, of_error
+from firecron.jobs.explorer import Job
+from firecron.jobs.registry import Registry
+from firecron.lock.service import LockService
+from firecron.ops.operator import Operator
+from firecron.ops.views import inspect_run
+from firecron.runs.history import History
+from firecron.triggers.responses import Answer, of_error
 
 
 class Overview:

@@ -1,0 +1,1 @@
+"""Tools that know no lock, no job and no database."""

@@ -1,0 +1,125 @@
+"""What happens to a lock, as events: for logs, metrics and tests.
+
+An event is one frozen value with a stable `slug` and scalar fields. It goes to the listeners and to the log; neither
+can break anything: a listener or a handler that raises is reported, and the lock goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from firecron.base.redaction import redacted
+
+Scalar: TypeAlias = str | int | float | bool
+
+# What Google's log handlers write as labels: a line's lock (a job's is of its name), and the key of its run.
+LOCK_LABEL = "firecron_lock"
+RUN_LABEL = "firecron_run"
+
+logger = logging.getLogger("firecron")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened: `slug` for programs, `message` for people, `fields` for both."""
+
+    slug: str
+    name: str
+    level: int
+    message: str
+    fields: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+Listener: TypeAlias = Callable[[Event], None]
+
+
+class Events:
+    """Where events go. Listeners are called on the thread that made the event, so they must be quick."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: tuple[Listener, ...] = ()
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with every event from now on; answers with the way to stop that."""
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._listeners = tuple(other for other in self._listeners if other is not listener)
+
+        return unsubscribe
+
+    def emit(
+        self,
+        slug: str,
+        name: str,
+        level: int,
+        message: str,
+        error: BaseException | None = None,
+        /,
+        **fields: Scalar | None,
+    ) -> None:
+        """Tell all listeners and the log, there with the traceback of `error`. Fields that are None are left out, and
+        secrets that an exception has quoted.
+        """
+        listeners = self._listeners
+        if not listeners and not logger.isEnabledFor(level):
+            return
+        event = Event(slug, name, level, redacted(message), _clean(fields))
+        for listener in listeners:
+            try:
+                listener(event)
+            except BaseException as raised:
+                # Only the main thread is interrupted by Ctrl-C, or meant to end by an exit.
+                if not isinstance(raised, Exception) and threading.current_thread() is threading.main_thread():
+                    raise
+                _report(slug, raised)
+        _log(event, error)
+
+    def after_fork(self) -> None:
+        """In a forked child: a thread that the child doesn't have may have held the lock."""
+        self._lock = threading.Lock()
+
+
+def _clean(fields: Mapping[str, Scalar | None]) -> dict[str, Scalar]:
+    return {
+        name: redacted(value) if isinstance(value, str) else value
+        for name, value in fields.items()
+        if value is not None
+    }
+
+
+def _log(event: Event, error: BaseException | None) -> None:
+    fields = {"event": event.slug, "lock": event.name, **event.fields}
+    labels = {LOCK_LABEL: event.name}
+    if event.slug.startswith("run.") and "key" in event.fields:
+        labels[RUN_LABEL] = str(event.fields["key"])
+    _write(event.level, event.message, fields, labels, error)
+
+
+def _report(slug: str, error: BaseException) -> None:
+    fields: dict[str, Scalar] = {"event": "listener.failed", "listened_to": slug}
+    _write(logging.ERROR, f"An event listener raised when it was told of {slug}", fields, {}, error)
+
+
+def _write(
+    level: int, message: str, fields: dict[str, Scalar], labels: dict[str, str], error: BaseException | None
+) -> None:
+    if not logger.isEnabledFor(level):
+        return
+    try:
+        # Four calls up is whoever emits: that is where the line comes from.
+        extra = {"json_fields": fields, "labels": labels}
+        logger.log(level, "%s", message, exc_info=error, stacklevel=4, extra=extra)
+    except Exception:
+        # A handler or filter raised. The way to the log is what is broken, so this goes to standard error, as
+        # logging's own complaints do.
+        if logging.lastResort is not None:
+            text = f"firecron: a log handler raised at: {message}"
+            logging.lastResort.handle(logging.LogRecord(logger.name, level, __file__, 0, text, None, None))

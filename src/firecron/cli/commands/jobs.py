@@ -1,0 +1,84 @@
+"""`firecron jobs APP`: what the explorer finds, its next ticks, and whether they would run here. Asks no database."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from firecron.app import FireCron
+from firecron.cli.commands.next_ticks import tick_in_words, tick_value, ticks_after
+from firecron.cli.loading import Loaded, load
+from firecron.cli.options import AppPath, Json
+from firecron.cli.output import Answers, answering
+from firecron.jobs.explorer import Job
+from firecron.scheduler.guard import Verdict
+
+Number = Annotated[int, typer.Option("-n", min=0, max=100, help="How many ticks of each job.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("jobs", epilog="Example: firecron jobs myservice.main:crons")(jobs)
+
+
+def jobs(app: AppPath, number: Number = 1, as_json: Json = False) -> None:
+    """The jobs of an application, and their next ticks.
+
+    Also where they are defined, and whether they would run here: by the production guard, and by their role.
+    """
+    answers = Answers(as_json=as_json)
+    with answering(answers):
+        loaded = load(app)
+        crons = loaded.crons
+        verdict = crons.verdict
+        now = datetime.now(UTC)
+        found = {job.name: ticks_after(job.options.schedule, now, number) for job in crons.registry.jobs()}
+        answers.give(_value(loaded, verdict, found), _shown(loaded, verdict, found))
+
+
+def _value(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -> object:
+    crons = loaded.crons
+    return {
+        "ticksHere": verdict.may_tick,
+        "why": verdict.why,
+        "roles": list(crons.settings.roles),
+        "jobs": [
+            {
+                "name": job.name,
+                "line": job.options.schedule.line,
+                "timezone": job.options.schedule.timezone,
+                "role": job.options.role,
+                "disabled": job.options.disabled,
+                "runsHere": _runs_here(crons, job),
+                "where": job.where,
+                "next": [tick_value(tick, job.options.schedule.timezone) for tick in found[job.name]],
+            }
+            for job in crons.registry.jobs()
+        ],
+        "unclaimed": [{"name": job.name, "where": job.where} for job in loaded.unclaimed],
+    }
+
+
+def _shown(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -> Text:
+    crons = loaded.crons
+    head = "Jobs tick here" if verdict.may_tick else "Jobs don't tick here"
+    lines = [Text(f"{head}: {verdict.why}", "green" if verdict.may_tick else "yellow")]
+    for job in crons.registry.jobs():
+        schedule = job.options.schedule
+        lines.append(Text("\n").append(job.name, "bold").append(f"  {schedule.line}  {schedule.timezone}"))
+        lines.append(Text(f"  {job.where}", "dim"))
+        if not _runs_here(crons, job):
+            reason = "it is disabled" if job.options.disabled else f"it needs the role {job.options.role!r}"
+            lines.append(Text(f"  not here: {reason}", "yellow"))
+        lines += [Text(f"  {tick_in_words(tick, schedule.timezone)}") for tick in found[job.name]]
+    for forgotten in loaded.unclaimed:
+        lines.append(Text("\n").append(forgotten.name, "bold"))
+        lines.append(Text(f"  {forgotten.where}", "dim"))
+        lines.append(Text("  never: it is declared, but no FireCron was given it", "yellow"))
+    return Text("\n").join(lines)
+
+
+def _runs_here(crons: FireCron, job: Job) -> bool:
+    return not job.options.disabled and crons.registry.runs_here(job)

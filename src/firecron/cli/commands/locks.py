@@ -1,0 +1,91 @@
+"""`firecron locks`: what is held, by whom, since when and until when; what is paused; what died."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import typer
+from rich.text import Text
+
+from firecron.cli.lock_lines import lock_lines, rank
+from firecron.cli.naming import database_of, remark_on
+from firecron.cli.options import Interval, Json, OnlyName, Watch
+from firecron.cli.output import Answers, answering
+from firecron.cli.watching import View, watch
+from firecron.lock.service import LockService
+from firecron.ops.operator import Operator, SeenAll
+from firecron.ops.views import LockView
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("locks", epilog="Example: firecron locks --watch")(locks)
+
+
+def locks(name: OnlyName = None, watching: Watch = False, interval: Interval = 2.0, as_json: Json = False) -> None:
+    """What is held, by whom, since and until when.
+
+    Also what is paused, what died without releasing, and what the last tick came to.
+    """
+    answers = Answers(as_json=as_json)
+    with answering(answers):
+        operator = Operator(LockService())
+        view = view_of_locks(operator, answers, name)
+        if watching:
+            watch(answers, view, interval)
+        else:
+            seen = view.look()
+            answers.give(view.value(seen), view.show(seen))
+            if name is not None and seen.views[0].state == "absent":
+                remark_on(answers, operator, name)
+
+
+def view_of_locks(operator: Operator, answers: Answers, name: str | None = None) -> View[SeenAll]:
+    """How all locks are shown, or the one of this name, also where it has no node."""
+    nothing = Text(
+        f"There is no lock in {database_of(operator.settings)}: nothing is held, and nothing to be remembered."
+    )
+
+    def look() -> SeenAll:
+        if name is None:
+            return operator.look_at_all(with_holders=True)
+        seen = operator.look(name)
+        return SeenAll((seen.view,), seen.now)
+
+    def show(seen: SeenAll) -> Text:
+        return _shown(answers, seen) if seen.views else nothing
+
+    def news(last: SeenAll | None, seen: SeenAll) -> list[Text]:
+        return _news(last, seen) if last is not None or seen.views else [nothing]
+
+    return View(look, show, news, _value, lambda seen: seen.views)
+
+
+def _shown(answers: Answers, seen: SeenAll) -> Text:
+    """On a terminal some lines for each lock, elsewhere one."""
+    views = sorted(seen.views, key=rank)
+    if not answers.out.is_terminal:
+        return Text("\n").join(_line(view, seen.now) for view in views)
+    return Text("\n").join(_block(view, seen.now) for view in views)
+
+
+def _block(view: LockView, now: int) -> Text:
+    first, *others = lock_lines(view, now)
+    head = Text(view.name, "bold").append(": ", "not bold").append(first)
+    return Text("\n  ").join([head, *others])
+
+
+def _line(view: LockView, now: int) -> Text:
+    return Text(f"{view.name}: ").append(Text("; ").join(lock_lines(view, now)))
+
+
+def _news(last: SeenAll | None, found: SeenAll) -> list[Text]:
+    before = {view.name: view for view in last.views} if last is not None else {}
+    after = {view.name: view for view in found.views}
+    changed = [_line(view, found.now) for name, view in after.items() if before.get(name) != view]
+    gone = [Text(f"{name}: its node is gone, so it is free") for name in before if name not in after]
+    at = f"{datetime.now().astimezone():%H:%M:%S} "
+    return [Text(at).append(line) for line in (*changed, *gone)]
+
+
+def _value(seen: SeenAll) -> object:
+    return {"locks": [view.to_json() for view in seen.views]}

@@ -1,0 +1,135 @@
+"""`firecron next "LINE"` or `next APP NAME`: when a cron line or a job ticks, and why, on the nights when the clocks
+change. Asks no database.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import typer
+from rich.text import Text
+
+from firecron.cli.loading import load_crons
+from firecron.cli.options import Json
+from firecron.cli.output import Answers, Exit, Failure, answering
+from firecron.cron.clock_changes import Change, special_nights
+from firecron.cron.schedule import Schedule
+
+# A repeated hour is told of also where only its first pass is shown.
+_AROUND = timedelta(hours=3)
+_APP = re.compile(r"[\w.]+:[\w.]+")
+
+Line = Annotated[
+    str,
+    typer.Argument(
+        metavar='"LINE"|APP', help="Five fields, or six with seconds first; @hourly. Or module:object, with NAME."
+    ),
+]
+JobName = Annotated[str | None, typer.Argument(metavar="NAME", help="The job of APP whose line and time zone it is.")]
+Zone = Annotated[
+    str | None, typer.Option("--timezone", "-z", help="As the tz database names it; UTC unless given, or the job's.")
+]
+Number = Annotated[int, typer.Option("-n", min=1, max=1000, help="How many ticks.")]
+After = Annotated[str | None, typer.Option("--after", metavar="ISO", help="From then on; else from now.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "next", epilog='Example: firecron next "30 2 * * *" --timezone Europe/Berlin --after 2027-03-27T00:00Z'
+    )(next_ticks)
+
+
+def next_ticks(
+    line: Line,
+    name: JobName = None,
+    timezone: Zone = None,
+    number: Number = 5,
+    after: After = None,
+    as_json: Json = False,
+) -> None:
+    """When a cron line, or a job, ticks next.
+
+    In the time zone and in UTC; and why, on a night when the clocks change.
+    """
+    answers = Answers(as_json=as_json)
+    with answering(answers):
+        schedule = _schedule(line, timezone) if name is None else _schedule_of(line, name, timezone)
+        start = _instant(after, schedule.timezone)
+        ticks = ticks_after(schedule, start, number)
+        nights = list(special_nights(schedule, start - _AROUND, ticks[-1] + _AROUND))
+        for warning in schedule.warnings:
+            answers.say(f"firecron: {warning}")
+        answers.give(_value(schedule, ticks, nights), _shown(schedule, ticks, nights))
+
+
+def _schedule(line: str, timezone: str | None) -> Schedule:
+    if _APP.fullmatch(line):
+        names = ", ".join(job.name for job in load_crons(line).registry.jobs())
+        raise Failure(f"{line} is no cron line; of its jobs, name one as well: {names}", Exit.USAGE)
+    try:
+        return Schedule(line, timezone or "UTC")
+    except ValueError as error:
+        raise Failure(str(error), Exit.USAGE) from None
+
+
+def _schedule_of(app: str, name: str, timezone: str | None) -> Schedule:
+    if timezone is not None:
+        raise Failure(f"--timezone {timezone} is for a cron line: {name} has a time zone of its own", Exit.USAGE)
+    return load_crons(app).registry.get(name).options.schedule
+
+
+def ticks_after(schedule: Schedule, start: datetime, number: int) -> list[datetime]:
+    """So many ticks, in UTC."""
+    ticks: list[datetime] = []
+    for _ in range(number):
+        start = schedule.after(start)
+        ticks.append(start)
+    return ticks
+
+
+def tick_in_words(tick: datetime, timezone: str) -> str:
+    """In the zone of its schedule, and in UTC: `Wed 2026-11-18 10:00:00 +01:00   2026-11-18T09:00:00Z`."""
+    local = tick.astimezone(ZoneInfo(timezone))
+    offset = local.isoformat()[19:]
+    return f"{local:%a %Y-%m-%d %H:%M:%S} {offset}   {tick.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def tick_value(tick: datetime, timezone: str) -> dict[str, object]:
+    """The same for programs."""
+    return {"local": tick.astimezone(ZoneInfo(timezone)).isoformat(), "utc": f"{tick:%Y-%m-%dT%H:%M:%SZ}"}
+
+
+def _instant(text: str | None, timezone: str) -> datetime:
+    if text is None:
+        return datetime.now(UTC)
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        raise Failure(f"--after {text!r} is no instant: write 2026-11-18T09:00:00Z", Exit.USAGE) from None
+    return instant if instant.tzinfo is not None else instant.replace(tzinfo=ZoneInfo(timezone))
+
+
+def _shown(schedule: Schedule, ticks: list[datetime], nights: list[Change]) -> Text:
+    lines = [Text(tick_in_words(tick, schedule.timezone)) for tick in ticks]
+    return Text("\n").join([*lines, *(Text(night.said, "yellow") for night in nights)])
+
+
+def _value(schedule: Schedule, ticks: list[datetime], nights: list[Change]) -> object:
+    return {
+        "line": schedule.line,
+        "timezone": schedule.timezone,
+        "ticks": [tick_value(tick, schedule.timezone) for tick in ticks],
+        "changes": [
+            {
+                "at": f"{night.at:%Y-%m-%dT%H:%M:%SZ}",
+                "kind": night.kind,
+                "times": [time.isoformat() for time in night.times],
+                "said": night.said,
+            }
+            for night in nights
+        ],
+        "warnings": list(schedule.warnings),
+    }

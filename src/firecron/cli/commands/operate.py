@@ -1,0 +1,115 @@
+"""`firecron pause`, `resume` and `unlock`: an operator's hand, with a word about what it does and doesn't do."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.text import Text
+
+from firecron.cli.lock_lines import lock_lines
+from firecron.cli.naming import close_to, database_of, remark_on
+from firecron.cli.options import Json, Name, Yes
+from firecron.cli.output import Answers, Exit, Failure, answering
+from firecron.lock.service import LockService
+from firecron.ops.operator import Operator, Seen
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("pause", epilog="Example: firecron pause send-daily-digest")(pause)
+    app.command("resume", epilog="Example: firecron resume send-daily-digest")(resume)
+    app.command("unlock", epilog="Example: firecron unlock nightly-import")(unlock)
+
+
+def pause(name: Name, yes: Yes = False, as_json: Json = False) -> None:
+    """Keep everybody from acquiring a lock.
+
+    The ticks of its job are skipped on all instances. A run that is under way goes on. A name that the database
+    doesn't have yet needs --yes.
+    """
+    _set_paused(name, True, as_json, takes_new=yes)
+
+
+def resume(name: Name, as_json: Json = False) -> None:
+    """Let everybody acquire a paused lock again."""
+    _set_paused(name, False, as_json)
+
+
+def unlock(name: Name, yes: Yes = False, as_json: Json = False) -> None:
+    """Free a lock that is held; slot and fence stay.
+
+    As `expiresAt = 0` in the console does. It asks first, and does nothing if the lock was released or taken over
+    meanwhile. It doesn't end a run that is still alive: that learns of it at its next renewal, at the latest when its
+    lease is over.
+    """
+    answers = Answers(as_json=as_json)
+    with answering(answers):
+        operator = Operator(LockService())
+        seen = operator.look(name)
+        if seen.view.state == "malformed":
+            raise Failure(
+                f"{name} can't be unlocked, because its node can't be read: {seen.view.problem}. To free it, "
+                f"{seen.view.remedy}",
+                Exit.REFUSED,
+            )
+        if not seen.view.is_taken:
+            if seen.view.state == "absent":
+                remark_on(answers, operator, name)
+            _answer(answers, operator, name, "it is free already: nothing was changed", changed=False)
+            return
+        if not yes:
+            _ask(answers, seen)
+        if not operator.unlock(seen):
+            raise Failure(f"{name} has changed while you looked, so nothing was done: look again (firecron locks)")
+        _answer(answers, operator, name, "unlocked", changed=True)
+
+
+def _ask(answers: Answers, seen: Seen) -> None:
+    """Show what is about to happen, and go on only at a yes."""
+    if answers.as_json or not sys.stdin.isatty():
+        raise Failure(f"{seen.view.name} was not unlocked: there is nobody to ask; give --yes", Exit.USAGE)
+    kept = [f"slot {seen.view.slot}"] if seen.view.slot else []
+    kept += [f"fence {seen.view.fence}"] if seen.view.fence is not None else []
+    stays = f"Its {' and '.join(kept)} {'stay' if len(kept) > 1 else 'stays'}." if kept else "All else stays."
+    answers.out.print(Text("\n").join([Text(seen.view.name, "bold"), *lock_lines(seen.view, seen.now)]))
+    answers.out.print(
+        f"\nThis sets expiresAt to 0, so that others can acquire it at once. {stays} "
+        "If its holder is alive, it works on until its next renewal, beside whoever comes next.",
+        markup=False,
+    )
+    if not typer.confirm("Unlock it?"):
+        raise Failure("nothing was changed")
+
+
+def _set_paused(name: str, is_paused: bool, as_json: bool, *, takes_new: bool = True) -> None:
+    answers = Answers(as_json=as_json)
+    with answering(answers):
+        locks = LockService()
+        operator = Operator(locks)
+        before = operator.look(name).view
+        if before.state == "malformed":
+            raise Failure(
+                f"{name} was not changed, because its node can't be read: {before.problem}. To have it acquired "
+                f"again, {before.remedy}",
+                Exit.REFUSED,
+            )
+        if before.state == "absent" and not takes_new:
+            raise Failure(
+                f"{name} was not paused: there is no such lock in {database_of(locks.settings)}"
+                f"{close_to(operator, name) or '.'} To pause a name before its first use, give --yes",
+                Exit.USAGE,
+            )
+        if before.is_paused == is_paused:
+            said = f"{'it is paused already' if is_paused else 'it was not paused'}: nothing was changed"
+        else:
+            operator.pause(name, is_paused)
+            said = "paused everywhere" if is_paused else "resumed"
+        if not is_paused and before.state == "absent":
+            remark_on(answers, operator, name)
+        _answer(answers, operator, name, said, changed=before.is_paused != is_paused)
+
+
+def _answer(answers: Answers, operator: Operator, name: str, said: str, *, changed: bool) -> None:
+    seen = operator.look(name)
+    text = Text("\n").join([Text(f"{name}: {said}"), *lock_lines(seen.view, seen.now)])
+    answers.give({"changed": changed, "lock": seen.view.to_json()}, text)

@@ -1,0 +1,128 @@
+"""`firecron demo` and `firecron emulator`: everything on this machine, without an account.
+
+`emulator` is `rtdb-emulator`. With a command behind `--` it serves that command, on a free port, for as long as it
+runs, and ends with its exit code.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from firecron.cli.options import Json
+from firecron.cli.output import Answers, Exit, Failure, answering
+from firecron.cli.process.process_group import NotStarted, ProcessGroup
+from firecron.cli.process.signals import Signals
+from firecron.settings import EMULATOR_HOST
+
+_EXTRA = {"httptools", "rpds", "rtdb_emulator", "starlette", "uvicorn", "websockets"}
+
+Ticks = Annotated[int, typer.Option("--ticks", min=2, max=12, help="How many to play.")]
+Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        "--port", min=0, max=65535, help="Port to listen on, 0 for any free one. [default: 9000; 0 with COMMAND]"
+    ),
+]
+Rules = Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="Security rules of every database.")]
+Import = Annotated[Path | None, typer.Option("--import", metavar="FILE", help="JSON to begin with.")]
+Export = Annotated[
+    Path | None, typer.Option("--export-on-exit", metavar="FILE", help="Where to write the data at the end.")
+]
+Project = Annotated[str, typer.Option("--project", metavar="ID", help="The database of requests that name none.")]
+Command = Annotated[
+    list[str] | None, typer.Argument(metavar="-- COMMAND", help="Serve this, with the emulator's address set.")
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("demo", epilog="Example: firecron demo --ticks 5")(demo)
+    app.command("emulator", epilog="Example: firecron emulator -- uvicorn main:app")(emulator)
+
+
+def demo(ticks: Ticks = 9, as_json: Json = False) -> None:
+    """Three instances race for a job; one is killed.
+
+    All of it on this machine; at the end the count comes from the database.
+    """
+    with answering(Answers(as_json=as_json)):
+        try:
+            from firecron.demo.show import run
+        except ModuleNotFoundError as error:
+            raise _without_extra(error) from None
+        raise SystemExit(run(ticks, as_json=as_json))
+
+
+def emulator(
+    host: Host = "127.0.0.1",
+    port: Port = None,
+    rules: Rules = None,
+    imported: Import = None,
+    export: Export = None,
+    project: Project = "demo-firecron",
+    command: Command = None,
+) -> None:
+    """A Realtime Database emulator, in memory.
+
+    Until Ctrl-C; with COMMAND for as long as that runs, with FIREBASE_DATABASE_EMULATOR_HOST set for it.
+    """
+    with answering(Answers(as_json=False)):
+        if command:
+            raise SystemExit(_serve_command(command, host, port or 0, rules, imported, export, project))
+        from rtdb_emulator.cli import main
+
+        files = (("--rules", rules), ("--import", imported), ("--export-on-exit", export))
+        options = [part for option, file in files if file is not None for part in (option, str(file))]
+        options += [] if port is None else ["--port", str(port)]
+        raise SystemExit(main(["--host", host, "--project", project, *options], name="firecron"))
+
+
+def _serve_command(
+    command: list[str],
+    host: str,
+    port: int,
+    rules: Path | None,
+    imported: Path | None,
+    export: Path | None,
+    project: str,
+) -> int:
+    # Before anything is begun: what asks the command to end may come at any time.
+    with Signals() as signals:
+        try:
+            from rtdb_emulator import Emulator
+            from rtdb_emulator.session import load, save
+
+            made = Emulator(host, port, rules, project=project)
+            if imported is not None:
+                load(made, project, imported)
+            with made:
+                code = _run(command, made.host, signals)
+            if export is not None:
+                save(made, project, export)
+        except ModuleNotFoundError as error:
+            raise _without_extra(error) from None
+        except OSError as error:
+            raise Failure(error.strerror or str(error), Exit.USAGE) from None
+        except (NotStarted, ValueError) as error:
+            raise Failure(str(error), Exit.USAGE) from None
+    return code
+
+
+def _run(command: list[str], host: str, signals: Signals) -> int:
+    group = ProcessGroup(command, {**os.environ, EMULATOR_HOST: host})
+    try:
+        with signals.going_to(group.send):
+            code = group.wait()
+    finally:
+        group.close()
+    return code if code >= 0 else 128 - code
+
+
+def _without_extra(error: ModuleNotFoundError) -> Failure:
+    if (error.name or "").partition(".")[0] not in _EXTRA:
+        raise error
+    return Failure(f"{error.name} is not installed: pip install 'firecron[emulator]'", Exit.USAGE)

@@ -1,0 +1,206 @@
+"""`firecron run`: a job, once, by hand, here and now, under its lock; also where the production guard keeps it from
+ticking.
+
+The job runs on a thread, so that a signal can be told to it: it is asked to stop, has the shutdown grace to do so, and
+is recorded as interrupted. Another signal within that time leaves it: its lock then frees itself when it expires.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Set
+from contextlib import ExitStack, redirect_stdout
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import firecron
+from firecron.app import FireCron
+from firecron.base.events import Event
+from firecron.base.instants import to_datetime, to_text
+from firecron.cli.loading import load_crons
+from firecron.cli.options import AppPath, Json, Name
+from firecron.cli.output import Answers, Exit, Failure, answering
+from firecron.cli.process.signals import Signals
+from firecron.cli.reporting import Logged, code_of_refusal, tell_events
+from firecron.cli.words import took
+from firecron.cron.ticks import is_tick, newest_tick
+from firecron.errors import Stopping
+from firecron.jobs.explorer import Job
+from firecron.jobs.result import Result
+from firecron.ops.views import plain
+from firecron.runs.execution import described
+
+HELP = """Run the job NAME of APP once, now, under its lock.
+
+It waits for the end of the run. A run by hand claims no tick, unless --slot says which. The production guard doesn't
+matter here. The exit code is 0 if it succeeded, 1 if it failed or lost its lock, 75 if the lock is held or paused or
+the tick is done; 130 or 143 if Ctrl-C or SIGTERM interrupted it: it has FIRECRON_SHUTDOWN_GRACE seconds to stop, and a
+second Ctrl-C leaves it at once.
+
+Example: firecron run myservice.main:crons send-daily-digest --slot now
+"""
+
+_PACKAGE = Path(firecron.__file__).parent
+_OUTCOMES = ("succeeded", "failed", "lost", "interrupted")
+_REFUSALS = {"lock.refused", "lock.unavailable"}
+_SAID_OTHERWISE = {*_REFUSALS, *(f"run.{outcome}" for outcome in _OUTCOMES)}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("run", help=HELP)(_run)
+
+
+def _run(
+    app: AppPath,
+    name: Name,
+    slot: Annotated[
+        str | None,
+        typer.Option(
+            "--slot",
+            metavar="now|INSTANT",
+            help="Claim the newest tick within the job's grace, or this one (2026-11-18T09:00:00Z).",
+        ),
+    ] = None,
+    held_exit_code: Annotated[
+        int, typer.Option("--held-exit-code", min=0, max=255, help="What to end with if it is held, paused or done.")
+    ] = Exit.HELD,
+    as_json: Json = False,
+) -> None:
+    answers = Answers(as_json=as_json)
+    with answering(answers), ExitStack() as ending:
+        crons = load_crons(app)
+        job = crons.registry.get(name)
+        logged = tell_events(crons.events, answers, _SAID_OTHERWISE)
+        crons.check_jobs()
+        tick = None if slot is None else _tick(crons, job, slot, answers)
+        if as_json:
+            ending.enter_context(redirect_stdout(sys.stderr))  # what the job prints is no part of the answer
+        result, duration, number = _perform(crons, job, tick, answers)
+        ending.close()
+        if result is None:
+            raise Failure(f'"{name}" still runs; its lock frees itself when it expires', Exit.FAILED)
+        _show(answers, name, result, duration, logged)
+        raise SystemExit(_code(result, number, held_exit_code))
+
+
+def _tick(crons: FireCron, job: Job, slot: str, answers: Answers) -> datetime:
+    """The tick that --slot means. It is RTDB's time that counts."""
+    locks = crons.locks
+    now = to_datetime(locks.clock.now(locks.deadline(locks.settings.acquire_timeout)).server)
+    if slot == "now":
+        return newest_tick(job.options.schedule, now, job.options.grace / 1000)
+    tick = _instant(slot)
+    if tick > now:
+        raise Failure(f"--slot {slot} is in the future: it is {now:%Y-%m-%dT%H:%M:%SZ}", Exit.USAGE)
+    if not is_tick(job.options.schedule, _text(tick)):
+        schedule = job.options.schedule
+        answers.say(
+            f"firecron: WARNING: {_text(tick)} is no tick of {job.name} [{schedule.line}] ({schedule.timezone}); "
+            "it is claimed all the same"
+        )
+    return tick
+
+
+def _instant(text: str) -> datetime:
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        instant = None
+    if instant is None or instant.tzinfo is None or instant.microsecond:
+        raise Failure(f"--slot {text!r} is neither `now` nor an instant such as 2026-11-18T09:00:00Z", Exit.USAGE)
+    return instant.astimezone(UTC)
+
+
+def _perform(
+    crons: FireCron, job: Job, tick: datetime | None, answers: Answers
+) -> tuple[Result | None, int | None, int | None]:
+    """What came of the run (None: it goes on), how long it took in milliseconds, and the signal that ended it."""
+    results: list[Result] = []
+    raised: list[BaseException] = []
+    durations: dict[object, int] = {}
+
+    def note(event: Event) -> None:
+        if event.slug.startswith("run.") and "took" in event.fields:
+            durations[event.fields["key"]] = int(event.fields["took"])
+
+    crons.events.subscribe(note)
+    with Signals() as signals:
+
+        def work() -> None:
+            try:
+                results.append(crons.registry.trigger(job.name, slot=tick))
+            except BaseException as error:
+                raised.append(error)
+            finally:
+                signals.wake()
+
+        thread = threading.Thread(target=work, name="firecron-run", daemon=True)
+        thread.start()
+        signals.pause()
+    if signals.received is not None:
+        grace = crons.settings.shutdown_grace
+        answers.say(f"firecron: {job.name} is told to stop, and has {grace:g} s for it; Ctrl-C leaves it at once")
+    crons.stop()
+    # What is left now is what comes after the end of a run.
+    thread.join(timeout=1)
+    if raised and not isinstance(raised[0], Stopping):
+        raise raised[0]
+    if raised:
+        results.append(Result(None, "interrupted"))
+    result = results[0] if results else None
+    key = result.run.idempotency_key if result is not None and result.run is not None else None
+    return result, durations.get(key), signals.received
+
+
+def _show(answers: Answers, name: str, result: Result, duration: int | None, logged: Set[Logged]) -> None:
+    """Say what came of it; where the application's log has told the whole on the terminal, in a few words."""
+    run, refusal = result.run, result.refusal
+    key = None if run is None else run.idempotency_key
+    value = {
+        "name": name,
+        "outcome": result.outcome,
+        "slot": None if run is None or run.slot is None else _text(run.slot),
+        "trigger": None if run is None else run.trigger,
+        "attempt": None if run is None else run.attempt,
+        "fence": None if run is None else run.fence,
+        "key": key,
+        "durationMs": duration,
+        "error": None if result.error is None else described(result.error),
+        "refusal": None if refusal is None else {"reason": refusal.reason, "message": refusal.message},
+    }
+    if result.error is not None and (f"run.{result.outcome}", key) not in logged:
+        answers.say(_traceback(result.error))
+    if refusal is not None:
+        is_told = any(slug in _REFUSALS for slug, _ in logged)
+        answers.give(value, f"{name} was not run: {refusal.reason}" if is_told else plain(refusal.message))
+        return
+    said = f"{name} {result.outcome}" + ("" if duration is None else f" after {took(duration)}")
+    if run is not None and run.slot is not None:
+        said += f", as the run of {_text(run.slot)}"
+    answers.give(value, said)
+
+
+def _traceback(error: BaseException) -> str:
+    """From where the job begins: how it was called is no news."""
+    frames = error.__traceback__
+    while frames is not None and _PACKAGE in Path(frames.tb_frame.f_code.co_filename).parents:
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames)).rstrip()
+
+
+def _code(result: Result, number: int | None, held_exit_code: int) -> int:
+    if result.refusal is not None:
+        return code_of_refusal(result.refusal, held_exit_code)
+    if result.outcome == "interrupted" and number is not None:
+        return 128 + number
+    return Exit.FINE if result.outcome == "succeeded" else Exit.FAILED
+
+
+def _text(instant: datetime) -> str:
+    return to_text(round(instant.timestamp() * 1000))

@@ -1,0 +1,159 @@
+"""`firecron runs NAME`: what ran, where, how it ended and how long it took; and the ticks that did not run. Without a
+name: the last run of each job.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, TypeVar
+
+import typer
+from rich.text import Text
+
+from firecron.cli.last_runs import view_of_last_runs
+from firecron.cli.naming import database_of, remark_on
+from firecron.cli.options import Interval, Json, OnlyName, Watch
+from firecron.cli.output import Answers, answering
+from firecron.cli.run_lines import Paper, run_lines, unfinished_line
+from firecron.cli.watching import View, watch
+from firecron.errors import Denied
+from firecron.lock.service import LockService
+from firecron.ops.operator import Operator
+from firecron.ops.views import RunView, Unfinished, inspect_unfinished
+
+T = TypeVar("T")
+
+Most = Annotated[int, typer.Option("-n", min=1, max=1000, help="How many to show, the newest.")]
+
+_MISSPELT = "a misspelt name looks the same: firecron runs lists the jobs"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRuns:
+    """The history of a job, and what its lock adds: the tick whose run isn't in it yet. `denied` says why the lock
+    couldn't be looked at.
+    """
+
+    runs: tuple[RunView, ...]
+    unfinished: Unfinished | None
+    has_lock: bool
+    denied: str | None = None
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("runs", epilog="Example: firecron runs send-daily-digest -n 5")(runs)
+
+
+def runs(
+    name: OnlyName = None, most: Most = 20, watching: Watch = False, interval: Interval = 2.0, as_json: Json = False
+) -> None:
+    """What ran, where, how it ended, how long it took.
+
+    The newest is last; a bar compares a duration with the longest that is shown. A run that is under way, or has died
+    and isn't recorded yet, comes after them. Without NAME it is the last run of each job.
+    """
+    answers = Answers(as_json=as_json)
+    with answering(answers):
+        operator = Operator(LockService())
+        if name is None:
+            _give(answers, view_of_last_runs(operator, answers), watching, interval)
+            return
+        seen = _give(answers, view_of_runs(operator, answers, name, most), watching, interval)
+        if seen is not None and not seen.runs and not seen.has_lock:
+            remark_on(answers, operator, name)
+
+
+def _give(answers: Answers, view: View[T], watching: bool, interval: float) -> T | None:
+    """Show it, once or until Ctrl-C; what was seen, if that was once."""
+    if watching:
+        watch(answers, view, interval)
+        return None
+    seen = view.look()
+    answers.give(view.value(seen), view.show(seen))
+    return seen
+
+
+def view_of_runs(operator: Operator, answers: Answers, name: str, most: int) -> View[SeenRuns]:
+    """How the history of a job is shown."""
+
+    where = database_of(operator.settings)
+
+    def show(seen: SeenRuns) -> Text:
+        return _shown(answers, name, seen, most, where)
+
+    def news(last: SeenRuns | None, seen: SeenRuns) -> list[Text]:
+        if last is None or not (last.runs or last.unfinished):
+            return [show(seen)]
+        lines = _lines(answers, [run for run in seen.runs if run not in last.runs], seen.runs)
+        return lines if seen.unfinished == last.unfinished else [*lines, *_unfinished(answers, seen)]
+
+    def value(seen: SeenRuns) -> object:
+        return {
+            "name": name,
+            "counts": counts(seen.runs),
+            "runs": [run.to_json() for run in seen.runs[-most:]],
+            "unfinished": None if seen.unfinished is None else seen.unfinished.to_json(),
+        }
+
+    def essence(seen: SeenRuns) -> object:
+        return seen.runs, seen.unfinished
+
+    return View(lambda: _look(operator, name), show, news, value, essence, is_newest_last=True)
+
+
+def _look(operator: Operator, name: str) -> SeenRuns:
+    """The lock before the history: so a run that ends meanwhile is in one of them at least."""
+    try:
+        lock = operator.look(name).view
+    except Denied as error:
+        # Who may only read gets no time from RTDB, and the history all the same.
+        return SeenRuns(operator.runs(name), None, has_lock=True, denied=str(error))
+    found = operator.runs(name)
+    return SeenRuns(found, inspect_unfinished(lock, found), has_lock=lock.state != "absent")
+
+
+def counts(found: Sequence[RunView]) -> dict[str, int]:
+    """How often each outcome occurs; an entry for several ticks counts as so many."""
+    counter: Counter[str] = Counter()
+    for run in found:
+        counter[run.outcome] += run.count
+    return dict(sorted(counter.items()))
+
+
+def _shown(answers: Answers, name: str, seen: SeenRuns, most: int, where: str) -> Text:
+    found = seen.runs
+    lines = [*_lines(answers, found[-most:], found[-most:]), *_unfinished(answers, seen)]
+    if not lines:
+        why = f"its lock has a node: firecron locks {name}" if seen.has_lock else _MISSPELT
+        lines = [Text(f"There is no run of {name} in {where} ({why}).")]
+    if found:
+        lines.append(_total(found, min(most, len(found))))
+    if seen.denied is not None:
+        lines.append(Text(f"Whether a run is under way is not known: {seen.denied}", "dim"))
+    return Text("\n").join(lines)
+
+
+def _total(found: Sequence[RunView], number: int) -> Text:
+    uncounted = {run.outcome for run in found if run.at_least}
+    sums = counts(found).items()
+    of_all = ", ".join(f"{'at least ' if outcome in uncounted else ''}{number} {outcome}" for outcome, number in sums)
+    entries = f"{len(found)} {'entry' if len(found) == 1 else 'entries'}"
+    return Text(f"{f'{number} of ' if number < len(found) else ''}{entries}: {of_all}", "dim")
+
+
+def _unfinished(answers: Answers, seen: SeenRuns) -> list[Text]:
+    if seen.unfinished is None:
+        return []
+    return [unfinished_line(seen.unfinished, datetime.now().astimezone(), _paper(answers))]
+
+
+def _lines(answers: Answers, wanted: Sequence[RunView], among: Sequence[RunView]) -> list[Text]:
+    return run_lines(wanted, among, datetime.now().astimezone(), _paper(answers))
+
+
+def _paper(answers: Answers) -> Paper:
+    width = answers.out.width if answers.out.is_terminal else None
+    return Paper(width, has_blocks=answers.out.encoding.lower().startswith("utf"))

@@ -1,0 +1,107 @@
+"""How a command answers: an exit code that a script can rely on, and text for people or JSON for programs.
+
+People get tables on standard output and complaints on standard error. With `--json` standard output has one JSON
+value (with `--watch` one a line), also for a failure: `{"error": …, "code": …}`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+
+from rich.console import Console, RenderableType
+
+from firecron.errors import ConfigurationError, Denied, FirecronError, Malformed, Unavailable, UnknownJob
+from firecron.lock.record import Reason
+from firecron.lock.refusal import NotAcquired
+
+
+class Exit(IntEnum):
+    """What a command ends with; the higher ones are those of sysexits.h."""
+
+    FINE = 0
+    FAILED = 1
+    USAGE = 2
+    UNREACHABLE = 69
+    HELD = 75
+    REFUSED = 78
+
+
+OF_REFUSAL: dict[Reason, Exit] = {
+    "held": Exit.HELD,
+    "paused": Exit.HELD,
+    "slot_done": Exit.HELD,
+    "slot_early": Exit.HELD,
+    "unavailable": Exit.UNREACHABLE,
+    "denied": Exit.REFUSED,
+    "malformed": Exit.REFUSED,
+}
+
+
+class Failure(Exception):
+    """A command ends here: with this message and code."""
+
+    def __init__(self, message: str, code: Exit = Exit.FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def code_of(error: FirecronError) -> Exit:
+    """The exit code that an error of the library's stands for."""
+    match error:
+        case NotAcquired():
+            return OF_REFUSAL[error.refusal.reason]
+        case Unavailable():
+            return Exit.UNREACHABLE
+        case Denied() | Malformed():
+            return Exit.REFUSED
+        case ConfigurationError() | UnknownJob():
+            return Exit.USAGE
+        case _:
+            return Exit.FAILED
+
+
+class Answers:
+    """Where a command's answers go."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+        self.out = Console(highlight=False, emoji=False)
+        self.err = Console(highlight=False, emoji=False, stderr=True)
+
+    def give(self, value: object, shown: RenderableType) -> None:
+        """The answer: `value` for programs, or what is `shown` to people."""
+        if self.as_json:
+            sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+            sys.stdout.flush()
+        else:
+            # A line stays a line where a program reads it, however long it is.
+            self.out.print(shown, soft_wrap=not self.out.is_terminal)
+
+    def say(self, message: str) -> None:
+        """A remark for people, on standard error: never part of the answer."""
+        self._complain(message)
+
+    def fail(self, message: str, code: Exit) -> None:
+        if self.as_json:
+            sys.stdout.write(json.dumps({"error": message, "code": int(code)}, ensure_ascii=False) + "\n")
+        self._complain(f"firecron: {message}")
+
+    def _complain(self, message: str) -> None:
+        self.err.print(message, markup=False, soft_wrap=not self.err.is_terminal)
+
+
+@contextmanager
+def answering(answers: Answers) -> Iterator[None]:
+    """Turn what a command raises into its complaint and its exit code."""
+    try:
+        yield
+    except Failure as failure:
+        answers.fail(str(failure), failure.code)
+        raise SystemExit(failure.code) from None
+    except FirecronError as error:
+        answers.fail(str(error), code_of(error))
+        raise SystemExit(code_of(error)) from None

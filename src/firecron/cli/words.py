@@ -1,0 +1,59 @@
+"""Instants and durations in words: `14:02:45 (13:02:45Z)`, `in 42 s`, `12 min ago`. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, tzinfo
+
+from firecron.base.instants import to_datetime
+
+_UNITS = ((365 * 86_400, "y"), (86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def span(milliseconds: float) -> str:
+    """A duration in the unit that fits it, cut: `42 s`, `12 min`, `3 h`."""
+    seconds = int(abs(milliseconds) // 1000)
+    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), (1, "s"))
+    return f"{seconds // size} {unit}"
+
+
+def took(milliseconds: int) -> str:
+    """How long a run took: `50 ms`, `1.2 s`, `3 min 20 s`, `2 h 5 min`."""
+    if milliseconds < 1000:
+        return f"{milliseconds} ms"
+    tenths = milliseconds // 100
+    if tenths < 600:
+        return f"{tenths / 10:.1f} s"
+    minutes, seconds = divmod(milliseconds // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours >= 1000:
+        return span(milliseconds)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
+
+
+def distance(instant: int, now: int) -> str:
+    """How far away it is: `in 42 s`, `12 min ago`, `just now`."""
+    instant = round(to_datetime(instant).timestamp() * 1000)  # as it is shown: not later than the year 9999
+    if abs(instant - now) < 1000:
+        return "just now"
+    return f"in {span(instant - now)}" if instant > now else f"{span(now - instant)} ago"
+
+
+def clock_time(instant: int, now: int, zone: tzinfo | None = None) -> str:
+    """Local time and UTC, with the date where it isn't today's; `zone` is this machine's, unless given."""
+    moment = to_datetime(instant).replace(microsecond=0)
+    utc = moment.astimezone(UTC)
+    try:
+        local = moment.astimezone(zone)
+    except OverflowError:
+        local = utc  # somebody's hand: the last hours of the year 9999 are later than a datetime can be
+    today = to_datetime(now).astimezone(zone)
+    shown = f"{_date(local, today)}{local:%H:%M:%S}"
+    if local.utcoffset() == utc.utcoffset():
+        return f"{shown}Z"
+    return f"{shown} ({_date(utc, local)}{utc:%H:%M:%S}Z)"
+
+
+def _date(moment: datetime, other: datetime) -> str:
+    if moment.date() == other.date():
+        return ""
+    return f"{moment:%d %b} " if moment.year == other.year else f"{moment:%Y-%m-%d} "

@@ -1,0 +1,149 @@
+"""When a cron line fires in a time zone, in UTC, right on the nights when the clocks change.
+
+The rule is Debian's cron. A line whose minute or hour field starts with `*` follows the real clock: never at a wall
+time that does not exist, and in both passes of a repeated hour. Any other line is fixed: wall times that a forward
+jump (of up to three hours) swallows run once, in the first minute after it; in a backward jump they run in the first
+pass only.
+
+    line              Berlin, spring (02:00 -> 03:00)     Berlin, autumn (03:00 -> 02:00)
+    30 2 * * *        03:00+02:00                         02:30+02:00
+    */30 2 * * *      not at all                          02:00 and 02:30, +02:00 and again +01:00
+
+`CronLine` knows wall times; what is instant, gap and pass is decided here. All comparison is in UTC, because Python
+compares two instants of one zone by their wall time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, available_timezones
+
+from firecron.cron.line import CronLine
+
+_SECOND = timedelta(seconds=1)
+_LONGEST_GAP = timedelta(hours=3)
+
+
+class Schedule:
+    """When a cron line fires in a time zone.
+
+    Five fields, or six with seconds first; names of months and days; `@hourly` and its like. The zone is a name or a
+    `ZoneInfo`, and `timezone` is its name. ValueError says what is wrong with a line or a zone, also if the line never
+    fires. Two schedules of the same line and zone are equal.
+    """
+
+    __slots__ = ("_line", "_zone", "has_seconds", "line", "timezone", "warnings")
+
+    def __init__(self, line: str, timezone: str | ZoneInfo = "UTC") -> None:
+        self.line = line
+        self._line = CronLine(line)
+        self._zone = _find_zone(timezone)
+        self.timezone = self._zone.key
+        self.has_seconds = self._line.has_seconds
+        self.warnings = self._line.warnings
+
+    def after(self, instant: datetime) -> datetime:
+        """The first tick strictly after the instant (which has a time zone), in UTC."""
+        # Ticks are whole seconds: the one after 09:00:00.5 is the one after 09:00:00.
+        start = _in_utc(instant).replace(microsecond=0)
+        wall = self._wall(start)
+        tick = self._first_after(start, wall)
+        second = self._passes(wall)[1]
+        if self._line.is_wildcard and second > start:
+            # The clocks show this wall time twice, and this is the first time: what the second pass begins with may
+            # come sooner.
+            change = self._change(start, second)
+            tick = min(tick, self._first_after(start, self._wall(change) - _SECOND))
+        return tick
+
+    def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
+        """The ticks after `start`, up to and including `end`."""
+        # What can't be used is refused here, and not when the first tick is asked for.
+        return self._ticks(self.after(start), _in_utc(end))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schedule):
+            return NotImplemented
+        return (self.line, self.timezone) == (other.line, other.timezone)
+
+    def __hash__(self) -> int:
+        return hash((self.line, self.timezone))
+
+    def __repr__(self) -> str:
+        return f"Schedule({str(self.line)!r}, {self.timezone!r})"
+
+    def _ticks(self, tick: datetime, last: datetime) -> Iterator[datetime]:
+        while tick <= last:
+            yield tick
+            tick = self.after(tick)
+
+    def _first_after(self, start: datetime, wall: datetime) -> datetime:
+        """The first tick after `start` among the matching wall times after `wall`."""
+        while True:
+            wall = self._line.after(wall)
+            first, second = self._passes(wall)
+            if first > second:
+                # No clock shows this wall time: it lies in a gap.
+                change = self._change(second, first)
+                if not self._line.is_wildcard and first - second <= _LONGEST_GAP:
+                    return change
+                wall = self._wall(change) - _SECOND
+            elif first > start:
+                return first
+            elif self._line.is_wildcard and second > start:
+                return second
+
+    def _passes(self, wall: datetime) -> tuple[datetime, datetime]:
+        """When clocks that go by the offset before a change show this wall time, and when by the one after it; the
+        same, where no change is near.
+        """
+        aware = wall.replace(tzinfo=self._zone)
+        return aware.astimezone(UTC), aware.replace(fold=1).astimezone(UTC)
+
+    def _change(self, low: datetime, high: datetime) -> datetime:
+        """The first instant of the new offset, between one of the old and one of the new."""
+        old = self._wall(low) - low.replace(tzinfo=None)
+        while high - low > _SECOND:
+            middle = low + (high - low) // _SECOND // 2 * _SECOND
+            if self._wall(middle) - middle.replace(tzinfo=None) == old:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def _wall(self, instant: datetime) -> datetime:
+        return instant.astimezone(self._zone).replace(tzinfo=None)
+
+
+def _in_utc(instant: datetime) -> datetime:
+    if instant.tzinfo is None or instant.utcoffset() is None:
+        raise ValueError(f"{instant!r} has no time zone: give an aware datetime, such as datetime.now(UTC)")
+    return instant.astimezone(UTC)
+
+
+def _find_zone(timezone: str | ZoneInfo) -> ZoneInfo:
+    # By its name also where it is there already: others who read the schedule know it by that alone.
+    name = timezone.key if isinstance(timezone, ZoneInfo) else timezone
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError, TypeError):
+        close = _close_zones(str(name))
+        remedy = (
+            f"did you mean {' or '.join(close)}?"
+            if close
+            else "use a name like Europe/Berlin; an image without time zones needs: pip install tzdata"
+        )
+        raise ValueError(f"there is no time zone {name!r}: {remedy}") from None
+
+
+def _close_zones(name: str) -> list[str]:
+    """The zones of that city, whatever the case of its letters, or else one that is spelled nearly so."""
+    import difflib
+
+    wanted = name.strip().replace(" ", "_").casefold()
+    # Etc/GMT+2 is two hours behind Greenwich: never what somebody means who writes GMT+2.
+    zones = sorted(zone for zone in available_timezones() if not zone.startswith("Etc/"))
+    exact = [zone for zone in zones if wanted in (zone.casefold(), zone.rpartition("/")[2].casefold())]
+    spelled = {part.casefold(): zone for zone in zones if "/" in zone for part in (zone, zone.rpartition("/")[2])}
+    return exact or [spelled[near] for near in difflib.get_close_matches(wanted, spelled, n=1, cutoff=0.8)]

@@ -1,0 +1,164 @@
+"""`@distributed_cron`: says of a function that it is a job. It does nothing else.
+
+No thread, no connection, no import of an SDK: the function comes back as it was, is called as before, and carries
+what it was declared with. `FireCron` finds it (see `explorer`). What can't work is refused here, while the program is
+loaded. With other decorators it goes on top, or above one that keeps attributes (`functools.wraps`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import MethodType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from firecron.base.durations import Duration
+from firecron.errors import ConfigurationError
+from firecron.jobs.declarations import note
+from firecron.jobs.options import CatchUp, JobOptions, OnAbandoned, Overlap, check_options
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+ATTRIBUTE = "__firecron__"
+
+_WRAPPERS = (staticmethod, classmethod, MethodType)
+
+_USE = '@distributed_cron("send-digest", "0 9 * * *")'
+
+F = TypeVar("F", bound="Callable[..., object] | staticmethod[..., object] | classmethod[Any, ..., object]")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _saying_what_is_missing(declare: Callable[P, R]) -> Callable[P, R]:
+    """Refuse a name or a cron line that was left out with a remedy, which Python's own TypeError doesn't have."""
+
+    @functools.wraps(declare)
+    def checked(*arguments: P.args, **options: P.kwargs) -> R:
+        first = arguments[0] if arguments else None
+        if callable(first) or isinstance(first, _WRAPPERS):
+            raise ConfigurationError(
+                f"distributed_cron was given {first!r} instead of a name and a cron line: write {_USE}"
+            )
+        for position, (name, what) in enumerate((("lock_name", "name"), ("cron_time", "cron line"))):
+            if len(arguments) <= position and name not in options:
+                said = ", ".join(map(repr, arguments))
+                raise ConfigurationError(f"distributed_cron({said}) has no {what} ({name}): write {_USE}")
+        return declare(*arguments, **options)
+
+    return checked
+
+
+@_saying_what_is_missing
+def distributed_cron(
+    lock_name: str,
+    cron_time: str,
+    *,
+    timezone: str | ZoneInfo = "UTC",
+    lock_ttl: Duration = 60,
+    hold_at_least: Duration = 0,
+    once_per_tick: bool = True,
+    renew: bool = True,
+    overlap: Overlap = "skip",
+    catch_up: CatchUp = "skip",
+    catch_up_window: Duration = 86_400,
+    grace: Duration | None = None,
+    on_abandoned: OnAbandoned = "skip",
+    retries: int = 0,
+    retry_backoff: Duration = 5,
+    max_runtime: Duration = 86_400,
+    jitter: Duration = 0,
+    role: str | None = None,
+    disabled: bool = False,
+) -> Callable[[F], F]:
+    """Run the function at the ticks of a cron line, each on exactly one instance.
+
+    `lock_name` is the job's name, and its node in the database. `cron_time` has five fields, or six with seconds first.
+    Durations are seconds or `timedelta`.
+
+    timezone          where the cron line's wall times are: a name or a `ZoneInfo`
+    lock_ttl          how long the lock lasts if its instance dies; it is renewed while the job runs
+    hold_at_least     keep the lock for so long, also if the job is done sooner
+    once_per_tick     claim the tick in the write that takes the lock; False: lock by name only
+    renew             renew the lock while the job runs; False: it lasts its lock_ttl
+    overlap           the last run is still at it: "skip" the tick, "queue" it, or "allow" both
+    catch_up          ticks that nobody ran: "skip" them, run the newest "once", or "all" in order
+    catch_up_window   how far back catching up goes
+    grace             how late a tick may still start: 60 seconds; with overlap="queue", until the next tick
+    on_abandoned      a run whose instance died: "skip" it, or "rerun" it, on an instance that sees it
+    retries           how often a run that raised is tried again, while the lock is held
+    retry_backoff     the pause before the first such try; doubled for each later one
+    max_runtime       when a run stops being renewed, and is told to stop
+    jitter            start up to so much later, at random
+    role              run only where FIRECRON_ROLES has this word
+    disabled          declared, listed, and never run by itself
+    """
+    options = check_options(
+        name=lock_name,
+        line=cron_time,
+        timezone=timezone,
+        lock_ttl=lock_ttl,
+        hold_at_least=hold_at_least,
+        once_per_tick=once_per_tick,
+        renew=renew,
+        overlap=overlap,
+        catch_up=catch_up,
+        catch_up_window=catch_up_window,
+        grace=grace,
+        on_abandoned=on_abandoned,
+        retries=retries,
+        retry_backoff=retry_backoff,
+        max_runtime=max_runtime,
+        jitter=jitter,
+        role=role,
+        disabled=disabled,
+    )
+
+    def mark(function: F) -> F:
+        _mark(function, options)
+        return function
+
+    return mark
+
+
+def declared(thing: object) -> tuple[JobOptions, ...]:
+    """What a function was declared with, innermost decorator first; empty for anything that is no job.
+
+    It looks without asking: no property, `__getattr__` or proxy of the thing is evaluated.
+    """
+    found: tuple[JobOptions, ...] = inspect.getattr_static(function_of(thing), ATTRIBUTE, ())
+    return found
+
+
+def _mark(thing: object, options: JobOptions) -> None:
+    function = function_of(thing)
+    if isinstance(thing, MethodType):
+        # The mark would be on the function, and so on every instance's method.
+        raise _refusal(thing, options, "which is bound: decorate the function in its class, or a partial of this")
+    if not callable(function) or inspect.isclass(function):
+        raise _refusal(thing, options, "which is no function: decorate a function or a method")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise _refusal(thing, options, "a generator, which does nothing when it is called: take the yield out")
+    for other in declared(function):
+        if other == options:
+            return
+        if other.name == options.name:
+            raise _refusal(thing, options, "which has that name already, with other options: use another name")
+    try:
+        setattr(function, ATTRIBUTE, (*declared(function), options))
+    except (AttributeError, TypeError):
+        why = "which takes no attributes: decorate a function that calls it"
+        raise _refusal(thing, options, why) from None
+    note(function, options.name)
+
+
+def _refusal(thing: object, options: JobOptions, why: str) -> ConfigurationError:
+    return ConfigurationError(f"distributed_cron({options.name!r}, …) can't be used on {thing!r}, {why}")
+
+
+def function_of(thing: object) -> object:
+    """The function that carries the mark: below a static, class or bound method, or the thing itself."""
+    # By type, because isinstance asks a thing for its class, which a proxy takes from elsewhere.
+    return object.__getattribute__(thing, "__func__") if issubclass(type(thing), _WRAPPERS) else thing

@@ -1,0 +1,197 @@
+"""What a job is declared with, checked: alone and against each other, while the program is being loaded.
+
+Durations are milliseconds here, but for people. Pure data: what they mean is the scheduler's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from typing import Literal, TypeAlias, get_args
+
+from firecron.base.durations import DAY, doubt, milliseconds
+from firecron.cron.schedule import Schedule
+from firecron.errors import ConfigurationError
+from firecron.lock.names import check_name
+
+Overlap: TypeAlias = Literal["skip", "queue", "allow"]
+CatchUp: TypeAlias = Literal["skip", "once", "all"]
+OnAbandoned: TypeAlias = Literal["skip", "rerun"]
+
+DEFAULT_GRACE = 60
+
+_MOST_RETRIES = 100
+_DURATIONS = frozenset(
+    {"lock_ttl", "hold_at_least", "catch_up_window", "grace", "retry_backoff", "max_runtime", "jitter"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """A job's name, schedule, and how it behaves; shown as it was declared, with durations in seconds."""
+
+    name: str
+    schedule: Schedule
+    lock_ttl: int
+    hold_at_least: int
+    once_per_tick: bool
+    renew: bool
+    overlap: Overlap
+    catch_up: CatchUp
+    catch_up_window: int
+    grace: int
+    grace_given: bool
+    on_abandoned: OnAbandoned
+    retries: int
+    retry_backoff: int
+    max_runtime: int
+    jitter: int
+    role: str | None
+    disabled: bool
+    # A number without a unit may have been meant in another one. It is no difference between two declarations.
+    lock_ttl_is_bare: bool = field(compare=False, repr=False)
+    doubts: Mapping[str, str] = field(compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        values = {
+            one.name: getattr(self, one.name) for one in fields(self)[2:] if one.repr and one.name != "grace_given"
+        }
+        if not self.grace_given:
+            values["grace"] = None
+        said = [repr(self.name), repr(self.schedule.line), f"timezone={self.schedule.timezone!r}"]
+        for name, value in values.items():
+            in_seconds = name in _DURATIONS and value is not None
+            said.append(f"{name}={f'{value / 1000:.10g}' if in_seconds else repr(value)}")
+        return f"JobOptions({', '.join(said)})"
+
+
+def check_options(
+    *,
+    name: object,
+    line: object,
+    timezone: object,
+    lock_ttl: object,
+    hold_at_least: object,
+    once_per_tick: bool,
+    renew: bool,
+    overlap: str,
+    catch_up: str,
+    catch_up_window: object,
+    grace: object | None,
+    on_abandoned: str,
+    retries: int,
+    retry_backoff: object,
+    max_runtime: object,
+    jitter: object,
+    role: str | None,
+    disabled: bool,
+) -> JobOptions:
+    """The options of a job, or a ConfigurationError that names the option, its value and the remedy."""
+    options = JobOptions(
+        name=check_name(name),
+        schedule=_schedule(line, timezone),
+        lock_ttl=milliseconds(lock_ttl, "lock_ttl", least=0.1),
+        hold_at_least=milliseconds(hold_at_least, "hold_at_least"),
+        once_per_tick=_flag(once_per_tick, "once_per_tick"),
+        renew=_flag(renew, "renew"),
+        overlap=_one_of(overlap, "overlap", Overlap),  # type: ignore[arg-type]  # it is one of those words
+        catch_up=_one_of(catch_up, "catch_up", CatchUp),  # type: ignore[arg-type]  # as above
+        catch_up_window=milliseconds(catch_up_window, "catch_up_window", most=366 * DAY),
+        # Without any, a tick would be too late as soon as it is there.
+        grace=milliseconds(DEFAULT_GRACE if grace is None else grace, "grace", least=0.1),
+        # A grace that was given also ends the wait of overlap="queue".
+        grace_given=grace is not None,
+        on_abandoned=_one_of(on_abandoned, "on_abandoned", OnAbandoned),  # type: ignore[arg-type]  # as above
+        retries=_count(retries, "retries"),
+        retry_backoff=milliseconds(retry_backoff, "retry_backoff"),
+        max_runtime=milliseconds(max_runtime, "max_runtime", least=0.1, most=7 * DAY),
+        jitter=milliseconds(jitter, "jitter"),
+        role=_role(role),
+        disabled=_flag(disabled, "disabled"),
+        lock_ttl_is_bare=not isinstance(lock_ttl, timedelta),
+        doubts=_doubts(
+            hold_at_least=hold_at_least,
+            catch_up_window=catch_up_window,
+            grace=grace,
+            retry_backoff=retry_backoff,
+            max_runtime=max_runtime,
+            jitter=jitter,
+        ),
+    )
+    _check_together(options)
+    return options
+
+
+def _check_together(options: JobOptions) -> None:
+    if options.hold_at_least > options.lock_ttl:
+        raise ConfigurationError(
+            f"hold_at_least ({options.hold_at_least / 1000:g} s) must not be longer than "
+            f"lock_ttl ({options.lock_ttl / 1000:g} s)"
+        )
+    if options.jitter > options.grace:
+        raise ConfigurationError(
+            f"jitter ({options.jitter / 1000:g} s) must not be longer than grace ({options.grace / 1000:g} s), "
+            "or it would make ticks miss their own start"
+        )
+    if options.overlap == "allow":
+        if options.hold_at_least:
+            raise ConfigurationError(
+                "overlap='allow' takes no lock that hold_at_least could hold: leave one of them out"
+            )
+        if options.on_abandoned == "rerun":
+            raise ConfigurationError(
+                "overlap='allow' takes no lock whose expiry could show a dead run, so on_abandoned='rerun' can't work: "
+                "leave one of them out"
+            )
+    if not options.once_per_tick:
+        for name, value in (("catch_up", options.catch_up), ("on_abandoned", options.on_abandoned)):
+            if value != "skip":
+                raise ConfigurationError(
+                    f"once_per_tick=False remembers no ticks, so {name}={value!r} can't work: leave one of them out"
+                )
+        if options.overlap == "allow":
+            raise ConfigurationError(
+                "once_per_tick=False with overlap='allow' would lock nothing: leave one of them out"
+            )
+
+
+def _doubts(**durations: object) -> dict[str, str]:
+    found = {name: doubt(duration, name) for name, duration in durations.items()}
+    return {name: said for name, said in found.items() if said is not None}
+
+
+def _schedule(line: object, timezone: object) -> Schedule:
+    try:
+        return Schedule(line, timezone)  # type: ignore[arg-type]  # it says itself what it can't use
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def _flag(value: object, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{name}={value!r} must be True or False")
+    return value
+
+
+def _count(value: object, name: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_RETRIES:
+        raise ConfigurationError(f"{name}={value!r} must be a number from 0 to {_MOST_RETRIES}")
+    return value
+
+
+def _one_of(value: object, name: str, words: object) -> str:
+    if value not in get_args(words):
+        raise ConfigurationError(f"{name}={value!r} must be one of {', '.join(map(repr, get_args(words)))}")
+    return str(value)
+
+
+def _role(role: object) -> str | None:
+    if role is None:
+        return None
+    # As FIRECRON_ROLES is read: at commas, without the blanks around a name.
+    if not isinstance(role, str) or role != role.strip(", ") or not role or "," in role:
+        raise ConfigurationError(
+            f"role={role!r} must be one name without commas or blanks around it, or None for a job that runs anywhere"
+        )
+    return role

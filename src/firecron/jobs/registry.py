@@ -1,0 +1,159 @@
+"""The registry: the jobs of this process, what state they are in, and what can be done with them by hand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Literal, TypeAlias
+
+from firecron.errors import ConfigurationError, UnknownJob
+from firecron.jobs.declarations import where_of
+from firecron.jobs.decorator import declared
+from firecron.jobs.explorer import Job, make_job
+from firecron.jobs.result import Result
+from firecron.jobs.run import Trigger
+
+State: TypeAlias = Literal["ticking", "running", "paused", "disabled", "elsewhere", "idle"]
+
+
+class Registry:
+    """Jobs by name. `check` refuses a job that can't be added, `on_add` and `on_remove` tell the ticker, and
+    `pause_everywhere` writes `paused` to the job's node. `around` is what their functions are called in, where they
+    bring nothing of their own.
+    """
+
+    def __init__(
+        self,
+        roles: tuple[str, ...],
+        *,
+        check: Callable[[Job], None],
+        on_add: Callable[[Job], None],
+        on_remove: Callable[[str], None],
+        running: Callable[[], dict[str, int]],
+        is_ticking: Callable[[], bool],
+        pause_everywhere: Callable[[str, bool], None],
+        run_now: Callable[[Job, datetime | None, Trigger], Result],
+        now: Callable[[], datetime | None],
+        around: Callable[[], AbstractContextManager[object]],
+    ) -> None:
+        self._roles = roles
+        self._check = check
+        self._on_add = on_add
+        self._on_remove = on_remove
+        self._running = running
+        self._is_ticking = is_ticking
+        self._pause_everywhere = pause_everywhere
+        self._run_now = run_now
+        self._now = now
+        self._around = around
+        self._lock = threading.Lock()
+        self._jobs: dict[str, Job] = {}
+        self._paused: set[str] = set()
+
+    def jobs(self) -> list[Job]:
+        """All jobs, in the order in which they were found."""
+        with self._lock:
+            return list(self._jobs.values())
+
+    def get(self, name: str) -> Job:
+        """The job of that name; UnknownJob if there is none."""
+        with self._lock:
+            if name not in self._jobs:
+                raise UnknownJob(f"there is no job {name!r}; there are: {', '.join(self._jobs) or 'none'}")
+            return self._jobs[name]
+
+    def next_slots(self, name: str, n: int = 1) -> list[datetime]:
+        """The next n ticks, in UTC."""
+        job = self.get(name)
+        # Where RTDB's time isn't known (nothing was started), this machine's has to do: it is only shown to a person.
+        now = self._now() or datetime.now(UTC)
+        slots: list[datetime] = []
+        for _ in range(n):
+            now = job.options.schedule.after(now)
+            slots.append(now)
+        return slots
+
+    def state(self, name: str) -> State:
+        """What the job does on this instance just now."""
+        job = self.get(name)
+        if self._running().get(name):
+            return "running"
+        if job.options.disabled:
+            return "disabled"
+        if not self.runs_here(job):
+            return "elsewhere"
+        if name in self._paused:
+            return "paused"
+        return "ticking" if self._is_ticking() else "idle"
+
+    def add(self, job: Job | Callable[..., object]) -> None:
+        """Add a job at run time: a decorated function, or a Job. The same one twice counts once."""
+        jobs = [job] if isinstance(job, Job) else [make_job(options, job, where_of(job)) for options in declared(job)]
+        if not jobs:
+            raise ConfigurationError(f"{job!r} is no job: decorate it with distributed_cron")
+        for given in jobs:
+            # What another FireCron's registry said stays: a rehearsal's jobs are called in the application's context.
+            one = given if given.around is not nullcontext else replace(given, around=self._around)
+            self._check(one)
+            with self._lock:
+                other = self._jobs.get(one.name)
+                if other is not None and other.function != one.function:
+                    raise ConfigurationError(f"two jobs are named {one.name!r}: {other.where} and {one.where}")
+                if other is not None:
+                    continue
+                self._jobs[one.name] = one
+            self._on_add(one)
+
+    def remove(self, name: str) -> None:
+        """Forget a job: it ticks no more here. A run that is under way goes on."""
+        self.get(name)
+        with self._lock:
+            self._jobs.pop(name, None)
+            self._paused.discard(name)
+        self._on_remove(name)
+
+    def pause(self, name: str, *, everywhere: bool = False) -> None:
+        """Don't run it by its schedule, here or on every instance. Raises StoreError if `everywhere` can't be
+        written.
+        """
+        self.get(name)
+        if everywhere:
+            self._pause_everywhere(name, True)
+        else:
+            self._paused.add(name)
+
+    def resume(self, name: str, *, everywhere: bool = False) -> None:
+        """Undo a pause: this instance's own, or everybody's."""
+        self.get(name)
+        if everywhere:
+            self._pause_everywhere(name, False)
+        self._paused.discard(name)
+
+    def trigger(self, name: str, *, slot: datetime | None = None, source: Trigger = "manual") -> Result:
+        """Run it once, here and now, under its lock; answers when it has ended, with what came of it.
+
+        A run by hand claims no tick. With a `slot` it is the run of that tick, however late, unless it or a later one
+        was claimed before: once, here or anywhere. `source` is what the history calls it.
+        """
+        if slot is not None and slot.tzinfo is None:
+            raise ValueError(f"slot={slot!r} must be an aware datetime, such as datetime(2026, 11, 18, 9, tzinfo=UTC)")
+        return self._run_now(self.get(name), slot, source)
+
+    def after_fork(self) -> None:
+        """In a forked child: a thread that the child doesn't have may have held the lock."""
+        self._lock = threading.Lock()
+
+    def runs_here(self, job: Job) -> bool:
+        """Whether this instance has the role that the job wants."""
+        return job.options.role is None or job.options.role in self._roles
+
+    def is_wanted(self, job: Job) -> bool:
+        """Whether it is to run here by itself."""
+        return self._jobs.get(job.name) is job and self.ticks_here(job) and job.name not in self._paused
+
+    def ticks_here(self, job: Job) -> bool:
+        """Whether it is to run by itself on this instance, unless it is paused."""
+        return not job.options.disabled and self.runs_here(job)

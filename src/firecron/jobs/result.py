@@ -1,0 +1,18 @@
+"""What came of a job that was asked to run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firecron.jobs.run import Outcome, Run
+from firecron.lock.refusal import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of one claim: a run and its outcome, or the refusal that kept it from running."""
+
+    run: Run | None
+    outcome: Outcome | None
+    refusal: Refusal | None = None
+    error: BaseException | None = None

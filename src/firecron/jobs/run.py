@@ -1,0 +1,72 @@
+"""A run, as the job sees it: what it is for, and whether it should go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from firecron.base.flag import Flag
+from firecron.errors import LeaseLost, Stopping
+
+Trigger: TypeAlias = Literal["schedule", "catch_up", "rerun", "manual", "http"]
+Outcome: TypeAlias = Literal["succeeded", "failed", "lost", "interrupted", "abandoned", "skipped", "missed"]
+
+
+class Run:
+    """One run of a job on this instance.
+
+    `slot` is the tick that it was claimed for (None for a manual run), `attempt` which claim of it this is, `fence` a
+    number that is higher than that of every earlier run (None where the job takes no fence). `idempotency_key` is the
+    same for every attempt at one tick: hand it to whatever must not do things twice.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        slot: datetime | None,
+        attempt: int,
+        fence: int | None,
+        idempotency_key: str,
+        trigger: Trigger,
+    ) -> None:
+        self.name = name
+        self.slot = slot
+        self.attempt = attempt
+        self.fence = fence
+        self.idempotency_key = idempotency_key
+        self.trigger = trigger
+        flag = Flag()
+        self._lost: Callable[[], Flag] = lambda: flag
+        self.stopping = Flag()
+
+    @property
+    def lost(self) -> Flag:
+        """Set once the lock is lost, or max_runtime is over: another instance may be at it already."""
+        return self._lost()
+
+    def look_at(self, lost: Callable[[], Flag]) -> None:
+        """Have `lost` ask there, each time: a process that was frozen learns at its next look that its lease is
+        over.
+        """
+        self._lost = lost
+
+    def check(self) -> None:
+        """Raise LeaseLost or Stopping if the run should end; call it now and then in long work."""
+        if self.lost:
+            raise LeaseLost
+        if self.stopping:
+            raise Stopping
+
+    def __repr__(self) -> str:
+        return f"<Run {self.idempotency_key} attempt {self.attempt}, {self.trigger}>"
+
+
+_current: ContextVar[Run | None] = ContextVar("firecron_run", default=None)
+
+
+def current_run() -> Run | None:
+    """The run that this code is part of; None outside of one."""
+    return _current.get()

@@ -1,0 +1,66 @@
+"""Holding conversations with the store: who answers their steps, and by when.
+
+Each request of a conversation has its own deadline: what is left of the conversation's, the time that one request may
+take, and, where a lease is at stake, a third of what is left of that, so that one slow request can't eat it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from firecron.base.backoff import backoff
+from firecron.base.clocks import Deadline, Timing
+from firecron.base.server_clock import ServerClock
+from firecron.errors import Unavailable
+from firecron.lock.protocol import Conversation, Pause, T, run
+from firecron.settings import Settings
+from firecron.store import Store
+
+
+class Talker:
+    """Runs conversations on the calling thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: ServerClock,
+        timing: Timing,
+        settings: Settings,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.timing = timing
+        self.settings = settings
+        self.margin = settings.margin_ms
+        self._chance = chance
+
+    def talk(self, conversation: Conversation[T], path: str, deadline: Deadline, lease_ends: float | None = None) -> T:
+        """Hold a conversation about one node. Raises a StoreError where it comes to nothing."""
+        return run(
+            conversation,
+            now=lambda: self.clock.now(deadline),
+            read=lambda: self.store.read(path, self._request(deadline, lease_ends)),
+            swap=lambda etag, node: self.store.swap(path, etag, node, self._request(deadline, lease_ends)),
+            pause=lambda pause: self._pause(pause, deadline),
+            mono=self.timing.mono,
+        )
+
+    def deadline(self, seconds: float) -> Deadline:
+        return Deadline.after(self.timing, seconds)
+
+    def _request(self, deadline: Deadline, lease_ends: float | None) -> Deadline:
+        seconds = self.settings.request_timeout
+        if lease_ends is not None:
+            seconds = min(seconds, (lease_ends - self.timing.mono()) / 3000)
+        request = deadline.within(seconds)
+        if request.remaining() <= 0:
+            raise Unavailable("the deadline has passed")
+        return request
+
+    def _pause(self, pause: Pause, deadline: Deadline) -> None:
+        delay = max(backoff(pause.tries, self._chance()), pause.at_least)
+        if delay >= deadline.remaining():
+            raise pause.error or Unavailable(pause.why)
+        self.timing.sleep(delay)

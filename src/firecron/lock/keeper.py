@@ -1,0 +1,187 @@
+"""The keeper: one thread that renews leases, and tells those that are over.
+
+It works while the holder blocks its thread or its event loop. A renewal that fails is tried again with a growing
+pause until the lease's own end; then the lease is lost, loudly. One renewal takes no longer than a third of what is
+left of its lease, and the one that ends first is renewed first. Renewals come one after another, so an instance can
+keep as many leases as renewals fit into a third of their ttl. In a forked child the keeper starts empty; with the
+process it ends (its thread is a daemon).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import threading
+from dataclasses import dataclass
+from typing import Protocol
+
+from firecron.base.backoff import backoff
+from firecron.base.clocks import Timing
+from firecron.base.events import Events
+from firecron.errors import StoreError, Unavailable
+
+
+class Keepable(Protocol):
+    """What the keeper needs of a lease; times are on the monotonic clock, in milliseconds."""
+
+    name: str
+
+    @property
+    def ends(self) -> float: ...
+
+    @property
+    def renewal_due(self) -> float: ...
+
+    def keep(self, seconds: float) -> bool: ...
+
+    def lose(self, why: str) -> None: ...
+
+    def disown(self) -> None: ...
+
+
+_LONGEST_WAIT = 2.0
+
+
+@dataclass(slots=True)
+class _Kept:
+    lease: Keepable
+    renews: bool
+    limit: float
+    due: float
+    failures: int = 0
+
+
+class Keeper:
+    """Keeps leases from `keep` to `forget`. `attempt` is how many seconds one renewal may take at the most.
+
+    Without a thread of its own (`has_thread=False`) it keeps what it is told to in `work`, for tests that move the
+    clock by hand.
+    """
+
+    def __init__(self, timing: Timing, events: Events, attempt: float, *, has_thread: bool = True) -> None:
+        self._timing = timing
+        self._events = events
+        self._attempt = attempt
+        self._has_thread = has_thread
+        self._changed = threading.Condition()
+        self._kept: dict[Keepable, _Kept] = {}
+        self._thread: threading.Thread | None = None
+
+    def keep(self, lease: Keepable, *, renews: bool, limit: float | None = None) -> None:
+        """Watch the lease, and renew it if it `renews`; at the `limit` (on the monotonic clock) it is lost in any
+        case.
+        """
+        limit = math.inf if limit is None else limit
+        with self._changed:
+            if self._has_thread and (self._thread is None or not self._thread.is_alive()):
+                self._start()
+            due = min(lease.renewal_due if renews else lease.ends, limit)
+            self._kept[lease] = _Kept(lease, renews, limit, due)
+            self._changed.notify()
+
+    def forget(self, lease: Keepable) -> None:
+        with self._changed:
+            self._kept.pop(lease, None)
+
+    def stop(self) -> None:
+        """End the thread; what is kept is kept no more. The next `keep` starts another one."""
+        with self._changed:
+            self._thread = None
+            self._kept.clear()
+            self._changed.notify_all()
+
+    def rest(self) -> None:
+        """End the thread if it has nothing to keep; the next `keep` starts another one."""
+        with self._changed:
+            if not self._kept:
+                self._thread = None
+                self._changed.notify_all()
+
+    def work(self) -> float | None:
+        """Do what is due; answers with when the next thing will be (None: nothing to keep)."""
+        while (kept := self._most_urgent()) is not None:
+            self._attend(kept)
+        with self._changed:
+            return min((kept.due for kept in self._kept.values()), default=None)
+
+    def after_fork(self) -> None:
+        """In a forked child: nothing is kept here, and what the parent keeps is not the child's."""
+        kept, self._kept = self._kept, {}
+        self._changed = threading.Condition()
+        self._thread = None
+        for lease in kept:
+            lease.disown()
+
+    def _run(self) -> None:
+        me = threading.current_thread()
+        while self._thread is me:
+            self.work()
+            with self._changed:
+                # The end or something new may have come while this thread was at work, so both are looked at under
+                # the lock.
+                if self._thread is not me:
+                    return
+                next_due = min((kept.due for kept in self._kept.values()), default=None)
+                now = self._timing.mono()
+                if next_due is None:
+                    self._timing.wait(self._changed, None)
+                elif next_due > now:
+                    # In short steps: the wait stops while the machine sleeps, and the leases don't.
+                    self._timing.wait(self._changed, min((next_due - now) / 1000, _LONGEST_WAIT))
+
+    def _start(self) -> None:
+        # Before its start, because the thread looks whether it is still the one.
+        self._thread = threading.Thread(target=self._run, name="firecron-keeper", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            raise Unavailable(f"no thread could be started to keep the lease: {error}") from error
+
+    def _most_urgent(self) -> _Kept | None:
+        """What is due and ends first. Asked anew after each renewal, which takes time: what is over costs none, and
+        is first.
+        """
+        now = self._timing.mono()
+        with self._changed:
+            due = [kept for kept in self._kept.values() if kept.due <= now]
+        return min(due, key=lambda kept: min(kept.lease.ends, kept.limit), default=None)
+
+    def _attend(self, kept: _Kept) -> None:
+        lease = kept.lease
+        now = self._timing.mono()
+        if now >= kept.limit:
+            self.forget(lease)
+            lease.lose("it was held for as long as max_runtime allows")
+            return
+        left = lease.ends - now
+        if left <= 0:
+            self.forget(lease)
+            lease.lose("its lease ran out and could not be renewed" if kept.renews else "its lease ran out")
+            return
+        if not kept.renews:
+            kept.due = min(lease.ends, kept.limit)
+            return
+        try:
+            if not lease.keep(min(self._attempt, left / 3000)):
+                self.forget(lease)
+                return
+            kept.failures = 0
+            kept.due = min(lease.renewal_due, kept.limit)
+        except StoreError as error:
+            kept.failures += 1
+            asked = min((error.retry_after or 0.0) if isinstance(error, Unavailable) else 0.0, left / 3000)
+            pause = max(backoff(kept.failures, random.random()), asked)
+            kept.due = min(self._timing.mono() + pause * 1000, lease.ends, kept.limit)
+            self._events.emit(
+                "lock.renewal_failed",
+                lease.name,
+                logging.WARNING,
+                f'Lock "{lease.name}" could not be renewed, trying again: {error}',
+                why=str(error),
+                failures=kept.failures,
+            )
+        except BaseException as error:
+            # Whatever it is, it must end neither this thread nor the other leases: they would be lost in silence.
+            self.forget(lease)
+            lease.lose(f"its renewal broke: {error!r}")

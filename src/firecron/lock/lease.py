@@ -1,0 +1,265 @@
+"""A lease: a lock in hand.
+
+It is good until `expires_at` less the margin, by this machine's monotonic clock, and longer only if it is renewed: by
+the keeper (in `hold`, `with_lock` and runs) or by `renew()`. When it is over before it was released, it is lost:
+`lost` is set, the listeners of the lease hear of it, and an ERROR is logged. What is lost stays lost, also if nobody
+has taken the lock. A release ends it too: `lost` is set, and nobody is told of a loss.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from typing import Literal
+
+from firecron.base.events import Events
+from firecron.base.flag import Flag
+from firecron.base.instants import to_datetime, to_text
+from firecron.errors import LeaseLost, StoreError, Unavailable
+from firecron.lock.driver import Talker
+from firecron.lock.protocol import Held, releasing, renewing
+from firecron.lock.record import Lost
+from firecron.store import Snapshot
+
+
+class Lease:
+    """A lock in hand; always true, so that `if lease:` tells it from a refusal."""
+
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        held: Held,
+        *,
+        ttl: int,
+        hold_at_least: int,
+        is_fenced: bool,
+        has_slot: bool,
+        talker: Talker,
+        events: Events,
+        on_end: Callable[[Lease, Snapshot | None], None],
+    ) -> None:
+        self.name = name
+        self._path = path
+        self._held = held
+        self._ttl = ttl
+        self._hold_at_least = hold_at_least
+        # Of this lease only: a record also carries over what the claims before it left.
+        record = held.record
+        self._fence = int(record.fence) if is_fenced and record.fence is not None else None
+        self._slot = record.unfinished if has_slot else None
+        self._attempt = int(record.attempt) if has_slot and record.attempt is not None else None
+        self._talker = talker
+        self._events = events
+        self._on_end = on_end
+        self._lost = Flag()
+        self._was_lost = False
+        self._state: Literal["held", "releasing", "released", "lost"] = "held"
+        self._state_lock = threading.Lock()
+        # Held by whoever talks to the store about this lease: a release waits for a renewal that is under way.
+        self._talking = threading.Lock()
+        self._on_lost: list[Callable[[], object]] = []
+
+    def __bool__(self) -> Literal[True]:
+        return True
+
+    def __repr__(self) -> str:
+        return f"<Lease {self.name} {self._state} until {to_text(self._held.term.expires_at)}>"
+
+    @property
+    def holder(self) -> str:
+        """The random token that the record carries."""
+        return str(self._held.record.holder)
+
+    @property
+    def fence(self) -> int | None:
+        """The fencing token, if one was asked for: higher than that of every earlier holder. Hand it to what you
+        write to.
+        """
+        return self._fence
+
+    @property
+    def slot(self) -> str | None:
+        """The tick that was claimed with the lock."""
+        return self._slot
+
+    @property
+    def attempt(self) -> int | None:
+        """Which claim of its slot this is."""
+        return self._attempt
+
+    @property
+    def expires_at(self) -> datetime:
+        """When the record expires, in RTDB's time."""
+        return to_datetime(self._held.term.expires_at)
+
+    @property
+    def lost(self) -> Flag:
+        """Set once the lease is over, lost or released: `if lease.lost:`, or `lease.lost.wait(1)`."""
+        if self._talker.timing.mono() >= self.ends:
+            self.lose("its lease ran out and was not renewed")
+        return self._lost
+
+    def check(self) -> None:
+        """Raise LeaseLost if the lease is over; for the middle of long work."""
+        if self.lost:
+            raise LeaseLost
+
+    def renew(self) -> bool:
+        """Lengthen the lease to its whole ttl from now. False if it is lost; raises Unavailable or Denied if RTDB
+        can't say.
+        """
+        return self.keep(self._talker.settings.acquire_timeout)
+
+    def release(self, *, outcome: str | None = None, finished: str | None = None) -> bool:
+        """Give the lock back. True if this did it; never raises, so that it can't hide what the work under the lock
+        raised.
+
+        A later holder's record is left as it is, byte for byte.
+        """
+        with self._state_lock:
+            if self._state in ("releasing", "released"):
+                return False
+            self._state = "releasing"  # the end of the trust, and of the renewals
+            self._lost.set()
+        self._on_end(self, None)
+        left = self._release(outcome, finished)
+        with self._state_lock:
+            self._state = "released"
+            was_lost = self._was_lost
+            self._was_lost = was_lost or isinstance(left, Lost)
+        if isinstance(left, Snapshot):
+            self._on_end(self, left)
+            if not was_lost:
+                self._emit("lock.released", logging.INFO, f'Lock "{self.name}" released')
+            return True
+        if isinstance(left, Lost) and not was_lost:
+            self._report_lost(left.why)
+        return False
+
+    # What follows is for the keeper and the service.
+
+    @property
+    def ends(self) -> float:
+        """When the trust in it ends, on the monotonic clock in milliseconds."""
+        return self._held.term.ends(self._talker.margin)
+
+    @property
+    def renewal_due(self) -> float:
+        """When it should be renewed next, on the same clock: a third of the ttl after it was last written."""
+        return self._held.term.reading.mono + self._ttl / 3
+
+    @property
+    def was_lost(self) -> bool:
+        """Whether it was over before it was released, as far as the release has found out."""
+        return self._was_lost
+
+    def is_held(self) -> bool:
+        """Whether it is neither lost nor given back."""
+        return self._state == "held"
+
+    def keep(self, seconds: float) -> bool:
+        """Renew once, within so many seconds and what the lease leaves. False if it is lost; raises StoreError."""
+        if not self.is_held() or self.lost:
+            return False
+        deadline = self._talker.deadline(min(seconds, (self.ends - self._talker.timing.mono()) / 1000))
+        if not self._talking.acquire(timeout=deadline.remaining()):
+            raise Unavailable("another renewal, or the release, is still under way")
+        try:
+            if not self.is_held():
+                return False
+            conversation = renewing(self._held, self._ttl, self._talker.margin)
+            answer = self._talker.talk(conversation, self._path, deadline, self.ends)
+            if isinstance(answer, Held):
+                self._held = answer
+        finally:
+            self._talking.release()
+        if isinstance(answer, Lost):
+            self.lose(answer.why)
+            return False
+        self._emit("lock.renewed", logging.DEBUG, f'Lock "{self.name}" renewed')
+        return True
+
+    def lose(self, why: str) -> None:
+        """Declare it lost; without effect once it is lost or released."""
+        with self._state_lock:
+            if self._state != "held":
+                return
+            self._state = "lost"
+            self._was_lost = True
+            self._lost.set()  # before anybody is told: listeners and log handlers may be slow
+        self._report_lost(why)
+        self._on_end(self, None)
+
+    def when_lost(self, callback: Callable[[], object]) -> None:
+        """Call this when the lease is lost, on whatever thread finds out; at once if it is."""
+        with self._state_lock:
+            if not self._was_lost:
+                self._on_lost.append(callback)
+                return
+        self._tell(callback)
+
+    def disown(self) -> None:
+        """In a forked child: the lease is the parent's, and here it is over without a word."""
+        self._state_lock = threading.Lock()
+        self._talking = threading.Lock()
+        self._state = "released"
+        # Another one, because the parent's may have been locked by a thread that the child doesn't have.
+        self._lost = Flag()
+        self._lost.set()
+
+    def _report_lost(self, why: str) -> None:
+        self._emit("lock.lost", logging.ERROR, f'Lock "{self.name}" lost: {why}', why=why)
+        with self._state_lock:
+            callbacks, self._on_lost = self._on_lost, []
+        for callback in callbacks:
+            self._tell(callback)
+
+    def _tell(self, callback: Callable[[], object]) -> None:
+        try:
+            callback()
+        except Exception as error:
+            # It may be the keeper's thread, or a release: a closed event loop must break neither.
+            message = f'What was to be called when lock "{self.name}" was lost raised {error!r}'
+            self._emit("listener.failed", logging.ERROR, message, why=repr(error))
+
+    def _release(self, outcome: str | None, finished: str | None) -> Snapshot | Lost | None:
+        deadline = self._talker.deadline(self._talker.settings.release_timeout)
+        if not self._talking.acquire(timeout=deadline.remaining()):
+            self._emit_unreleased("a renewal under way did not end in time")
+            return None
+        try:
+            conversation = releasing(
+                self._held,
+                margin=self._talker.margin,
+                hold_at_least=self._hold_at_least,
+                outcome=outcome,
+                finished=finished,
+            )
+            return self._talker.talk(conversation, self._path, deadline)
+        except Exception as error:
+            # Not only StoreError: whatever breaks here, the work under the lock has a result that must come through.
+            self._emit_unreleased(str(error) if isinstance(error, StoreError) else repr(error))
+            return None
+        finally:
+            self._talking.release()
+
+    def _emit_unreleased(self, why: str) -> None:
+        until = to_text(self._held.term.expires_at)
+        message = f'Failed to release lock "{self.name}": {why}. It frees itself at {until}'
+        self._emit("lock.release_failed", logging.ERROR, message, why=why)
+
+    def _emit(self, slug: str, level: int, message: str, **fields: str) -> None:
+        self._events.emit(
+            slug,
+            self.name,
+            level,
+            message,
+            holder=self.holder,
+            fence=self.fence,
+            slot=self.slot,
+            attempt=self.attempt,
+            **fields,
+        )

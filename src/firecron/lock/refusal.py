@@ -1,0 +1,130 @@
+"""A refusal: why a lock was not acquired, as a value, and in a sentence for the log.
+
+Where the NestJS original has words for it ("held by another instance, skipping"), they are the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from firecron.base.instants import to_datetime, to_text
+from firecron.errors import FirecronError, StoreError
+from firecron.lock.instances import Roster, how_to_free, silence
+from firecron.lock.record import LockRecord, Reason, Refused, Request, describe_owner
+
+LEVELS: dict[Reason, int] = {
+    "held": logging.INFO,
+    "slot_done": logging.DEBUG,
+    "slot_early": logging.WARNING,
+    "paused": logging.INFO,
+    "malformed": logging.ERROR,
+    "unavailable": logging.ERROR,
+    "denied": logging.ERROR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The lock was not acquired; false, so that `if not lease:` reads well.
+
+    `holder` is the token in the record that stands in the way, `instance_id` and `instance` whose it is (as far as
+    the record tells), `until` when it expires, `slot` the tick that it is about, `unfinished` the tick whose run has
+    not ended. With `unavailable`, `denied` and `malformed` nothing is known of them. `problem` is what an operator
+    should look at, if anything.
+    """
+
+    name: str
+    reason: Reason
+    message: str
+    holder: str | None = None
+    instance_id: str | None = None
+    instance: str | None = None
+    until: datetime | None = None
+    slot: str | None = None
+    unfinished: str | None = None
+    error: Exception | None = field(default=None, compare=False)
+    problem: str | None = None
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+    @property
+    def is_strange(self) -> bool:
+        """Whether an operator should look."""
+        return self.problem is not None
+
+
+def not_known(name: str, reason: Literal["unavailable", "denied"], error: StoreError) -> Refusal:
+    """It is not known who holds the lock, so nothing runs."""
+    return Refusal(
+        name, reason, f'{error.what} - lock "{name}" could not be acquired. Job will NOT run. {error}', error=error
+    )
+
+
+def refusal_of(name: str, refused: Refused, request: Request, roster: Roster) -> Refusal:
+    """What stands in the way of the request, as far as its record and the roster of instances tell."""
+    record = refused.current if isinstance(refused.current, LockRecord) else None
+    problem = _problem(refused, record, request, roster)
+    message = _message(name, refused, record, request, problem)
+    if record is None:
+        return Refusal(name, refused.reason, message, problem=problem)
+    return Refusal(
+        name,
+        refused.reason,
+        message,
+        holder=record.holder,
+        instance_id=record.instanceId,
+        instance=record.instance,
+        until=to_datetime(int(record.expiresAt)),
+        slot=record.slot,
+        unfinished=record.unfinished,
+        problem=problem,
+    )
+
+
+def _problem(refused: Refused, record: LockRecord | None, request: Request, roster: Roster) -> str | None:
+    if refused.is_stuck:
+        return "it expires later than any lease can"
+    if refused.reason == "paused" and refused.current.paused is not True:
+        return "its `paused` is not `true`"
+    if refused.reason != "held" or record is None:
+        return None
+    seen = roster.silent_since(record, request.ttl)
+    return None if seen is None else silence(seen)
+
+
+def _message(name: str, refused: Refused, record: LockRecord | None, request: Request, problem: str | None) -> str:
+    match refused.reason, record:
+        case "held", LockRecord():
+            until = to_text(int(record.expiresAt))
+            is_own = (record.instanceId, record.instance) == (request.instance_id, request.instance)
+            who = "this instance" if is_own else "another instance"
+            held = f'Lock "{name}" held by {who}, skipping ({describe_owner(record)}, until {until})'
+            if not refused.is_stuck:
+                return held if problem is None else f"{held}; {problem}. If you can't wait, {how_to_free(name)}"
+            return f"{held}. No lease is that long: `expiresAt` was set by hand. Free it with `firecron unlock {name}`"
+        case "slot_done", LockRecord():
+            done = f"{record.slot} by {describe_owner(record)}"
+            return f'Lock "{name}": the tick, or a later one, is claimed already, skipping ({done})'
+        case "slot_done", _:
+            return f'Lock "{name}": there is nothing left to claim'
+        case "slot_early", _:
+            return f'Lock "{name}": the tick is still to come by RTDB\'s clock, not running it early'
+        case "paused", _:
+            return f'Lock "{name}" is paused by an operator, skipping; remove `paused` from its node to resume'
+        case _:
+            return (
+                f'Lock "{name}" can\'t be read: {refused.detail}. Job will NOT run. '
+                "Mend the node in the Firebase console; deleting it frees the lock, and forgets its last slot and fence"
+            )
+
+
+class NotAcquired(FirecronError):
+    """The lock was not acquired, so the block under it did not run; `refusal` says why."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal

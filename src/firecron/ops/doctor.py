@@ -1,0 +1,252 @@
+"""A look at everything that firecron depends on, here and now: `examine` yields finding after finding, as it gets
+there. What they mean is decided in `findings`.
+
+It works on the database that the library would take, as the user that the library would be. It writes what any
+instance writes: the time that is asked for, and a lock of its own, under a name that nobody else has; under an auth
+override also two writes that rules should refuse, and that are taken back if they don't. When a step fails that the
+others stand on, it ends there. No token or key is ever part of a finding.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from typing import Protocol
+
+from firecron import __version__
+from firecron.base.clocks import Deadline, SystemTiming, Timing
+from firecron.errors import ConfigurationError, Denied, StoreError, Unavailable
+from firecron.jobs.checks import Checks
+from firecron.jobs.declarations import Unclaimed
+from firecron.jobs.registry import Registry
+from firecron.lock.instances import inspect_instances
+from firecron.lock.refusal import Refusal
+from firecron.lock.service import LockService
+from firecron.ops import findings
+from firecron.ops.findings import Finding
+from firecron.ops.operator import Operator
+from firecron.rtdb.probe import may_read
+from firecron.rtdb.target import Target, find_target
+from firecron.rtdb.tokens import Credential, RefreshingTokens, google_fetch
+from firecron.scheduler.guard import Verdict, judge
+from firecron.settings import Settings, load
+from firecron.store import NULL_ETAG, Snapshot
+
+_READS = 5
+_TOKEN_TIMEOUT = 10.0
+_LEAST_TTL = 10.0
+_PACKAGES = ("firebase-admin", "google-auth", "requests", "urllib3", "pydantic", "croniter", "tzdata")
+
+
+class Program(Protocol):
+    """What is looked at of an application: its FireCron."""
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def locks(self) -> LockService: ...
+    @property
+    def registry(self) -> Registry: ...
+    @property
+    def verdict(self) -> Verdict: ...
+    def check_jobs(self) -> None: ...
+
+
+def examine(
+    variables: Mapping[str, str] = os.environ,
+    crons: Program | None = None,
+    unclaimed: Sequence[Unclaimed] = (),
+) -> Iterator[Finding]:
+    """Everything, for this process as it stands, or for an application, and the jobs that it was not given."""
+    yield findings.versions(dict(_versions()))
+    yield from findings.environment(variables)
+    try:
+        settings = load() if crons is None else crons.settings
+        yield from findings.settings(settings)
+        verdict = judge(None, settings.runtime_variable, settings.runtime_value, variables)
+        yield from findings.guard(settings, verdict if crons is None else crons.verdict, variables)
+        if crons is not None:
+            yield from _examine_jobs(crons, unclaimed)
+        target = _target_of(crons, settings, variables)
+    except ConfigurationError as error:
+        yield findings.of_error("configuration", error)
+        return
+    yield findings.database(target)
+    timing = SystemTiming()
+    try:
+        if target.load_credential is not None:
+            yield _examine_credentials(target.load_credential, timing)
+        else:
+            yield findings.ok("credentials", "an emulator needs none")
+    except StoreError as error:
+        yield findings.of_error("credentials", error)
+        return
+    locks = LockService(settings=settings) if crons is None else crons.locks
+    try:
+        yield from Examination(locks, settings, timing).findings(target)
+    finally:
+        locks.close()
+
+
+class Examination:
+    """Of one database."""
+
+    def __init__(self, locks: LockService, settings: Settings, timing: Timing) -> None:
+        self._locks = locks
+        self._settings = settings
+        self._timing = timing
+        self._paths = locks.paths
+        self._name = f"firecron-doctor-{secrets.token_hex(6)}"
+        self._left_behind: list[tuple[str, StoreError]] = []
+
+    def findings(self, target: Target) -> Iterator[Finding]:
+        """What there is to be found; it ends where the database can't be reached or says no."""
+        step = "reading"
+        try:
+            yield self._latency()
+            step = "clock"
+            yield from self._clock()
+            step = "writing"
+            yield from self._writing(target)
+            step = "strangers"
+            yield self._strangers(target)
+            step = "locks"
+            yield from findings.locks(Operator(self._locks).look_at_all(with_holders=True).views)
+            step = "instances"
+            yield from self._instances()
+        except (StoreError, ConfigurationError) as error:
+            yield findings.of_error(step, error)
+        for path, why in self._left_behind:
+            yield findings.left_behind(path, why)
+
+    def _latency(self) -> Finding:
+        path = self._paths.lock(self._name)
+        read = lambda: self._locks.store.read(path, self._deadline())  # noqa: E731
+        return findings.latency([self._timed(read) for _ in range(_READS)])
+
+    def _clock(self) -> Iterator[Finding]:
+        moment = self._locks.clock.now(self._locks.deadline(self._settings.acquire_timeout))
+        now = moment.server + self._timing.mono() - moment.mono
+        yield from findings.clock(self._timing.wall() - now, moment.uncertainty, self._settings.margin_ms)
+
+    def _writing(self, target: Target) -> Iterator[Finding]:
+        """Acquire and release a lock, as everybody does: a conditional write, and a conditional deletion."""
+        bid = self._locks.bid(self._name, max(_LEAST_TTL, 6 * self._settings.margin))
+        lease = self._locks.try_once(bid)
+        if isinstance(lease, Refusal):
+            raise lease.error or Unavailable(lease.message)
+        about_rules = [findings.administrator()]
+        try:
+            if "auth_variable_override" in target.parameters:
+                writes_elsewhere = self._is_written(self._name, NULL_ETAG, {"probe": True})
+                takes_live_locks = self._takes_live_lock()
+                about_rules = list(findings.rules(target.user, writes_elsewhere, takes_live_locks))
+        finally:
+            lease.release()
+        path = self._paths.lock(self._name)
+        if self._locks.store.read(path, self._deadline()).node is None:
+            yield findings.ok("writing", "a lock was acquired, released, and removed")
+        else:
+            remedy = f"delete {path} in the Firebase console"
+            yield findings.warning("writing", "a lock was acquired, but could not be removed", remedy)
+        yield from about_rules
+
+    def _takes_live_lock(self) -> bool:
+        """Whether rules let a lock be overwritten that is held: the doctor's own, as if by somebody else."""
+        path = self._paths.lock(self._name)
+        held = self._locks.store.read(path, self._deadline())
+        assert isinstance(held.node, dict), "it was acquired a moment ago"
+        other = {**held.node, "holder": "somebody-else", "acquiredAt": held.node["acquiredAt"] + 1}
+        return self._is_written(path, held.etag, other)
+
+    def _is_written(self, path: str, etag: str, node: dict[str, object]) -> bool:
+        """Whether this may be written; it is deleted if so, and where it can't be, told at the end."""
+        try:
+            answer = self._locks.store.swap(path, etag, node, self._deadline())
+        except Denied:
+            return False
+        if isinstance(answer, Snapshot):
+            raise Unavailable(f"{path} was changed by somebody else while it was tried")
+        try:
+            self._locks.store.swap(path, answer, None, self._deadline())
+        except StoreError as error:
+            self._left_behind.append((path, error))
+        return True
+
+    def _strangers(self, target: Target) -> Finding:
+        is_open = may_read(target, self._paths.locks, self._deadline())
+        return findings.strangers(is_open, is_emulator=target.is_emulator)
+
+    def _instances(self) -> Iterator[Finding]:
+        nodes = self._locks.store.read(self._paths.instances, self._deadline()).node
+        now = self._locks.clock.now(self._deadline()).server
+        yield from findings.instances(inspect_instances(nodes, self._settings.heartbeat), now)
+
+    def _timed(self, read: Callable[[], object]) -> float:
+        before = self._timing.mono()
+        read()
+        return (self._timing.mono() - before) / 1000
+
+    def _deadline(self) -> Deadline:
+        return self._locks.deadline(self._settings.request_timeout)
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    """Of what is installed here, as far as it is."""
+    yield "firecron", __version__
+    yield "Python", platform.python_version()
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            yield package, version(package)
+
+
+def _examine_jobs(crons: Program, unclaimed: Sequence[Unclaimed]) -> Iterator[Finding]:
+    """What `start` would say of the jobs."""
+    problem: Finding | None = None
+    try:
+        crons.check_jobs()
+    except ConfigurationError as error:
+        problem = findings.of_error("jobs", error)
+    jobs = crons.registry.jobs()
+    checks = Checks(crons.settings, crons.locks.events)
+    odd = [warning for job in jobs for warning in checks.warnings(job)]
+    here = [job.name for job in jobs if not job.options.disabled and crons.registry.runs_here(job)]
+    elsewhere = [job.name for job in jobs if job.name not in here]
+    yield from findings.jobs(here, elsewhere, odd, unclaimed)
+    if problem is not None:
+        yield problem
+
+
+def _target_of(crons: Program | None, settings: Settings, variables: Mapping[str, str]) -> Target:
+    """The application's own, where there is one: it may have a Firebase app of its own."""
+    if crons is not None:
+        return crons.locks.target()
+    return find_target(None, settings.database_url, variables, uid=settings.uid)
+
+
+def _examine_credentials(load_credential: Callable[[], Credential], timing: Timing) -> Finding:
+    loaded: list[Credential] = []
+
+    def load_and_keep() -> Credential:
+        loaded.append(load_credential())
+        return loaded[0]
+
+    RefreshingTokens(load_and_keep, google_fetch(_TOKEN_TIMEOUT), timing).header(Deadline.after(timing, _TOKEN_TIMEOUT))
+    [credential] = loaded
+    account = getattr(credential, "service_account_email", None)
+    return findings.credentials(_kind(credential), account if isinstance(account, str) else None)
+
+
+def _kind(credential: Credential) -> str:
+    module = type(credential).__module__
+    if module.startswith("google.oauth2.service_account"):
+        return "a service account's key"
+    if module.startswith("google.auth.compute_engine"):
+        return "the metadata server's service account"
+    if module.startswith("google.oauth2.credentials"):
+        return "a person's, by gcloud auth application-default login"
+    return f"{module}.{type(credential).__name__}"

@@ -1,0 +1,211 @@
+"""An operator's hands on the locks: look, free, pause. What it means is said by `views`.
+
+    operator = Operator(LockService())
+    seen = operator.look("nightly-import")
+    operator.unlock(seen)
+
+Everything raises StoreError where the database doesn't do it. `unlock` frees the acquisition that was seen, however
+often it has been renewed since, and never a successor: each try is a compare-and-swap. It does what `expiresAt = 0` in
+the console does: the slot, the fence and all else stay, and the holder learns of it at its next renewal. It doesn't
+end the body that runs.
+"""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from firecron.base.backoff import backoff
+from firecron.base.clocks import Deadline, SystemTiming, Timing
+from firecron.errors import Denied, Malformed, Unavailable
+from firecron.lock.instances import Instances, inspect_instances
+from firecron.lock.names import check_name
+from firecron.lock.protocol import OVERTAKEN
+from firecron.lock.service import LockService
+from firecron.ops.views import (
+    LockView,
+    RunView,
+    Unfinished,
+    inspect_lock,
+    inspect_run,
+    inspect_unfinished,
+    plain,
+)
+from firecron.settings import Settings
+from firecron.store import Snapshot
+
+_AT_A_TIME = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A lock at one moment, `now` by RTDB's clock: what is to be said of it, and the node itself."""
+
+    view: LockView
+    now: int
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class SeenAll:
+    """All locks at one moment, in the order of their names."""
+
+    views: tuple[LockView, ...]
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The newest entry of a job's history, and the tick that isn't in it yet."""
+
+    name: str
+    run: RunView | None
+    unfinished: Unfinished | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLast:
+    """The last run of each job; `denied` says why the locks couldn't be looked at."""
+
+    jobs: tuple[LastRun, ...]
+    denied: str | None = None
+
+
+class Operator:
+    """Looks at the locks of one database, and changes them by hand."""
+
+    def __init__(self, locks: LockService, timing: Timing | None = None) -> None:
+        self._locks = locks
+        self._timing = timing or SystemTiming()
+        self._margin = locks.settings.margin_ms
+        self._paths = locks.paths
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of its database."""
+        return self._locks.settings
+
+    def look(self, name: str) -> Seen:
+        """One lock. ConfigurationError if nothing can have that name."""
+        snapshot = self._locks.store.read(self._path(name), self._deadline())
+        now = self._now()
+        view = inspect_lock(name, snapshot.node, now, self._margin)
+        if view.is_taken:
+            view = inspect_lock(name, snapshot.node, now, self._margin, self._instances())
+        return Seen(view, now, snapshot)
+
+    def look_at_all(self, *, with_holders: bool = False) -> SeenAll:
+        """Every lock that has a node; `with_holders` also whether their holders' instances are still there."""
+        node = self._locks.store.read(self._paths.locks, self._deadline()).node
+        nodes = _children(node, self._paths.locks)
+        instances = self._instances() if nodes and with_holders else None
+        now = self._now()
+        views = (inspect_lock(name, nodes[name], now, self._margin, instances) for name in sorted(nodes))
+        return SeenAll(tuple(views), now)
+
+    def names(self) -> list[str]:
+        """All names that have a lock's node, or a history."""
+        keys = [self._locks.store.keys(path, self._deadline()) for path in (self._paths.locks, self._paths.runs)]
+        return sorted({name for names in keys for name in names})
+
+    def runs(self, name: str) -> tuple[RunView, ...]:
+        """The history of one job, oldest first."""
+        path = self._paths.runs_of(check_name(name))
+        entries = _children(self._locks.store.read(path, self._deadline()).node, path)
+        return tuple(inspect_run(key, entries[key]) for key in sorted(entries))
+
+    def last_runs(self) -> SeenLast:
+        """The last run of every job: of all names that have a history, or a lock with a tick.
+
+        It takes a request for each job, several at the same time, and two or three for all.
+        """
+        try:
+            views, denied = {view.name: view for view in self.look_at_all(with_holders=True).views}, None
+        except Denied as error:
+            # Who may only read gets no time from RTDB, and the history all the same.
+            views, denied = {}, str(error)
+        jobs = {name for name, view in views.items() if view.slot is not None}
+        names = sorted(jobs | set(self._locks.store.keys(self._paths.runs, self._deadline())))
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            return SeenLast(tuple(pool.map(lambda name: self._last_run(name, views.get(name)), names)), denied)
+
+    def _last_run(self, name: str, lock: LockView | None) -> LastRun:
+        path = self._paths.runs_of(name)
+        newest = self._locks.store.newest(path, self._deadline())
+        found = [] if newest is None else [inspect_run(*newest)]
+        unfinished = None if lock is None else inspect_unfinished(lock, found)
+        if unfinished is not None:
+            # What ran by hand since has a later key.
+            entry = self._locks.store.read(f"{path}/{unfinished.slot}", self._deadline()).node
+            of_slot = [] if entry is None else [inspect_run(unfinished.slot, entry)]
+            unfinished = None if lock is None else inspect_unfinished(lock, of_slot)
+        return LastRun(plain(name), found[0] if found else None, unfinished)
+
+    def unlock(self, seen: Seen) -> bool:
+        """Free the lock that was seen; False, and nothing is done, if it was released or taken over since. Raises
+        Unavailable where it is not known whether it was done.
+        """
+        node = seen.snapshot.node
+        if not isinstance(node, dict) or seen.view.state == "malformed":
+            raise Malformed(f"{seen.view.name} can't be unlocked: {seen.view.problem or 'it has no node'}")
+        path, etag, deadline = self._path(seen.view.name), seen.snapshot.etag, self._deadline()
+        acquisition = _acquisition(node)
+        tries = 0
+        while isinstance(node, dict) and _acquisition(node) == acquisition:
+            freed = {**node, "expiresAt": 0}
+            try:
+                answer = self._locks.store.swap(path, etag, freed, deadline)
+            except Unavailable:
+                # It may have been written all the same.
+                if self._locks.store.read(path, self._deadline()).node == freed:
+                    return True
+                raise
+            if isinstance(answer, str):
+                return True
+            # A renewal changes the node, and a pause does, but not whose it is.
+            etag, node = answer.etag, answer.node
+            tries += 1
+            delay = backoff(tries, random.random())
+            if delay >= deadline.remaining():
+                raise Unavailable(f"{seen.view.name} could not be unlocked: {OVERTAKEN}")
+            self._timing.sleep(delay)
+        return False
+
+    def pause(self, name: str, is_paused: bool) -> None:
+        """Keep everybody from acquiring it, or let them again."""
+        self._locks.pause(name, is_paused)
+
+    def _instances(self) -> Instances | None:
+        """The instances' signs of life; None for a user whom rules show the locks, but not those."""
+        try:
+            node = self._locks.store.read(self._paths.instances, self._deadline()).node
+        except Denied:
+            return None
+        return inspect_instances(node, self.settings.heartbeat)
+
+    def _now(self) -> int:
+        return self._locks.clock.now(self._deadline()).server
+
+    def _path(self, name: str) -> str:
+        return self._paths.lock(check_name(name))
+
+    def _deadline(self) -> Deadline:
+        return self._locks.deadline(self.settings.request_timeout)
+
+
+def _acquisition(node: dict[str, object]) -> tuple[object, ...]:
+    """What stays as it is from when a lock is acquired until it is released."""
+    return tuple(node.get(field) for field in ("holder", "acquiredAt", "releasedAt"))
+
+
+def _children(node: object, path: str) -> dict[str, object]:
+    if node is None:
+        return {}
+    if isinstance(node, list):  # so the database shows keys that are small numbers
+        return {str(index): child for index, child in enumerate(node) if child is not None}
+    if not isinstance(node, dict):
+        raise Malformed(
+            f"{path} holds {node!r:.40}, where one node a name should be: delete it in the Firebase console"
+        )
+    return node

@@ -1,0 +1,289 @@
+"""What a lock's node, and an entry of its history, mean to a person: pure, and for whatever the database holds.
+
+Nobody's job depends on it, so nothing here is refused: what isn't understood is shown as `malformed`, with the reason.
+When a lock is live is decided by the record itself, as for a contender.
+
+    absent         there is no node
+    free           released, or never held
+    held           somebody's, and everybody else is refused
+    minimum_hold   released, but kept for a time that its holder asked for
+    died           expired without having been released
+    unlocked       an operator has set its expiry back; its holder may not know yet
+    malformed      nobody can acquire it until somebody mends the node
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from firecron.base.exact import number, whole
+from firecron.base.instants import to_text
+from firecron.errors import Malformed
+from firecron.jobs.run import Outcome
+from firecron.lock.instances import Instances, how_to_free
+from firecron.lock.record import Current, LockRecord, describe_owner, parse
+
+LockState: TypeAlias = Literal["absent", "free", "held", "minimum_hold", "died", "unlocked", "malformed"]
+
+_LONGEST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class LockView:
+    """A lock, as its node shows it. Instants are milliseconds of RTDB's clock; what the node doesn't say is None.
+
+    `is_foreign` is a record without a holder's token, which is how the NestJS original writes it. `problem` is what
+    needs a hand, if anything does, and `remedy` what to do; `is_stuck` is a lock that frees itself only in years.
+    """
+
+    name: str
+    state: LockState
+    is_paused: bool = False
+    is_foreign: bool = False
+    owner: str | None = None
+    instance_id: str | None = None
+    instance: str | None = None
+    since: int | None = None
+    until: int | None = None
+    released_at: int | None = None
+    slot: str | None = None
+    unfinished: str | None = None
+    outcome: str | None = None
+    attempt: int | None = None
+    fence: int | None = None
+    is_stuck: bool = False
+    problem: str | None = None
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether its node keeps a contender from acquiring it, but for a pause."""
+        return self.state in ("held", "minimum_hold")
+
+    @property
+    def remedy(self) -> str | None:
+        """What to do about the problem."""
+        if self.problem is None:
+            return None
+        if self.state == "malformed":
+            return (
+                f"mend the node cron-locks/{self.name} in the Firebase console; deleting it forgets its last slot and "
+                "fence"
+            )
+        return how_to_free(self.name)
+
+    def to_json(self) -> dict[str, object]:
+        """For programs: every field is always there, and instants are texts."""
+        return {
+            "name": self.name,
+            "state": self.state,
+            "paused": self.is_paused,
+            "foreign": self.is_foreign,
+            "instanceId": self.instance_id,
+            "instance": self.instance,
+            "since": _text(self.since),
+            "until": _text(self.until),
+            "released": _text(self.released_at),
+            "slot": self.slot,
+            "unfinished": self.unfinished,
+            "outcome": self.outcome,
+            "attempt": self.attempt,
+            "fence": self.fence,
+            "stuck": self.is_stuck,
+            "problem": self.problem,
+            "remedy": self.remedy,
+        }
+
+
+def inspect_lock(name: str, node: object, now: int, margin: int, instances: Instances | None = None) -> LockView:
+    """What the node of a lock says, at this time of RTDB's. Without `instances` nothing is known of its holder's."""
+    shown = plain(name)
+    try:
+        current = parse(node, now)
+    except Malformed as error:
+        return LockView(shown, "malformed", is_paused=_is_paused(node), problem=plain(str(error)))
+    if not isinstance(current, LockRecord):
+        return LockView(shown, "absent" if node is None else "free", is_paused=_is_paused(current))
+    state = _state(current, now, margin)
+    problem = None
+    is_stuck = state in ("held", "minimum_hold") and current.is_stuck(now)
+    if is_stuck:
+        problem = f"it expires at {_text(_whole(current.expiresAt))}, later than any lease can, and blocks until then"
+    elif state == "held" and instances is not None:
+        problem = instances.problem_of(current, now)
+    return LockView(
+        shown,
+        state,
+        is_paused=_is_paused(current),
+        is_foreign=current.holder is None,
+        owner=plain(describe_owner(current)),
+        instance_id=_plain_or_none(current.instanceId),
+        instance=_plain_or_none(current.instance),
+        since=_whole(current.acquiredAt),
+        until=_whole(current.expiresAt),
+        released_at=_whole(current.releasedAt),
+        slot=current.slot,
+        unfinished=current.unfinished,
+        outcome=_plain_or_none(current.outcome),
+        attempt=_whole(current.attempt),
+        fence=_whole(current.fence),
+        is_stuck=is_stuck,
+        problem=problem,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """An entry of the history: a run, or ticks that did not run (`count` of them, `at_least`, the last is `slot`).
+
+    With `recorded_by` the instance is who wrote it down: it did not run there.
+    """
+
+    key: str
+    outcome: Outcome | Literal["malformed"]
+    slot: str | None = None
+    trigger: str | None = None
+    started_at: int | None = None
+    ended_at: int | None = None
+    duration: int | None = None
+    attempt: int | None = None
+    fence: int | None = None
+    count: int = 1
+    at_least: bool = False
+    recorded_by: str | None = None
+    instance_id: str | None = None
+    instance: str | None = None
+    error: str | None = None
+
+    @property
+    def owner(self) -> str:
+        return _owner(self.instance_id, self.instance)
+
+    def to_json(self) -> dict[str, object]:
+        """For programs: every field is always there, and instants are texts."""
+        return {
+            "key": self.key,
+            "outcome": self.outcome,
+            "slot": self.slot,
+            "trigger": self.trigger,
+            "started": _text(self.started_at),
+            "ended": _text(self.ended_at),
+            "durationMs": self.duration,
+            "attempt": self.attempt,
+            "fence": self.fence,
+            "count": self.count,
+            "atLeast": self.at_least,
+            "recordedBy": self.recorded_by,
+            "instanceId": self.instance_id,
+            "instance": self.instance,
+            "error": self.error,
+        }
+
+
+def inspect_run(key: str, entry: object) -> RunView:
+    """What one entry of `cron-runs/<name>` says."""
+    if not isinstance(entry, dict) or entry.get("outcome") not in get_args(Outcome):
+        return RunView(plain(key), "malformed", error=plain(f"it holds {entry!r}, where a run should be"))
+    count = number(entry.get("count"))
+    return RunView(
+        plain(key),
+        entry["outcome"],
+        slot=_word(entry.get("slot")),
+        trigger=_word(entry.get("trigger")),
+        started_at=number(entry.get("startedAt")),
+        ended_at=number(entry.get("endedAt")),
+        duration=number(entry.get("durationMs")),
+        attempt=number(entry.get("attempt")),
+        fence=number(entry.get("fence")),
+        count=1 if count is None else count,
+        at_least=entry.get("atLeast") is True,
+        recorded_by=_word(entry.get("recordedBy")),
+        instance_id=_word(entry.get("instanceId")),
+        instance=_word(entry.get("instance")),
+        error=_word(entry.get("error")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A tick that was begun, and of whose end the history says nothing: its run is under way if the lock is held
+    (`is_live`), else nobody knows what became of it. `since` and the instance are those of the last acquisition, and
+    None once that was released: then it was another's, such as a run by hand. `problem` is the lock's.
+    """
+
+    slot: str
+    is_live: bool
+    since: int | None = None
+    instance_id: str | None = None
+    instance: str | None = None
+    problem: str | None = None
+    remedy: str | None = None
+
+    @property
+    def owner(self) -> str:
+        return _owner(self.instance_id, self.instance)
+
+    def to_json(self) -> dict[str, object]:
+        """For programs: every field is always there, and instants are texts."""
+        return {
+            "slot": self.slot,
+            "isLive": self.is_live,
+            "since": _text(self.since),
+            "instanceId": self.instance_id,
+            "instance": self.instance,
+            "problem": self.problem,
+            "remedy": self.remedy,
+        }
+
+
+def inspect_unfinished(lock: LockView, runs: Iterable[RunView]) -> Unfinished | None:
+    """What the lock says is not at its end, unless the history has this claim of the tick, or a later one."""
+    slot, attempt = lock.unfinished, lock.attempt or 1
+    if slot is None or any(run.slot == slot and (run.attempt or 1) >= attempt for run in runs):
+        return None
+    if lock.released_at is not None:
+        return Unfinished(slot, is_live=False)
+    is_live = lock.state == "held"
+    return Unfinished(slot, is_live, lock.since, lock.instance_id, lock.instance, lock.problem, lock.remedy)
+
+
+def plain(text: str) -> str:
+    """The text in one line that a terminal shows as it is: what somebody wrote into the database may be anything."""
+    joined = text.replace("\r\n", "\n").replace("\n", " ⏎ ")
+    shown = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in joined)
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+
+
+def _state(record: LockRecord, now: int, margin: int) -> LockState:
+    if record.is_live(now, margin):
+        return "held" if record.releasedAt is None else "minimum_hold"
+    if record.releasedAt is not None:
+        return "free"
+    # No lease begins after its end, so this expiry is not the one that came with it.
+    return "unlocked" if record.expiresAt < (record.acquiredAt or 1) else "died"
+
+
+def _owner(instance_id: str | None, instance: str | None) -> str:
+    return "/".join(part for part in (instance_id, instance) if part)
+
+
+def _is_paused(node: Current | object) -> bool:
+    paused = node.get("paused") if isinstance(node, dict) else getattr(node, "paused", None)
+    return paused is not None and paused is not False
+
+
+def _word(value: object) -> str | None:
+    return plain(value) if isinstance(value, str) else None
+
+
+def _plain_or_none(text: str | None) -> str | None:
+    return None if text is None else plain(text)
+
+
+def _whole(value: int | float | None) -> int | None:
+    return None if value is None else whole(value)
+
+
+def _text(instant: int | None) -> str | None:
+    return None if instant is None else to_text(instant)

@@ -1,0 +1,1 @@
+"""One tick of one job on this instance."""

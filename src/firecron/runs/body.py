@@ -1,0 +1,211 @@
+"""Calling a job's function: sync on this thread, async on the application's loop if it has one, else on a loop of its
+own.
+
+Whatever the function does, the answer is an `Ending`: nothing that a job raises goes further than here. And it comes
+when the function has really ended: a cancelled one may take its time to clean up, and its lock is held for so long.
+Ctrl-C, and what a signal's handler raises, cancel an async one, and are its error once it has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import dataclass
+from traceback import format_exception_only
+from typing import Literal, TypeAlias
+
+from firecron.base.clocks import Timing
+from firecron.errors import LeaseLost, Stopping
+from firecron.jobs.explorer import Job
+from firecron.jobs.run import Run, _current
+from firecron.runs.loop_watch import LoopWatch
+from firecron.runs.surroundings import surrounded, surrounded_async
+
+How: TypeAlias = Literal["succeeded", "failed", "stopped", "lost"]
+Loop: TypeAlias = asyncio.AbstractEventLoop
+Error: TypeAlias = "BaseException | None"
+
+# How often a look is taken at the application's loop.
+_LOOK = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a call ended; `stopped` if the shutdown ended it, `lost` if the loss of the lease did."""
+
+    how: How
+    error: BaseException | None = None
+
+
+class Body:
+    """One call of a job's function, which can be cancelled from another thread if it is async. `tell_blocked` is called
+    if it blocks the application's loop, with for how many milliseconds.
+    """
+
+    def __init__(
+        self, job: Job, run: Run, loop: Loop | None, timing: Timing, tell_blocked: Callable[[int], None]
+    ) -> None:
+        self._job = job
+        self._run = run
+        self._loop = loop
+        self._timing = timing
+        self._tell_blocked = tell_blocked
+        self._lock = threading.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._is_cancelled = False
+        self._raised: Error = None
+
+    def call(self) -> Ending:
+        """Call it, and wait for its end."""
+        try:
+            # In a context of its own: nothing that the job sets there is left on this thread.
+            error = self._await(self._call_async) if self._job.is_async else copy_context().run(self._call)
+        except BaseException as raised:
+            # Also SystemExit and its like: on a worker thread they end nothing but the job.
+            error = raised
+        error = self._jobs_own(error)
+        if error is None:
+            return Ending("succeeded")
+        is_cut = isinstance(error, asyncio.CancelledError | concurrent.futures.CancelledError)
+        if self._run.lost and (is_cut or isinstance(error, LeaseLost)):
+            return Ending("lost", error)
+        if isinstance(error, Stopping) or (is_cut and self._run.stopping):
+            return Ending("stopped", error)
+        return Ending("failed", error)
+
+    def cancel(self) -> None:
+        """Cancel it, once, if it is async; a sync one sees `run.lost` and `run.stopping`."""
+        with self._lock:
+            if self._is_cancelled:
+                return  # a second time would hit it while it cleans up
+            self._is_cancelled = True
+            task = self._task
+        if task is not None:
+            with suppress(RuntimeError):  # the loop is closed, so there is nothing left to cancel
+                task.get_loop().call_soon_threadsafe(task.cancel)
+
+    def _call(self) -> Error:
+        with surrounded(self._job):
+            _current.set(self._run)
+            try:
+                result = self._job.call(self._run)
+                # A sync function that hands out a coroutine, such as a lambda or a partial: it has to run under the
+                # lock as well.
+                error = self._await(lambda: result, own_loop=True) if inspect.isawaitable(result) else None
+                if error is not None:
+                    raise error
+            except BaseException as raised:
+                self._raised = raised
+                raise
+        return None
+
+    async def _call_async(self) -> None:
+        async with surrounded_async(self._job):
+            try:
+                result = self._job.call(self._run)
+                assert inspect.isawaitable(result), "an async function gives something to await"
+                await result
+            except BaseException as raised:
+                self._raised = raised
+                raise
+
+    def _jobs_own(self, error: Error) -> Error:
+        """What the job raised goes before what its surroundings raised as they were left: it decides the outcome."""
+        own = self._raised
+        if own is None or own is error:
+            return error
+        if error is not None:
+            own.add_note(f"and as its surroundings were left: {''.join(format_exception_only(error)).strip()}")
+        return own
+
+    def _await(self, make: Callable[[], Awaitable[object]], *, own_loop: bool = False) -> Error:
+        """What it raised."""
+        here = _running_loop()
+        if not own_loop and self._loop is not None and self._loop.is_running() and self._loop is not here:
+            return self._await_on(self._loop, make)
+        if here is None:
+            return asyncio.run(self._await_here(make))
+        # This thread's loop is busy with this very call (a test's, mostly), and can't have another inside.
+        with concurrent.futures.ThreadPoolExecutor(1) as elsewhere:
+            work = copy_context().run
+            return elsewhere.submit(work, lambda: asyncio.run(self._await_here(make))).result()
+
+    def _await_on(self, loop: Loop, make: Callable[[], Awaitable[object]]) -> Error:
+        done: concurrent.futures.Future[Error] = concurrent.futures.Future()
+        changed = threading.Condition()
+        watch = LoopWatch(loop, self._timing, self._tell_blocked)
+        interrupt: Error = None
+
+        def begin() -> None:
+            watch.begin()
+            self._begin(make, done)
+
+        def wake(_: object) -> None:
+            with changed:
+                changed.notify_all()
+
+        done.add_done_callback(wake)
+        loop.call_soon_threadsafe(begin)
+        while not (done.done() or loop.is_closed()):
+            try:
+                with suppress(RuntimeError):  # the loop was closed just now
+                    watch.look(self._task)
+                with changed:
+                    if not done.done():
+                        self._timing.wait(changed, _LOOK)
+            except BaseException as raised:
+                # Ctrl-C ends the wait, not the function.
+                interrupt = interrupt or raised
+                self.cancel()
+        watch.end()
+        if interrupt is not None:
+            self._raised = interrupt  # it goes before what the job made of its cancellation
+            return interrupt
+        return done.result() if done.done() else RuntimeError("the application's event loop was closed under the job")
+
+    async def _await_here(self, make: Callable[[], Awaitable[object]]) -> Error:
+        done: concurrent.futures.Future[Error] = concurrent.futures.Future()
+        await asyncio.wait([self._begin(make, done)])
+        return done.result()
+
+    def _begin(
+        self, make: Callable[[], Awaitable[object]], done: concurrent.futures.Future[Error]
+    ) -> asyncio.Task[None]:
+        """Begin on the loop of this thread; `done` gets what it raised."""
+
+        async def call() -> None:
+            _current.set(self._run)
+            try:
+                await make()
+            except BaseException as error:
+                # As a value: a SystemExit would end the application's loop.
+                done.set_result(error)
+            else:
+                done.set_result(None)
+
+        task = asyncio.get_running_loop().create_task(call())
+        # One that is cancelled before it begins never gets to its own end.
+        task.add_done_callback(lambda _: _set_cancelled(done))
+        with self._lock:
+            self._task = task
+            is_cancelled = self._is_cancelled
+        if is_cancelled:
+            task.cancel()
+        return task
+
+
+def _set_cancelled(done: concurrent.futures.Future[Error]) -> None:
+    if not done.done():
+        done.set_result(asyncio.CancelledError())
+
+
+def _running_loop() -> Loop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

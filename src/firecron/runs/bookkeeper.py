@@ -1,0 +1,102 @@
+"""The bookkeeper: whoever's claim replaces a record writes down what lies between the two slots, and nobody else does.
+
+Off the way of the run: on a thread of its own, after the claim. What is found out here is said under slugs of its own,
+`books.skipped` and `books.missed`, because each instance has said at the time what it skipped or missed itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from firecron.base.clocks import Timing
+from firecron.base.events import Events
+from firecron.base.identity import Identity
+from firecron.base.workers import Crew
+from firecron.errors import Malformed
+from firecron.jobs.explorer import Job
+from firecron.lock.instances import Roster
+from firecron.lock.protocol import Held
+from firecron.lock.record import LockRecord, parse
+from firecron.runs.history import History
+from firecron.runs.policy import Claim, Entry, between
+
+
+class Bookkeeper:
+    """Writes what claims owe to the history."""
+
+    def __init__(
+        self, history: History, crew: Crew, identity: Identity, timing: Timing, events: Events, roster: Roster
+    ) -> None:
+        self._history = history
+        self._crew = crew
+        self._identity = identity
+        self._timing = timing
+        self._events = events
+        self._roster = roster
+        self._changed = threading.Condition()
+        self._open: set[object] = set()
+
+    def note(self, job: Job, held: Held, claim: Claim) -> None:
+        """Have written what this claim owes. An error is only told: the lock is held by now, and the run has to
+        begin.
+        """
+        if held.replaced is None or not job.options.once_per_tick:
+            return
+        mark = object()
+        try:
+            with self._changed:
+                self._open.add(mark)
+            self._crew.submit(lambda: self._write(job, held, claim, mark))
+        except BaseException as error:
+            self._done(mark)
+            if not isinstance(error, Exception):
+                raise  # Ctrl-C, or what a signal's handler raises
+            self._complain(job, error)
+
+    def wait(self, until: float) -> None:
+        """Wait for what is not yet written, but not longer than that (on the monotonic clock)."""
+        with self._changed:
+            while self._open and (left := until - self._timing.mono()) > 0:
+                self._timing.wait(self._changed, left / 1000)
+
+    def after_fork(self) -> None:
+        """In a forked child: what is open is the parent's to write."""
+        self._changed = threading.Condition()
+        self._open = set()
+        self._crew.after_fork()
+
+    def _write(self, job: Job, held: Held, claim: Claim, mark: object) -> None:
+        try:
+            current = parse(held.replaced, held.term.reading.server)
+            record = current if isinstance(current, LockRecord) else None
+            silent_since = None if record is None else self._roster.silent_since(record, job.options.lock_ttl)
+            entries = between(record, job.options, claim, silent_since)
+            for entry in entries:
+                self._tell(job, entry)
+            if entries:
+                self._history.record_unrun(job.name, entries, self._identity.instance, self._identity.instance_id)
+        except Malformed:
+            return  # nobody could have replaced such a record: an operator's hand was in between
+        except Exception as error:
+            self._complain(job, error)
+        finally:
+            self._done(mark)
+
+    def _done(self, mark: object) -> None:
+        with self._changed:
+            self._open.discard(mark)
+            self._changed.notify_all()
+
+    def _tell(self, job: Job, entry: Entry) -> None:
+        ticks = f"{'at least ' if entry.at_least else ''}{entry.count} ticks up to" if entry.count > 1 else "tick"
+        is_abandoned = entry.outcome == "abandoned"
+        slug = "run.abandoned" if is_abandoned else f"books.{entry.outcome}"
+        level = logging.INFO if entry.outcome == "skipped" else logging.WARNING
+        said = f'"{job.name}": {ticks} {entry.slot} {"did not run to the end" if is_abandoned else "did not run"}'
+        message = f"{said}: {entry.outcome}"
+        self._events.emit(slug, job.name, level, message, slot=entry.slot, count=entry.count, attempt=entry.attempt)
+
+    def _complain(self, job: Job, error: Exception) -> None:
+        message = f'The ticks of "{job.name}" that did not run could not be written down: {error!r}'
+        self._events.emit("history.failed", job.name, logging.WARNING, message, why=repr(error))

@@ -1,0 +1,130 @@
+"""Which tick to claim, and what becomes of the ticks in between: pure decisions over a record just read.
+
+`choose` is asked inside the compare-and-swap, for every record that is read on the way, so that what it answers is
+right for the very record that the claim replaces. `between` says, after a claim, what its claimer owes to the
+history: whoever's claim replaces a record owns what lies between the two slots, and alone writes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firecron.base.instants import to_datetime, to_milliseconds
+from firecron.cron.ticks import newest
+from firecron.jobs.options import JobOptions
+from firecron.jobs.run import Outcome, Trigger
+from firecron.lock.record import NONE_MISSED, LockRecord, Missed
+from firecron.runs.missing import Span, free, held, remember
+
+MOST_CLAIMS = 3
+MOST_MISSED = 100
+MOST_ENTRIES = 50
+MOST_COUNTED = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The slot to claim and why; `missed` is what the record has to remember of ticks that nobody ran."""
+
+    slot: str
+    trigger: Trigger
+    missed: Missed = NONE_MISSED
+
+    @property
+    def is_rerun(self) -> bool:
+        return self.trigger == "rerun"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A tick that did not run, for the history; `count` of them (or more: `at_least`), the last of which is `slot`."""
+
+    slot: str
+    outcome: Outcome
+    attempt: int | None = None
+    fence: int | None = None
+    count: int = 1
+    at_least: bool = False
+
+
+# A tick that is handed over within its own second is never late.
+_LEAST_GRACE = 1_000
+
+
+def start_ends(options: JobOptions, due: str) -> int:
+    """Until when a tick may start, in RTDB's time: its grace; a queued one waits until the next tick, or for a grace
+    that was given.
+    """
+    if options.overlap == "queue" and not options.grace_given:
+        return round(options.schedule.after(to_datetime(to_milliseconds(due))).timestamp() * 1000)
+    return to_milliseconds(due) + max(options.grace, _LEAST_GRACE)
+
+
+def choose(record: LockRecord | None, options: JobOptions, due: str | None, now: int, margin: int) -> Claim | None:
+    """What to claim of a record: what was abandoned first, then what was missed, then the tick that is due. None:
+    nothing.
+    """
+    own = None if due is None else Claim(due, "schedule")
+    if record is None or not options.once_per_tick or record.is_live(now, margin):
+        return own
+    if needs_rerun(record, options, now, margin):
+        assert record.unfinished is not None
+        return Claim(record.unfinished, "rerun", remember(record, options.schedule, now))
+    if options.catch_up != "skip":
+        late = missed(record, options, now, due)
+        if late:
+            slot = late[0] if options.catch_up == "all" else late[-1]
+            return Claim(slot, "catch_up", remember(record, options.schedule, now, slot))
+    return None if due is None else Claim(due, "schedule", remember(record, options.schedule, now, due))
+
+
+def needs_rerun(record: LockRecord, options: JobOptions, now: int, margin: int) -> bool:
+    """Whether a run was begun, not ended, nobody is at it, and the job wants it run again."""
+    is_abandoned = record.unfinished is not None and not record.is_live(now, margin)
+    return is_abandoned and options.on_abandoned == "rerun" and (record.attempt or 1) < MOST_CLAIMS
+
+
+def missed(record: LockRecord, options: JobOptions, now: int, due: str | None) -> list[str]:
+    """The ticks that nobody ran, and nobody will: nobody held the lock, and the claim of the tick that is due passes
+    them over; without such a tick, they are older than grace, so no live instance tries them. Inside the window, the
+    newest 100; oldest first.
+    """
+    end = now - max(options.grace, _LEAST_GRACE) - 1 if due is None else to_milliseconds(due) - 1
+    found: list[str] = []
+    for span in reversed(free(record, end)):
+        oldest = max(span.start, now - options.catch_up_window)
+        found = newest(options.schedule, oldest, span.end, MOST_MISSED - len(found)) + found
+    return found
+
+
+def between(
+    record: LockRecord | None, options: JobOptions, claim: Claim, silent_since: int | None = None
+) -> list[Entry]:
+    """What a claim that replaced this record has to write to the history. `silent_since` is the last sign of life of
+    the record's holder, if its instance is known to be silent.
+    """
+    if record is None or not options.once_per_tick:
+        return []
+    entries = []
+    if record.unfinished is not None and not (claim.is_rerun and claim.slot == record.unfinished):
+        fence = None if record.fence is None else int(record.fence)
+        entries.append(Entry(record.unfinished, "abandoned", int(record.attempt or 1), fence))
+    if record.slot is None or claim.slot <= record.slot:
+        return entries
+    end = to_milliseconds(claim.slot) - 1
+    unrun: list[tuple[Outcome, list[Span]]] = [
+        ("skipped", held(record, end, silent_since)),
+        ("missed", free(record, end, silent_since)),
+    ]
+    for outcome, spans in unrun:
+        slots: list[str] = []
+        for span in reversed(spans):
+            slots = newest(options.schedule, span.start, span.end, MOST_COUNTED + 1 - len(slots)) + slots
+        entries += _entries(slots, outcome)
+    return entries
+
+
+def _entries(slots: list[str], outcome: Outcome) -> list[Entry]:
+    if len(slots) <= MOST_ENTRIES:
+        return [Entry(slot, outcome) for slot in slots]
+    return [Entry(slots[-1], outcome, count=min(len(slots), MOST_COUNTED), at_least=len(slots) > MOST_COUNTED)]

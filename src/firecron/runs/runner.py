@@ -1,0 +1,322 @@
+"""The runner: what one instance does with one tick of one job.
+
+    claim      the tick, or what the record says comes first: an abandoned run, a missed tick
+    perform    the job's function, with its lease renewed, and release (see `performer`)
+    record     the run, and, as the bookkeeper, what lies between the tick and the last one
+
+A turn has its worker thread while it claims, runs and records, but not while it waits for its next try.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from firecron.base.clocks import Timing
+from firecron.base.flag import Flag
+from firecron.base.identity import Identity
+from firecron.base.instants import to_datetime, to_milliseconds
+from firecron.errors import Stopping
+from firecron.jobs.explorer import Job
+from firecron.jobs.result import Result
+from firecron.jobs.run import Run, Trigger
+from firecron.lock.refusal import Refusal
+from firecron.lock.service import LockService
+from firecron.runs.body import Loop
+from firecron.runs.bookkeeper import Bookkeeper
+from firecron.runs.claimer import Claimed, Claimer, Pursuit, Wish
+from firecron.runs.history import History
+from firecron.runs.lanes import Place, Places, Turn
+from firecron.runs.performer import Performer, Ran
+from firecron.runs.policy import MOST_CLAIMS, MOST_MISSED
+
+_CANCEL_AHEAD = 2.0
+
+
+class Runner:
+    """Takes turns, at jobs that `is_wanted` says are to run here. `look_again` is called with a job and the moment
+    (RTDB's time) when a lock that it saw expires; `resume` is given the turns that are to go on, on a worker's thread.
+    """
+
+    def __init__(
+        self,
+        locks: LockService,
+        timing: Timing,
+        history: History,
+        identity: Identity,
+        is_wanted: Callable[[Job], bool],
+        look_again: Callable[[Job, int], None],
+        resume: Callable[[Turn], None],
+        bookkeeper: Bookkeeper,
+    ) -> None:
+        self._locks = locks
+        self._events = locks.events
+        self._timing = timing
+        self._history = history
+        self._bookkeeper = bookkeeper
+        self._is_wanted = is_wanted
+        self._claimer = Claimer(locks, timing, look_again)
+        self._performer = Performer(locks, timing, identity, lambda: bool(self.stopping))
+        self._places = Places(locks.settings.max_concurrent, locks.events, resume)
+        self.loop: Loop | None = None
+        self.stopping = Flag()
+        self._changed = threading.Condition()
+        self._busy: set[object] = set()
+        self._unanswered: dict[str, Pursuit] = {}
+
+    def turn(self, job: Job, wish: Wish) -> Turn:
+        """A turn at a job, to `go_on` with."""
+        return Turn(job, wish, self._places.lane(job))
+
+    def go_on(self, turn: Turn) -> float | None:
+        """Claim and run as far as it goes. Seconds until it is to go on again; None: it is over, or `resume` will get
+        it.
+        """
+        job = turn.job
+        with self._at_work():
+            # Each round claims another slot, so this many are more than there can be.
+            for _ in range(MOST_MISSED + MOST_CLAIMS + 1):
+                if self.stopping or not self._is_wanted(job):
+                    self._drop(turn)
+                    return None
+                if not self._places.enter(turn):
+                    return None
+                answer = self._claim(turn)
+                if isinstance(answer, float):
+                    return answer if self._places.wait(turn) else None
+                if answer is None and turn.results and job.options.catch_up != "skip":
+                    # Catching up took longer than the tick's own grace, so that is missed as well, and comes next: a
+                    # tick later the turn would be in the same place, and no tick would start on schedule again.
+                    turn.wish, turn.pursuit = Wish(None, "catch_up"), None
+                    if not self._places.wait(turn):
+                        return None
+                    continue
+                if not isinstance(answer, Claimed):
+                    self._places.give_up(turn)
+                    turn.results += [] if answer is None else [Result(None, None, answer)]
+                    return None
+                self._places.begin(turn)
+                is_last = _slot_of(answer) == turn.wish.due
+                ran: Ran | None = None
+                try:
+                    ran = self._run_slot(job, answer)
+                finally:
+                    self._places.end(turn, goes_on=ran is not None and not is_last)
+                turn.results.append(self._record(ran))
+                if is_last:
+                    return None
+            self._places.give_up(turn)
+        return None
+
+    def run_tick(self, job: Job, slot: str, trigger: Trigger) -> Result:
+        """Run this tick now, if nobody has claimed it or a later one, whatever its grace; before it, what the record
+        says. If the database gives no answer, the next try for the same tick shares its token: a write whose reply was
+        lost may still become a win.
+        """
+        wish = Wish(slot, trigger, is_patient=False)
+        with self._place_at_once(job) as place:
+            if place is None:
+                return _still_runs(job)
+            for _ in range(MOST_MISSED + MOST_CLAIMS + 1):
+                if self.stopping:
+                    raise Stopping
+                pursuit = self._unanswered_for(job, wish) or self._claimer.pursue(job, wish)
+                answer = self._claimer.claim(pursuit)
+                if isinstance(answer, Refusal):
+                    if answer.reason == "unavailable":
+                        self._unanswered[job.name] = pursuit
+                    return Result(None, None, answer)
+                assert isinstance(answer, Claimed), "who has no patience gets an answer at once"
+                self._places.occupy(place)
+                result = self._record(self._run_slot(job, answer))
+                if _slot_of(answer) == slot:
+                    return _raised(result)
+        raise AssertionError(f"{job.name}: more claims before {slot} than there can be")
+
+    def run_manually(self, job: Job, trigger: Trigger = "manual") -> Result:
+        """One run that claims no tick."""
+        run_id = secrets.token_hex(3)
+        with self._place_at_once(job) as place:
+            if place is None:
+                return _still_runs(job)
+            claimed = self._claimer.claim_manually(job)
+            if isinstance(claimed, Refusal):
+                return Result(None, None, claimed)
+            self._places.occupy(place)
+            run = Run(
+                job.name,
+                slot=None,
+                attempt=1,
+                fence=_fence(claimed),
+                idempotency_key=f"{job.name}:manual:{run_id}",
+                trigger=trigger,
+            )
+            return _raised(self._record(self._performer.perform(job, run, claimed, self.loop, run_id)))
+
+    def running(self) -> dict[str, int]:
+        """How many runs of each job are under way on this instance."""
+        return dict(Counter(active.run.name for active in self._performer.active()))
+
+    def open(self) -> None:
+        """Take turns from now on; after a stop, too."""
+        # Those of before it have nobody left to call them.
+        self._places.send_away()
+        self.stopping = Flag()
+
+    def stop(self, grace: float) -> None:
+        """Tell all runs to stop, and wait for them; async ones are cancelled shortly before the end. The rest keep
+        their locks.
+        """
+        deadline = self._timing.mono() + grace * 1000
+        self.stopping.set()
+        self._places.send_away()
+        for active in self._performer.active():
+            active.execution.stop()
+        self._wait_until_idle(deadline - _CANCEL_AHEAD * 1000)
+        for active in self._performer.active():
+            active.execution.cancel()
+        self._wait_until_idle(deadline)
+        self._bookkeeper.wait(deadline)
+        for active in self._performer.active():
+            self._locks.keeper.forget(active.lease)
+            run = active.run
+            message = f'"{run.name}" still runs as the instance stops; its lock frees itself when it expires'
+            self._events.emit("run.left_behind", run.name, logging.WARNING, message, key=run.idempotency_key)
+
+    def after_fork(self) -> None:
+        """In a forked child: nothing runs here."""
+        self._changed = threading.Condition()
+        self.stopping = Flag()
+        self._busy = set()
+        self._unanswered = {}  # its tokens are the parent's
+        self._places.after_fork()
+        self._performer.after_fork()
+        self._bookkeeper.after_fork()
+        self.loop = None
+
+    # --- room for it
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Something that a stop waits for."""
+        mark = object()
+        try:
+            try:
+                with self._changed:
+                    self._busy.add(mark)
+                yield
+            finally:
+                self._done(mark)
+        except BaseException:
+            self._done(mark)  # Ctrl-C interrupts the end as well, at any line
+            raise
+
+    def _done(self, mark: object) -> None:
+        with self._changed:
+            self._busy.discard(mark)
+            self._changed.notify_all()
+
+    @contextmanager
+    def _place_at_once(self, job: Job) -> Iterator[Place | None]:
+        """A place for a run that somebody waits for, if there is one. Raises Stopping once the instance stops."""
+        with self._at_work():
+            if self.stopping:
+                raise Stopping
+            place = Place(self._places.lane(job))
+            try:
+                try:
+                    yield place if self._places.reserve(place) else None
+                finally:
+                    self._places.vacate(place)
+            except BaseException:
+                # Ctrl-C interrupts the end as well, at any line.
+                self._places.vacate(place, again=True)
+                raise
+
+    # --- the run
+
+    def _unanswered_for(self, job: Job, wish: Wish) -> Pursuit | None:
+        """What was pursued without an answer, if it is the same; taken out, so that no two tries at once share it."""
+        pursuit = self._unanswered.pop(job.name, None)
+        return pursuit if pursuit is not None and pursuit.job is job and pursuit.wish == wish else None
+
+    def _drop(self, turn: Turn) -> None:
+        """It is over: the instance stops, or the job is not to run here any more."""
+        wish, was_open = turn.wish, self._places.is_open(turn)
+        self._places.give_up(turn)
+        if turn.pursuit is not None and was_open and not self.stopping:
+            self._claimer.abandon(turn.pursuit)
+        # What a newer tick has overtaken is said already.
+        if was_open and not self.stopping and wish.due is not None and not wish.looks_back:
+            message = f'"{turn.job.name}" does not run here any more (paused, or removed), skipping its tick {wish.due}'
+            self._events.emit("run.skipped", turn.job.name, logging.INFO, message, slot=wish.due)
+
+    def _claim(self, turn: Turn) -> Claimed | Refusal | float | None:
+        try:
+            if turn.pursuit is None:
+                turn.pursuit = self._claimer.pursue(turn.job, turn.wish)
+            elif turn.pursuit.wish != turn.wish:
+                self._claimer.move_on(turn.pursuit, turn.wish)
+            answer = self._claimer.claim(turn.pursuit)
+        except BaseException:
+            self._places.give_up(turn)
+            raise
+        if isinstance(answer, Claimed):
+            turn.pursuit = None  # the next claim needs a token of its own
+        return answer
+
+    def _run_slot(self, job: Job, claimed: Claimed) -> Ran:
+        assert claimed.claim is not None
+        self._bookkeeper.note(job, claimed.held, claimed.claim)
+        return self._performer.perform(job, _run_of(job, claimed), claimed, self.loop)
+
+    def _record(self, ran: Ran) -> Result:
+        """Write it down. Its lock is released by now, and the place of a turn is free: the next run need not wait."""
+        if ran.finished is not None:
+            self._history.record(ran.run.name, ran.finished)
+        return Result(ran.run, ran.outcome, error=ran.error)
+
+    # --- waiting
+
+    def _wait_until_idle(self, until: float) -> None:
+        with self._changed:
+            while self._busy and (left := until - self._timing.mono()) > 0:
+                self._timing.wait(self._changed, left / 1000)
+
+
+def _slot_of(claimed: Claimed) -> str:
+    assert claimed.claim is not None
+    return claimed.claim.slot
+
+
+def _still_runs(job: Job) -> Result:
+    return Result(None, None, Refusal(job.name, "held", f'"{job.name}" still runs on this instance'))
+
+
+def _raised(result: Result) -> Result:
+    """Whoever called this by hand, and interrupts it, wants to end more than the job."""
+    if isinstance(result.error, KeyboardInterrupt):
+        raise result.error
+    return result
+
+
+def _run_of(job: Job, claimed: Claimed) -> Run:
+    claim = claimed.claim
+    assert claim is not None
+    return Run(
+        job.name,
+        slot=to_datetime(to_milliseconds(claim.slot)),
+        attempt=int(claimed.held.record.attempt or 1),
+        fence=_fence(claimed),
+        idempotency_key=f"{job.name}:{claim.slot}",
+        trigger=claim.trigger,
+    )
+
+
+def _fence(claimed: Claimed) -> int | None:
+    fence = claimed.held.record.fence
+    return int(fence) if claimed.bid.request.fenced and fence is not None else None

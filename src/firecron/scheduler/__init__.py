@@ -1,0 +1,1 @@
+"""What makes jobs run by themselves."""

@@ -1,0 +1,198 @@
+"""Signs of life: `cron-instances/<id>`, one node a process, and the rounds that go with them.
+
+Each beat also tells RTDB's time, so an instance that beats never has to ask for it. Every so often an instance looks
+for what others left behind: runs that died, ticks that nobody ran, nodes of instances that are gone. A beat comes
+first: rounds have the time until the next one, and go on after it with what they did not get to.
+
+At the end the node is removed, by the thread itself, so that whoever ends the instance needs no time for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+
+from firecron.base.clocks import Deadline, Timing
+from firecron.base.events import Events
+from firecron.base.identity import Identity
+from firecron.base.server_clock import ServerClock
+from firecron.errors import StoreError, Unavailable
+from firecron.lock.instances import PRUNED_BEATS, Roster, inspect_instances
+from firecron.settings import Settings
+from firecron.store import SERVER_TIME, Store
+
+_REMOVE_TIMEOUT = 1.0
+
+
+class Heartbeat:
+    """Beats from `start` to `leave`. `make_rounds` is called at the start and every `recovery_interval`, and again at
+    the next beat if it answers that there is more to do, or raises a StoreError.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        root: str,
+        clock: ServerClock,
+        timing: Timing,
+        events: Events,
+        settings: Settings,
+        identity: Identity,
+        roster: Roster,
+        describe: Callable[[], dict[str, int]],
+        make_rounds: Callable[[Deadline], bool],
+    ) -> None:
+        self._store = store
+        self._root = root
+        self._clock = clock
+        self._timing = timing
+        self._events = events
+        self._settings = settings
+        self._identity = identity
+        self._roster = roster
+        self._describe = describe
+        self._make_rounds = make_rounds
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._at_work: set[threading.Thread] = set()
+        self._random = secrets.token_hex(3)
+        self._started_at: int | None = None
+        self._rounds_due = 0.0
+        self._beat_due = 0.0
+
+    @property
+    def id(self) -> str:
+        """The name of this process's node."""
+        return f"{self._identity.instance}-{self._random}"
+
+    def start(self) -> None:
+        with self._changed:
+            self._rounds_due = self._timing.mono()
+            self._thread = threading.Thread(target=self._run, name="firecron-heartbeat", daemon=True)
+            self._thread.start()
+            self._at_work.add(self._thread)
+
+    def leave(self) -> None:
+        """Beat no more; the thread removes the node, and ends."""
+        with self._changed:
+            self._thread = None
+            self._changed.notify_all()
+
+    def wait(self, until: float) -> None:
+        """Wait for the thread's end, but not longer than that (on the monotonic clock)."""
+        with self._changed:
+            while self._at_work and (left := until - self._timing.mono()) > 0:
+                self._timing.wait(self._changed, left / 1000)
+
+    def beat(self) -> bool:
+        """Say that this instance is alive, and learn the time from it; whether the database answered at all."""
+        sent = self._timing.mono()
+        fields: dict[str, object] = {
+            "seenAt": SERVER_TIME,
+            "startedAt": SERVER_TIME if self._started_at is None else self._started_at,
+            "instanceId": self._identity.instance_id,
+            **self._describe(),
+        }
+        try:
+            stored = self._store.merge(f"{self._root}/{self.id}", fields, self._deadline())
+        except StoreError as error:
+            self._complain(str(error))
+            return not isinstance(error, Unavailable)
+        seen_at = stored.get("seenAt") if isinstance(stored, dict) else None
+        if isinstance(seen_at, int):
+            self._clock.note(seen_at, sent, self._timing.mono())
+            self._started_at = self._started_at or seen_at
+        return True
+
+    def prune(self, deadline: Deadline) -> None:
+        """Note in the roster which instances are silent, and remove the nodes of those that have not been seen for ten
+        beats. Raises StoreError.
+        """
+        now = self._clock.peek()
+        nodes = self._store.read(self._root, deadline).node
+        if now is None:
+            return
+        self._roster.note(inspect_instances(nodes, self._settings.heartbeat), now.server)
+        if not isinstance(nodes, dict):
+            return
+        limit = now.server - PRUNED_BEATS * self._settings.heartbeat * 1000
+        dead = [key for key, node in nodes.items() if key != self.id and _seen_at(node) < limit]
+        if dead:
+            self._store.merge(self._root, dict.fromkeys(dead), deadline)
+
+    def work(self) -> None:
+        """One beat, and the rounds if they are due."""
+        self._beat_due = self._timing.mono() + self._settings.heartbeat * 1000
+        # Without the database or its time there is nothing to be found out; the next beat may bring it.
+        if not self.beat() or self._timing.mono() < self._rounds_due or self._clock.peek() is None:
+            return
+        began = self._timing.mono()
+        try:
+            if not self._make_rounds(Deadline(self._timing.mono, self._beat_due)):
+                return
+        except StoreError as error:
+            self._complain(f"the look for what others left behind goes on at the next beat: {error}")
+            return
+        self._rounds_due = began + self._settings.recovery_interval * 1000
+        try:
+            self.prune(self._deadline().within(max(0.0, self._beat_due - self._timing.mono()) / 1000))
+        except StoreError as error:
+            self._complain(f"dead instances could not be removed: {error}")
+
+    def work_if_due(self) -> float:
+        """`work` where there is no thread for it; answers with the seconds until it is due again."""
+        if self._timing.mono() >= self._beat_due:
+            self.work()
+        return max(0.0, self._beat_due - self._timing.mono()) / 1000
+
+    def after_fork(self) -> None:
+        """In a forked child: another process, so another node."""
+        self._changed = threading.Condition()
+        self._thread = None
+        self._at_work = set()
+        self._random = secrets.token_hex(3)
+        self._started_at = None
+
+    def _run(self) -> None:
+        me = threading.current_thread()
+        try:
+            while self._thread is me:
+                self._work_guarded()
+                with self._changed:
+                    # To the next beat, which a round that took its time does not put off.
+                    while self._thread is me and (left := self._beat_due - self._timing.mono()) > 0:
+                        self._timing.wait(self._changed, left / 1000)
+            self._remove()
+        finally:
+            with self._changed:
+                self._at_work.discard(me)
+                self._changed.notify_all()
+
+    def _work_guarded(self) -> None:
+        try:
+            self.work()
+        except Exception as error:
+            # Whatever it is, it must not end the heartbeat, or the rounds, in silence.
+            self._complain(repr(error))
+
+    def _remove(self) -> None:
+        if self._thread is not None:
+            return  # started again meanwhile: the node is another thread's to beat
+        try:
+            self._store.merge(self._root, {self.id: None}, Deadline.after(self._timing, _REMOVE_TIMEOUT))
+        except Exception as error:
+            self._complain(f"its node could not be removed: {error}")
+
+    def _deadline(self) -> Deadline:
+        return Deadline.after(self._timing, self._settings.request_timeout)
+
+    def _complain(self, why: str) -> None:
+        message = f"The heartbeat of this instance failed: {why}"
+        self._events.emit("heartbeat.failed", "heartbeat", logging.WARNING, message, why=why)
+
+
+def _seen_at(node: object) -> float:
+    seen_at = node.get("seenAt") if isinstance(node, dict) else None
+    return seen_at if isinstance(seen_at, int | float) else 0.0

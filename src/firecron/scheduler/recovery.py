@@ -1,0 +1,140 @@
+"""Rounds: looking for what others left behind, over all jobs that want it, and in time.
+
+A job that reruns or catches up has its record looked at; where a run died or a tick was missed, it takes a turn, and
+where somebody holds the lock, it is looked at again when that lock expires.
+
+Few jobs are read one by one. For many, two requests are enough: what nodes there are, and, if most of them are theirs
+and they are not too many, all of them in one answer. A round keeps to its deadline, ends at once when the database
+can't be reached, and goes on with the jobs that are left when it is called again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from firecron.base.clocks import Deadline, Moment
+from firecron.base.server_clock import ServerClock
+from firecron.errors import Denied, Malformed
+from firecron.jobs.explorer import Job
+from firecron.jobs.run import Trigger
+from firecron.lock.record import LockRecord, parse
+from firecron.runs.policy import missed, needs_rerun
+from firecron.settings import Settings
+from firecron.store import Store
+
+# So many jobs are read one by one.
+FEW = 10
+# In an answer with others a record costs less than half the bytes, and no round trip.
+MOST_FOR_EACH = 2
+# Less than a megabyte.
+MOST_AT_ONCE = 2_000
+
+
+class Rounds:
+    """Looks after `jobs`, as long as each `is_wanted`. `take_turn` must not block; `at` calls something when RTDB's
+    clock shows an instant.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        root: str,
+        clock: ServerClock,
+        settings: Settings,
+        *,
+        jobs: Callable[[], list[Job]],
+        is_wanted: Callable[[Job], bool],
+        take_turn: Callable[[Job, Trigger], None],
+        at: Callable[[int, Callable[[], None]], None],
+    ) -> None:
+        self._store = store
+        self._root = root
+        self._clock = clock
+        self._margin = settings.margin_ms
+        self._request_timeout = settings.request_timeout
+        self._jobs = jobs
+        self._is_wanted = is_wanted
+        self._take_turn = take_turn
+        self._at = at
+        self._left: deque[Job] = deque()
+        self._pending: set[str] = set()
+
+    def make(self, deadline: Deadline) -> bool:
+        """Look at all jobs, or at those that the last call left; whether that was all. Raises Unavailable."""
+        left = self._left = self._left or deque(filter(_looks, self._jobs()))
+        nodes = self._read_all(left, deadline) if len(left) > FEW else None
+        while left:
+            moment = self._clock.peek()
+            if moment is None or deadline.remaining() <= 0:
+                return False
+            job, node = left[0], None
+            if self._is_wanted(job):  # still: the instance may stop, and jobs come and go
+                node = self._read(job, deadline) if nodes is None else nodes.get(job.name)
+            left.popleft()
+            self._judge(job, node, moment)
+        return True
+
+    def look_again(self, job: Job, instant: int) -> None:
+        """A lock was seen that somebody holds: if it expires, its run died. Look once, at that time."""
+        if job.name in self._pending:
+            return
+        self._pending.add(job.name)
+
+        def look() -> None:
+            self._pending.discard(job.name)
+            if self._is_wanted(job):
+                self._take_turn(job, "rerun")
+
+        self._at(instant, look)
+
+    def forget(self) -> None:
+        """Begin anew: nothing is left of a round, and nothing is to be looked at again."""
+        self._left = deque()
+        self._pending.clear()
+
+    def _read_all(self, left: deque[Job], deadline: Deadline) -> dict[str, object] | None:
+        """The nodes of all locks; None where one by one costs less, or is all that the rules allow. Jobs that have no
+        node are left out.
+        """
+        try:
+            names = set(self._store.keys(self._root, self._within(deadline)))
+            known = [job for job in left if job.name in names]
+            left.clear()
+            left.extend(known)
+            if not known:
+                return {}
+            if len(names) > min(MOST_FOR_EACH * len(known), MOST_AT_ONCE):
+                return None
+            nodes = self._store.read(self._root, self._within(deadline)).node
+        except Denied:
+            return None
+        return nodes if isinstance(nodes, dict) else {}
+
+    def _read(self, job: Job, deadline: Deadline) -> object:
+        try:
+            return self._store.read(f"{self._root}/{job.name}", self._within(deadline)).node
+        except Denied:
+            return None  # its next tick will say so
+
+    def _judge(self, job: Job, node: object, now: Moment) -> None:
+        try:
+            record = parse(node, now.server)
+        except Malformed:
+            return  # its next tick will say so
+        if not isinstance(record, LockRecord):
+            return
+        if record.is_live(now.server, self._margin):
+            if job.options.on_abandoned == "rerun":
+                self.look_again(job, int(record.expiresAt) + self._margin)
+        elif needs_rerun(record, job.options, now.server, self._margin) or (
+            job.options.catch_up != "skip" and missed(record, job.options, now.server, None)
+        ):
+            self._take_turn(job, "catch_up")
+
+    def _within(self, deadline: Deadline) -> Deadline:
+        return deadline.within(self._request_timeout)
+
+
+def _looks(job: Job) -> bool:
+    return job.options.on_abandoned == "rerun" or job.options.catch_up != "skip"

@@ -1,0 +1,288 @@
+"""The ticker: one thread and a heap, whatever the number of jobs.
+
+It waits on the monotonic clock for the next slot, hands (job, slot) over, and computes the job's next slot from its
+schedule, never from now. So a clock that jumps gives no burst and no second run. After a freeze only the newest tick
+of each job is handed over; what became too old is catch_up's business. That it was frozen is said once, with what to
+do about it on Cloud Run.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import count
+from typing import TypeVar
+
+from firecron.base.backoff import backoff
+from firecron.base.clocks import Deadline, Moment, Timing
+from firecron.base.events import Events
+from firecron.base.instants import to_datetime, to_milliseconds, to_text
+from firecron.base.server_clock import ServerClock
+from firecron.cron.ticks import newest
+from firecron.errors import StoreError
+from firecron.jobs.explorer import Job
+from firecron.runs.policy import start_ends
+
+_LONGEST_WAIT = 30.0
+_STALL = 5_000
+_LATE = 1_000
+_SYNC_TIMEOUT = 8.0
+_JOIN_TIMEOUT = 1.0
+_STALL_HINT = (
+    "On Cloud Run, CPU is given only during requests unless billing is instance-based: deploy with --no-cpu-throttling "
+    "and a minimum of one instance on the service (--min 1), or trigger the jobs from outside"
+)
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Tick:
+    """A tick to come: its start (its slot and the jitter), a number that settles ties and tells it from an earlier
+    plan.
+    """
+
+    start: int
+    number: int
+    job: Job = field(compare=False)
+    slot: datetime = field(compare=False)
+
+
+class Ticker:
+    """Hands over the ticks of its jobs: `dispatch(job, slot)` must not block, nor may what `at` is given. Of a job that
+    is new here, `look_back(job, slot)` gets the tick before, if its grace is not over: it may be that nobody was there.
+    """
+
+    def __init__(
+        self,
+        clock: ServerClock,
+        timing: Timing,
+        events: Events,
+        dispatch: Callable[[Job, datetime], None],
+        look_back: Callable[[Job, datetime], None],
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._clock = clock
+        self._timing = timing
+        self._events = events
+        self._dispatch = dispatch
+        self._look_back = look_back
+        self._chance = chance
+        self._changed = threading.Condition()
+        self._numbers = count()
+        self._jobs: dict[str, Job] = {}
+        self._planned: dict[str, int] = {}
+        self._ticks: list[_Tick] = []
+        self._calls: list[tuple[int, int, Callable[[], None]]] = []
+        self._unplanned: list[Job] = []
+        self._thread: threading.Thread | None = None
+        self._ended: threading.Thread | None = None
+        self._has_news = False
+        self._wakes_at: float | None = None
+        self._has_stalled = False
+        self._failures = 0
+
+    def add(self, job: Job) -> None:
+        """Tick for this job from now on."""
+        with self._changed:
+            self._jobs[job.name] = job
+            self._unplanned.append(job)
+            self._wake()
+
+    def remove(self, name: str) -> None:
+        """Tick for it no more."""
+        with self._changed:
+            self._jobs.pop(name, None)
+            self._planned.pop(name, None)
+
+    def at(self, instant: int, call: Callable[[], None]) -> None:
+        """Call this when RTDB's clock shows the instant."""
+        with self._changed:
+            heapq.heappush(self._calls, (instant, next(self._numbers), call))
+            self._wake()
+
+    def after(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call this in so many seconds; where RTDB's time isn't known, once it is."""
+        moment = self._clock.peek()
+        self.at(0 if moment is None else moment.server + round(seconds * 1000), call)
+
+    def start(self) -> None:
+        """Tick on a thread of its own; without effect if it does."""
+        with self._changed:
+            if self._thread is None:
+                self._wakes_at = None
+                thread = threading.Thread(target=self._run, name="firecron-ticker", daemon=True)
+                self._thread = thread
+                try:
+                    thread.start()
+                except RuntimeError:
+                    self._thread = None  # it could not be waited for
+                    raise
+
+    def stop(self) -> None:
+        """Hand over nothing more. What was planned is forgotten: a later start plans from then on."""
+        with self._changed:
+            self._ended, self._thread = self._thread or self._ended, None
+            self._ticks.clear()
+            self._calls.clear()
+            self._planned.clear()
+            self._unplanned = list(self._jobs.values())
+            self._wakes_at = None
+            self._wake()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the thread's end, but not long: it may be asking for the time just now, and does no harm."""
+        ended = self._ended
+        if ended is not None and ended is not threading.current_thread():
+            ended.join(timeout=min(seconds, _JOIN_TIMEOUT))
+
+    def work(self) -> float:
+        """Do what is due; answers with the seconds until there is more to do, at the most."""
+        thread, wakes_at = self._thread, self._wakes_at
+        if wakes_at is not None:
+            self._note_stall(self._timing.mono() - wakes_at)
+        seconds = self._work()
+        with self._changed:
+            # After a stop there is nothing to wake for, and the next thread has times of its own.
+            if self._thread is thread:
+                self._wakes_at = self._timing.mono() + seconds * 1000
+        return seconds
+
+    def _work(self) -> float:
+        now = self._now()
+        if now is None:
+            return backoff(self._failures + 4, self._chance())
+        self._plan(now)
+        due, calls = self._due(now)
+        # All are handed over before the next slots are computed: a thousand jobs at one instant shouldn't wait for
+        # each other.
+        passed = [(tick.job, self._guarded(tick.job.name, self._hand_over, tick, now) or tick.slot) for tick in due]
+        for call in calls:
+            self._guarded("ticker", call)
+        for job, slot in passed:
+            self._guarded(job.name, self._schedule, job, slot)
+        with self._changed:
+            starts = [tick.start for tick in self._ticks[:1]] + [call[0] for call in self._calls[:1]]
+        later = self._clock.peek() or now
+        return max(0.0, min([_LONGEST_WAIT, *((start - later.server) / 1000 for start in starts)]))
+
+    def _run(self) -> None:
+        me = threading.current_thread()
+        while self._thread is me:
+            with self._changed:
+                # What comes from here on is seen by `work`, or ends the wait after it before that begins.
+                self._has_news = False
+            try:
+                seconds = self.work()
+            except Exception as error:
+                # Whatever it is, it must not end the thread, and all ticks with it, in silence.
+                self._complain("ticker", error)
+                seconds = backoff(8, self._chance())
+            with self._changed:
+                if self._thread is me and not self._has_news:
+                    self._timing.wait(self._changed, seconds)
+
+    def _wake(self) -> None:
+        """Have the thread look again. Called under the lock."""
+        self._has_news = True
+        self._changed.notify_all()
+
+    def _now(self) -> Moment | None:
+        """RTDB's time; where it isn't known yet, it is asked for."""
+        try:
+            moment = self._clock.peek() or self._clock.now(Deadline.after(self._timing, _SYNC_TIMEOUT))
+        except StoreError as error:
+            self._failures += 1
+            level = logging.ERROR if self._failures == 1 else logging.DEBUG
+            message = f"{error.what} - its time is not known, so no job can be run. Jobs will NOT run. {error}"
+            self._events.emit("clock.unavailable", "clock", level, message, why=str(error), failures=self._failures)
+            return None
+        if self._failures:
+            self._events.emit("clock.available", "clock", logging.INFO, "RTDB's time is known again: jobs run")
+        self._failures = 0
+        return moment
+
+    def _plan(self, now: Moment) -> None:
+        with self._changed:
+            jobs, self._unplanned = self._unplanned, []
+        for job in jobs:
+            self._guarded(job.name, self._plan_first, job, now)
+
+    def _plan_first(self, job: Job, now: Moment) -> None:
+        options = job.options
+        # The first tick whose grace isn't over: mostly that is one to come, and then the one to plan.
+        oldest = now.server - options.grace - 1
+        slot = options.schedule.after(to_datetime(oldest))
+        if slot > to_datetime(now.server):
+            self._plan_tick(job, slot)
+            return
+        (text,) = newest(options.schedule, oldest, now.server, 1)
+        before = to_datetime(to_milliseconds(text))
+        self._schedule(job, before)
+        self._look_back(job, before)
+
+    def _schedule(self, job: Job, after: datetime) -> None:
+        self._plan_tick(job, job.options.schedule.after(after))
+
+    def _plan_tick(self, job: Job, slot: datetime) -> None:
+        start = round(slot.timestamp() * 1000 + job.options.jitter * self._chance())
+        with self._changed:
+            if self._jobs.get(job.name) is job:
+                tick = _Tick(start, next(self._numbers), job, slot)
+                self._planned[job.name] = tick.number
+                heapq.heappush(self._ticks, tick)
+
+    def _due(self, now: Moment) -> tuple[list[_Tick], list[Callable[[], None]]]:
+        due, calls = [], []
+        with self._changed:
+            while self._ticks and self._ticks[0].start <= now.server:
+                tick = heapq.heappop(self._ticks)
+                if self._planned.get(tick.job.name) == tick.number:
+                    due.append(tick)
+            while self._calls and self._calls[0][0] <= now.server:
+                calls.append(heapq.heappop(self._calls)[2])
+        return due, calls
+
+    def _hand_over(self, tick: _Tick, now: Moment) -> datetime:
+        """Hand over the newest tick by now, unless it is older than grace; answers with the one to go on from."""
+        job, options = tick.job, tick.job.options
+        if now.server - tick.start < _LATE:
+            self._dispatch(job, tick.slot)  # ticks are a second apart at the least, so there is no newer one
+            return tick.slot
+        found = newest(options.schedule, round(tick.slot.timestamp() * 1000), now.server, 1)
+        slot = to_datetime(to_milliseconds(found[-1])) if found else tick.slot
+        due = round(slot.timestamp() * 1000)
+        late = now.server - due
+        if now.server > start_ends(options, to_text(due)):
+            message = f'"{job.name}" missed its tick {to_text(due)}: it is {late / 1000:.0f} s late, past its time'
+            self._events.emit("run.missed", job.name, logging.WARNING, message, slot=to_text(due), late=late)
+            return slot
+        if slot > tick.slot:
+            message = f'"{job.name}" goes on with its tick {to_text(due)}; those since {tick.slot:%FT%TZ} came too late'
+            self._events.emit("run.coalesced", job.name, logging.INFO, message, slot=to_text(due))
+        self._dispatch(job, slot)
+        return slot
+
+    def _note_stall(self, late: float) -> None:
+        """Say once that this thread was woken much later than it wanted to be."""
+        if late > _STALL and not self._has_stalled:
+            self._has_stalled = True
+            message = f"The ticker woke {late / 1000:.0f} s late: this process was frozen. {_STALL_HINT}"
+            self._events.emit("ticker.stalled", "ticker", logging.WARNING, message, late=round(late))
+
+    def _guarded(self, name: str, step: Callable[..., Answer], *arguments: object) -> Answer | None:
+        """One job's trouble is no other's."""
+        try:
+            return step(*arguments)
+        except Exception as error:
+            self._complain(name, error)
+            return None
+
+    def _complain(self, name: str, error: Exception) -> None:
+        message = f'The ticker could not do its work for "{name}": {error!r}'
+        self._events.emit("ticker.failed", name, logging.ERROR, message, error, why=repr(error))

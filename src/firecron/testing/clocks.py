@@ -1,0 +1,113 @@
+"""Time that a test moves by hand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from firecron.base.durations import Duration
+
+# A nanosecond: who sleeps for the rest of a float's rounding must get on nevertheless.
+_LEAST_SLEEP = 1e-9
+
+
+def _stopped() -> float:
+    return 0.0
+
+
+class FakeTiming:
+    """A `Timing` that stands still until `advance`; `sleep` advances it.
+
+    With `base` (a clock in milliseconds) it goes on by itself, and `advance` jumps ahead of it: so the expiry of a
+    lock in a real database can be tested without waiting for it, as all services in the test share the jump. They
+    must have asked the database for its time before that: it knows nothing of the jump.
+    """
+
+    def __init__(self, wall: float = 1_794_992_400_000.0, base: Callable[[], float] = _stopped) -> None:
+        self._lock = threading.Lock()
+        self._base = base
+        self._started = base()
+        self._ahead = 0.0
+        self._wall = wall
+        self._waiting: list[threading.Condition] = []
+        self._seen = threading.local()
+
+    def mono(self) -> float:
+        self._seen.ahead = ahead = self._ahead
+        return self._base() - self._started + ahead
+
+    def wall(self) -> float:
+        return self._wall + self.mono()
+
+    def now(self) -> int:
+        """The wall clock in whole milliseconds: a server's clock for an emulator or a `MemoryStore`."""
+        return int(self.wall())
+
+    def advance(self, seconds: float) -> None:
+        """Let so much time pass, and wake whoever waits."""
+        with self._lock:
+            # To the nanosecond: 1.001 * 1000 is a little less than 1001.
+            self._ahead += round(seconds * 1000, 6)
+            waiting = list(self._waiting)
+        for condition in waiting:
+            with condition:
+                condition.notify_all()
+
+    def step_wall(self, seconds: float) -> None:
+        """Set this machine's wall clock forward or back, and nothing else."""
+        self._wall += seconds * 1000
+
+    def sleep(self, seconds: float) -> None:
+        self.advance(max(seconds, _LEAST_SLEEP))
+
+    def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+        """Wait until the condition is notified, or time is advanced; with a `base`, so many seconds at most."""
+        with self._lock:
+            if getattr(self._seen, "ahead", None) != self._ahead:
+                return  # this thread reckoned `seconds` from a time that is past
+            self._waiting.append(condition)
+        try:
+            condition.wait(None if self._base is _stopped else seconds)
+        finally:
+            with self._lock:
+                self._waiting.remove(condition)
+
+
+class FakeClock(FakeTiming):
+    """Shows `at` (an aware datetime, or a text such as `2026-11-18T09:00:00Z`) until it is moved.
+
+    What waits on it doesn't wait: the time passes at once. So nothing that runs on it needs another thread.
+    """
+
+    def __init__(self, at: datetime | str = "2026-01-01T00:00:00Z") -> None:
+        super().__init__(wall=_instant(at).timestamp() * 1000)
+
+    @property
+    def time(self) -> datetime:
+        """What it shows, in UTC."""
+        return datetime.fromtimestamp(round(self.wall(), 3) / 1000, UTC)
+
+    def advance(self, seconds: Duration) -> None:
+        """Let so much time pass."""
+        super().advance(seconds.total_seconds() if isinstance(seconds, timedelta) else seconds)
+
+    def move_to(self, instant: datetime | str) -> None:
+        """Let time pass until then; ValueError if that is in the past."""
+        seconds = (_instant(instant) - self.time).total_seconds()
+        if seconds < 0:
+            raise ValueError(f"the clock shows {self.time.isoformat()}: it can't be moved back to {instant}")
+        self.advance(seconds)
+
+    def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+        """Let the time pass that would be waited."""
+        if seconds is None:
+            raise RuntimeError("this would wait for ever: on a FakeClock there is nobody else to wake it")
+        self.advance(seconds)
+
+
+def _instant(at: datetime | str) -> datetime:
+    instant = datetime.fromisoformat(at) if isinstance(at, str) else at
+    if instant.tzinfo is None:
+        raise ValueError(f"{at!r} has no time zone: write 2026-11-18T09:00:00Z, or give an aware datetime")
+    return instant.astimezone(UTC)

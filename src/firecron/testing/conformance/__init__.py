@@ -1,0 +1,1 @@
+"""What a lock must do, as tests for any store."""

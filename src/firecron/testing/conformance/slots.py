@@ -1,0 +1,186 @@
+"""Conformance of what outlives the lock: claimed ticks, and fences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from firecron.base.clocks import Deadline
+from firecron.base.instants import to_milliseconds, to_text
+from firecron.lock.lease import Lease
+from firecron.lock.record import Request
+from firecron.lock.refusal import Refusal
+from firecron.lock.service import LockService
+from firecron.testing.clocks import FakeTiming
+from firecron.testing.conformance.kit import MARGIN, PATIENCE, TTL, Kit, refused, taken
+from firecron.testing.conformance.lease import PLAIN_FIELDS
+
+SLOT_FIELDS = {"attempt", "fence", "slot", "unfinished"}
+
+EARLIER, SLOT, LATER = "2020-11-18T08:00:00Z", "2020-11-18T09:00:00Z", "2020-11-18T10:00:00Z"
+
+
+class SlotConformance(Kit):
+    """What a lock with memory does."""
+
+    def test_a_slot_is_claimed_in_the_same_write(self) -> None:
+        """A claim writes its slot, as unfinished and for the first time, and its lease tells of it."""
+        service = self.service()
+        lease = taken(self.claim(service, SLOT))
+        assert self.fields.keys() == PLAIN_FIELDS | SLOT_FIELDS
+        assert self.claimed() == (SLOT, SLOT, 1)
+        assert (lease.slot, lease.attempt, lease.fence) == (SLOT, 1, self.number("fence"))
+
+    def test_a_slot_is_claimed_once(self) -> None:
+        """A slot and all before it are refused for good, held or released, and a later one is not."""
+        service, other = self.service(), self.service()
+        lease = taken(self.claim(service, SLOT))
+        for _ in range(2):
+            before = self.fields
+            for spent in (EARLIER, SLOT):
+                assert refused(self.claim(other, spent), "slot_done").slot == SLOT
+            assert self.fields == before
+            lease.release(finished=SLOT)
+        refused(self.claim(service, SLOT), "slot_done")
+        self.jump(MARGIN)  # the other's clock may be so far behind
+        taken(self.claim(other, LATER))
+        assert self.claimed() == (LATER, LATER, 1)
+
+    def test_a_spent_slot_stays_spent_when_its_claimer_dies(self) -> None:
+        """When a claim has expired its slot is refused still, and the next slot is free."""
+        service = self.service()
+        taken(self.claim(service, SLOT))
+        refused(self.claim(service, LATER), "held")
+        self.jump(TTL + MARGIN + 1)
+        refused(self.claim(service, SLOT), "slot_done")
+        taken(self.claim(service, LATER))
+        assert self.claimed() == (LATER, LATER, 1)
+
+    def test_a_clean_release_finishes_its_slot(self) -> None:
+        """The release that names its slot as finished removes `unfinished`, and keeps the slot and all else."""
+        lease = taken(self.claim(self.service(), SLOT))
+        kept = {key: value for key, value in self.fields.items() if key not in ("expires", "expiresAt", "unfinished")}
+        assert lease.release(outcome="failed", finished=SLOT)
+        assert "unfinished" not in self.fields
+        assert {key: self.fields[key] for key in kept} == kept
+        assert self.fields["outcome"] == "failed"
+        assert self.number("expiresAt") == self.number("releasedAt")
+
+    def test_another_release_leaves_the_slot_unfinished(self) -> None:
+        """A release that names no slot, or another one, keeps `unfinished`."""
+        service = self.service()
+        for slot, finished in ((SLOT, None), (LATER, EARLIER)):
+            lease = taken(self.claim(service, slot))
+            assert lease.release(finished=finished)
+            assert self.claimed() == (slot, slot, 1)
+            assert "releasedAt" in self.fields
+
+    def test_an_unfinished_slot_is_rerun(self) -> None:
+        """A rerun claims the unfinished slot once more, never while somebody is at it, and never a finished one."""
+        service, other = self.service(), self.service()
+        lease = taken(self.claim(service, SLOT))
+        refused(self.claim(other, SLOT, rerun=True), "slot_done")
+        assert lease.release()
+        self.jump(MARGIN)  # the other's clock may be so far behind
+        refused(self.claim(other, EARLIER, rerun=True), "slot_done")
+        again = taken(self.claim(other, SLOT, rerun=True))
+        assert self.claimed() == (SLOT, SLOT, 2)
+        assert (again.slot, again.attempt) == (SLOT, 2)
+        assert "releasedAt" not in self.fields
+        assert again.release(finished=SLOT)
+        before = self.fields
+        refused(self.claim(service, SLOT, rerun=True), "slot_done")
+        assert self.fields == before
+
+    def test_a_dead_claimers_slot_is_rerun_after_its_expiry(self) -> None:
+        """The slot of a claim that expired is free for a rerun, which is its second attempt."""
+        service = self.service()
+        taken(self.claim(service, SLOT))
+        self.jump(TTL + MARGIN + 1)
+        taken(self.claim(service, SLOT, rerun=True))
+        assert self.claimed() == (SLOT, SLOT, 2)
+
+    def test_a_plain_lease_touches_no_slot(self) -> None:
+        """A lock that asks for no slot carries over what the node knows of the last one, also when it is released."""
+        service = self.service()
+        assert taken(self.claim(service, SLOT)).release()
+        lease = taken(service.acquire(self.name, TTL))
+        assert self.claimed() == (SLOT, SLOT, 1)
+        assert lease.release()
+        assert self.claimed() == (SLOT, SLOT, 1)
+        refused(self.claim(service, SLOT), "slot_done")
+        taken(self.claim(service, SLOT, rerun=True))
+
+    def test_a_slot_is_not_claimed_early(self) -> None:
+        """To the millisecond: a slot is refused until the margin before it, on a free node and on a record."""
+        for before in (None, {"expiresAt": 1, "slot": SLOT}):
+            timing = FakeTiming()
+            service = self.service(timing)
+            now = service.clock.now(Deadline.after(timing, PATIENCE)).server
+            slot = to_text(now + 60_000)
+            self.node = before
+            timing.advance((to_milliseconds(slot) - MARGIN * 1000 - 1 - now) / 1000)
+            refused(self.claim(service, slot), "slot_early")
+            assert self.node == before
+            timing.advance(0.001)
+            taken(self.claim(service, slot))
+            assert self.claimed() == (slot, slot, 1)
+
+    def test_fences_rise(self) -> None:
+        """A fence is higher than all before it: after a release, after an expiry, for another holder, beside plain
+        locks.
+        """
+        one, other = self.service(), self.service()
+        fences: list[int] = []
+
+        def take(service: LockService) -> Lease:
+            self.jump(MARGIN)  # its clock may be so far behind the last holder's
+            lease = taken(service.acquire(self.name, TTL, fenced=True))
+            assert lease.fence == self.number("fence")
+            fences.append(lease.fence)
+            return lease
+
+        take(one).release()
+        take(one).release()
+        take(other).release()
+        take(one)
+        self.jump(TTL + MARGIN + 1)
+        take(other).release()
+        self.jump(MARGIN)
+        plain = taken(one.acquire(self.name, TTL))
+        assert self.number("fence") == fences[-1]
+        assert plain.release()
+        assert self.number("fence") == fences[-1]
+        take(one)
+        assert fences == sorted(set(fences))
+
+    def test_a_fence_rises_though_the_clock_does_not(self) -> None:
+        """A fence is one more than the last where that lies ahead of the time, and the time where it doesn't."""
+        service = self.service()
+        now = self.server_time()
+        ahead = now + 1_000_000
+        self.node = {"expiresAt": 1, "fence": ahead}
+        lease = taken(service.acquire(self.name, TTL, fenced=True))
+        assert lease.fence == ahead + 1 == self.number("fence")
+        self.node = {"expiresAt": 1, "fence": 7}
+        lease = taken(service.acquire(self.name, TTL, fenced=True))
+        assert lease.fence == self.number("fence") == self.number("acquiredAt")
+
+    def test_a_lease_tells_of_its_own_claims_only(self) -> None:
+        """A plain lease on a node that remembers a fence and a slot has neither."""
+        service = self.service()
+        taken(self.claim(service, SLOT)).release(finished=SLOT)
+        lease = taken(service.acquire(self.name, TTL))
+        assert (lease.fence, lease.slot, lease.attempt) == (None, None, None)
+
+    def claim(self, service: LockService, slot: str, *, rerun: bool = False) -> Lease | Refusal:
+        """One try to claim a tick, as a scheduled run does."""
+
+        def choose(request: Request, node: object, now: int) -> Request:
+            return replace(request, rerun=rerun)
+
+        return service.try_once(service.bid(self.name, TTL, fenced=True, slot=slot, choose=choose))
+
+    def claimed(self) -> tuple[object, object, object]:
+        """What the node knows of ticks: the newest claimed, the one whose run has not ended, and its claims."""
+        fields = self.fields
+        return fields.get("slot"), fields.get("unfinished"), fields.get("attempt")

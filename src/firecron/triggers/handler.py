@@ -1,0 +1,189 @@
+"""The desk: takes a request in whatever framework it came, and decides what is done and answered.
+
+    who      the verifier says, before anything else is looked at
+    what     `/` is the overview, `/<name>` a job; other methods are 405, other names 404
+    when     the tick that Cloud Scheduler names, if it is not in the future by RTDB's clock; else a run by hand
+    then     the run, in this request, under its lock
+
+Everything here blocks: `receive` for as long as Google and RTDB take, and what it hands back until the job has ended.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from firecron.base.instants import to_text
+from firecron.base.tracing import Trace, traced
+from firecron.cron.ticks import is_tick
+from firecron.errors import FirecronError, Malformed, Stopping, StoreError, UnknownJob
+from firecron.jobs.explorer import Job
+from firecron.jobs.registry import Registry
+from firecron.lock.record import IDLE, parse
+from firecron.lock.service import LockService
+from firecron.runs.execution import described
+from firecron.runs.history import History
+from firecron.triggers.overview import Overview
+from firecron.triggers.responses import Answer, Past, answer, find_past, of_error, of_past, of_refusal, of_run
+from firecron.triggers.schedule_time import is_future, parse_schedule_time
+from firecron.triggers.verifier import Denial, Verifier
+
+Work: TypeAlias = Callable[[], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What is looked at in a request. `path` is the one below the mount, decoded; of a header that came more than once
+    the values are joined.
+    """
+
+    method: str
+    path: str
+    authorization: str | None
+    schedule_time: str | None
+    trace: Trace | None = None
+
+
+class Desk:
+    """Serves the jobs of one registry."""
+
+    def __init__(
+        self, registry: Registry, locks: LockService, history: History, overview: Overview, verifier: Verifier
+    ) -> None:
+        self._registry = registry
+        self._locks = locks
+        self._events = locks.events
+        self._history = history
+        self._overview = overview
+        self._verifier = verifier
+        self._margin = locks.settings.margin_ms
+
+    def receive(self, call: Call) -> Answer | Work:
+        """The answer, or the run that will have it. It never raises. Both are part of the request's trace."""
+        with traced(call.trace):
+            try:
+                denial = self._verifier.check(call.authorization)
+                found = self._denied(denial) if denial is not None else self._route(call)
+            except Exception as error:
+                found = self._broken(None, error)
+        if isinstance(found, Answer):
+            return found
+
+        def work() -> Answer:
+            with traced(call.trace):
+                return found()
+
+        return work
+
+    def _route(self, call: Call) -> Answer | Work:
+        name = call.path.removeprefix("/")
+        if not name:
+            if call.method in ("GET", "HEAD"):
+                return self._serve(self._overview.answer)
+            return _not_allowed("GET, HEAD", "this is the list of the jobs: GET it, or POST to /<name>")
+        try:
+            job = self._registry.get(name)
+        except UnknownJob as error:
+            return answer(404, "unknown_job", str(error))
+        if call.method != "POST":
+            return _not_allowed("POST", f'to run "{name}", POST', job=name)
+        if not self._registry.runs_here(job):
+            message = f'"{name}" needs the role {job.options.role!r}, which this service doesn\'t have (FIRECRON_ROLES)'
+            return answer(404, "elsewhere", message, job=name)
+        if job.options.disabled:
+            return answer(200, "disabled", f'"{name}" is declared disabled, and did not run', job=name)
+        try:
+            slot = parse_schedule_time(call.schedule_time)
+        except ValueError as error:
+            # As a run by hand it would come on top of the tick that it was meant for.
+            self._events.emit("trigger.unreadable", name, logging.WARNING, f'"{name}" was not run: {error}')
+            return answer(400, "bad_request", str(error), job=name)
+        return lambda: self._serve(lambda: self._run(job, slot), name, slot)
+
+    def _serve(self, work: Work, name: str | None = None, slot: datetime | None = None) -> Answer:
+        try:
+            return work()
+        except UnknownJob as error:
+            return answer(404, "unknown_job", str(error))
+        except Stopping:
+            return answer(503, "stopping", "this instance is shutting down, and runs nothing more", job=name)
+        except StoreError as error:
+            return of_error(error, name, _text(slot))
+        except Exception as error:
+            return self._broken(name, error)
+        except KeyboardInterrupt as error:
+            if threading.current_thread() is threading.main_thread():
+                raise
+            # The job's own: Ctrl-C reaches the main thread only.
+            return answer(500, "failed", described(error), job=name, slot=_text(slot))
+
+    def _run(self, job: Job, slot: datetime | None) -> Answer:
+        name = job.name
+        if slot is not None and is_future(slot, self._server_now(), self._margin):
+            slot = None
+        due = _text(slot)
+        if due is not None:
+            if not self._registry.is_wanted(job):
+                message = f'"{name}" is paused on this instance, and did not run its tick {due}'
+                return answer(200, "paused", message, job=name, slot=due)
+            self._compare(job, due)
+        result = self._registry.trigger(name, slot=slot, source="http")
+        if result.run is not None and result.outcome is not None:
+            why = "" if result.error is None else f": {described(result.error)}"
+            return of_run(job.options, result.run, result.outcome, f'"{name}" {result.outcome}{why}')
+        assert result.refusal is not None, "a trigger ends with a run or a refusal"
+        # Held by nobody in particular: by this instance, which may be at this very tick.
+        is_here = result.refusal.reason == "held" and result.refusal.holder is None
+        if due is not None and (is_here or result.refusal.reason == "slot_done"):
+            past = self._find_past(job, due)
+            if past.is_running or not is_here:
+                return of_past(job.options, due, past)
+        return of_refusal(result.refusal, due)
+
+    def _find_past(self, job: Job, due: str) -> Past:
+        now = self._server_now()
+        try:
+            current = parse(self._locks.read(job.name), now)
+        except Malformed:
+            current = IDLE  # since the claim was refused; what the history says is true nevertheless
+        return find_past(job.options, due, current, self._history.entry(job.name, due), now, self._margin)
+
+    def _compare(self, job: Job, due: str) -> None:
+        """Say that somebody else's schedule is not the job's; the tick is claimed all the same."""
+        schedule = job.options.schedule
+        if not is_tick(schedule, due):
+            message = (
+                f'"{job.name}" was triggered for {due}, which its schedule [{schedule.line}] ({schedule.timezone}) '
+                "doesn't have: give Cloud Scheduler the same line and time zone, or ticks run twice or not at all"
+            )
+            self._events.emit("trigger.off_schedule", job.name, logging.WARNING, message, slot=due, line=schedule.line)
+
+    def _server_now(self) -> int:
+        return self._locks.clock.now(self._locks.deadline(self._locks.settings.acquire_timeout)).server
+
+    def _denied(self, denial: Denial) -> Answer:
+        detail = "" if denial.detail is None else f" ({denial.detail})"
+        message = f"A trigger was refused: {denial.message}{detail}"
+        self._events.emit("trigger.denied", "firecron", logging.WARNING, message, status=denial.status)
+        results = {401: "unauthorized", 403: "forbidden", 503: "unavailable"}
+        headers = {"WWW-Authenticate": "Bearer"} if denial.status == 401 else {}
+        return answer(denial.status, results[denial.status], denial.message, headers=headers)
+
+    def _broken(self, name: str | None, error: Exception) -> Answer:
+        message = f"A trigger could not be served: {described(error)}"
+        self._events.emit("trigger.failed", name or "firecron", logging.ERROR, message, error)
+        # What firecron says of itself is for whoever called; anything else is a defect's, and for the log.
+        said = str(error) if isinstance(error, FirecronError) else "the trigger could not be served; see the log"
+        return answer(500, "error", said, job=name)
+
+
+def _not_allowed(allow: str, message: str, job: str | None = None) -> Answer:
+    return answer(405, "method_not_allowed", message, job=job, headers={"Allow": allow})
+
+
+def _text(slot: datetime | None) -> str | None:
+    return None if slot is None else to_text(round(slot.timestamp() * 1000))

@@ -1,0 +1,139 @@
+"""What `--json` of each command promises, as JSON schemas that allow nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias, get_args
+
+from firecron.cron.clock_changes import Kind
+from firecron.jobs.run import Outcome
+from firecron.ops.findings import Kind as ProblemKind
+from firecron.ops.findings import Level
+from firecron.ops.views import LockState
+
+Schema: TypeAlias = dict[str, object]
+
+TEXT: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "integer"}
+TRUTH: Schema = {"type": "boolean"}
+INSTANT: Schema = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"}
+LOCAL: Schema = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}[+-][0-9:]{5,8}$"}
+
+
+def one_of(values: tuple[str, ...]) -> Schema:
+    return {"enum": list(values)}
+
+
+def perhaps(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def each(schema: Schema) -> Schema:
+    return {"type": "array", "items": schema}
+
+
+def exactly(properties: Mapping[str, Schema]) -> Schema:
+    """An object with all of these properties and no others."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+ERROR = exactly({"error": TEXT, "code": {"enum": [1, 2, 69, 75, 78]}})
+
+LOCK = exactly(
+    {
+        "name": TEXT,
+        "state": one_of(get_args(LockState)),
+        "paused": TRUTH,
+        "foreign": TRUTH,
+        "instanceId": perhaps(TEXT),
+        "instance": perhaps(TEXT),
+        "since": perhaps(INSTANT),
+        "until": perhaps(INSTANT),
+        "released": perhaps(INSTANT),
+        "slot": perhaps(INSTANT),
+        "unfinished": perhaps(INSTANT),
+        "outcome": perhaps(TEXT),
+        "attempt": perhaps(NUMBER),
+        "fence": perhaps(NUMBER),
+        "stuck": TRUTH,
+        "problem": perhaps(TEXT),
+        "remedy": perhaps(TEXT),
+    }
+)
+LOCKS = exactly({"locks": each(LOCK)})
+CHANGED = exactly({"changed": TRUTH, "lock": LOCK})
+
+RUN = exactly(
+    {
+        "key": TEXT,
+        "outcome": one_of((*get_args(Outcome), "malformed")),
+        "slot": perhaps(TEXT),
+        "trigger": perhaps(TEXT),
+        "started": perhaps(INSTANT),
+        "ended": perhaps(INSTANT),
+        "durationMs": perhaps(NUMBER),
+        "attempt": perhaps(NUMBER),
+        "fence": perhaps(NUMBER),
+        "count": NUMBER,
+        "atLeast": TRUTH,
+        "recordedBy": perhaps(TEXT),
+        "instanceId": perhaps(TEXT),
+        "instance": perhaps(TEXT),
+        "error": perhaps(TEXT),
+    }
+)
+UNFINISHED = exactly(
+    {
+        "slot": INSTANT,
+        "isLive": TRUTH,
+        "since": perhaps(INSTANT),
+        "instanceId": perhaps(TEXT),
+        "instance": perhaps(TEXT),
+        "problem": perhaps(TEXT),
+        "remedy": perhaps(TEXT),
+    }
+)
+RUNS = exactly(
+    {
+        "name": TEXT,
+        "counts": {"type": "object", "additionalProperties": NUMBER},
+        "runs": each(RUN),
+        "unfinished": perhaps(UNFINISHED),
+    }
+)
+LAST_RUNS = exactly({"jobs": each(exactly({"name": TEXT, "last": perhaps(RUN), "unfinished": perhaps(UNFINISHED)}))})
+
+TICK = exactly({"local": LOCAL, "utc": INSTANT})
+CHANGE = exactly({"at": INSTANT, "kind": one_of(get_args(Kind)), "times": each(TEXT), "said": TEXT})
+NEXT = exactly({"line": TEXT, "timezone": TEXT, "ticks": each(TICK), "changes": each(CHANGE), "warnings": each(TEXT)})
+
+JOB = exactly(
+    {
+        "name": TEXT,
+        "line": TEXT,
+        "timezone": TEXT,
+        "role": perhaps(TEXT),
+        "disabled": TRUTH,
+        "runsHere": TRUTH,
+        "where": TEXT,
+        "next": each(TICK),
+    }
+)
+UNCLAIMED = exactly({"name": TEXT, "where": TEXT})
+JOBS = exactly({"ticksHere": TRUTH, "why": TEXT, "roles": each(TEXT), "jobs": each(JOB), "unclaimed": each(UNCLAIMED)})
+
+FINDING = exactly(
+    {
+        "check": TEXT,
+        "level": one_of(get_args(Level)),
+        "message": TEXT,
+        "remedy": perhaps(TEXT),
+        "kind": perhaps(one_of(get_args(ProblemKind))),
+    }
+)
+DOCTOR = exactly({"code": {"enum": [0, 1, 2, 69, 78]}, "findings": each(FINDING)})

@@ -1,0 +1,235 @@
+"""`firecron jobs` and `next`, which ask no database: what APP may be, and what is said of what can't be used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.calls import answer, call, complaint
+from tests.cli.schemas import JOBS, NEXT
+
+from firecron.jobs import declarations
+
+APPLICATION = """
+print("importing")
+from fastapi import FastAPI
+from firecron import FireCron, distributed_cron
+
+class Digests:
+    @distributed_cron("digest", "0 9 * * *", timezone="America/New_York", role="batch")
+    def send(self): ...
+
+class Static:
+    @staticmethod
+    @distributed_cron("static", "@hourly", disabled=True)
+    def send(): ...
+
+@distributed_cron("function", "*/5 * * * *")
+def function(): ...
+
+class holder:
+    digests = Digests()
+
+crons = FireCron(Digests(), Static, function)
+opened = FireCron(function, enabled=True)
+web = FastAPI()
+"""
+
+FORGETFUL = """
+from firecron import FireCron, distributed_cron
+
+@distributed_cron("given", "0 9 * * *", timezone="America/New_York")
+def given(): ...
+
+@distributed_cron("forgotten", "@hourly")
+def forgotten(): ...
+
+crons = FireCron(given)
+"""
+
+
+@pytest.fixture(autouse=True)
+def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The module `someapp` in the current folder, and no database anywhere."""
+    Path(tmp_path, "someapp.py").write_text(APPLICATION, "utf-8")
+    Path(tmp_path, "forgetful.py").write_text(FORGETFUL, "utf-8")
+    Path(tmp_path, "broken.py").write_text("import nosuchmodule\n", "utf-8")
+    Path(tmp_path, "raising.py").write_text("\n1 / 0\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    # What other modules of this process have declared is not these tests' business.
+    monkeypatch.setattr(declarations, "_unclaimed", {})
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.delenv("RUNTIME_INSTANCE", raising=False)
+    monkeypatch.delenv("K_SERVICE", raising=False)
+    yield
+    for name in ("someapp", "forgetful", "broken", "raising"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    ("target", "names"),
+    [
+        ("someapp:crons", ["digest", "static", "function"]),
+        ("someapp:holder.digests", ["digest"]),
+        ("someapp:Static", ["static"]),
+        ("someapp:function", ["function"]),
+        ("someapp", ["function"]),
+    ],
+)
+def test_whatever_firecron_takes_is_an_app(target: str, names: list[str]) -> None:
+    """APP is a FireCron, an instance, a class, a function or a module, and its jobs are listed in their order."""
+    sys.modules.pop("someapp", None)
+    result = call("jobs", target, "--json")
+    assert (result.exit_code, result.stderr) == (0, "importing\n")
+    value = answer(JOBS, "jobs", target)
+    assert isinstance(value["jobs"], list)
+    assert [job["name"] for job in value["jobs"]] == names
+
+
+def test_what_is_said_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job is listed with its line, zone, role, place and next ticks in both times, and whether it runs here."""
+    call("jobs", "someapp")
+    value = answer(JOBS, "jobs", "someapp:crons", "-n", "2")
+    assert isinstance(value["jobs"], list)
+    digest, static, function = value["jobs"]
+    assert (digest["line"], digest["timezone"], digest["role"]) == ("0 9 * * *", "America/New_York", "batch")
+    assert digest["where"] == "someapp.Digests.send"
+    assert [tick["local"][10:19] for tick in digest["next"]] == ["T09:00:00"] * 2
+    assert [job["runsHere"] for job in (digest, static, function)] == [False, False, True]
+    said = call("jobs", "someapp:crons").stdout
+    assert "needs the role 'batch'" in said
+    assert "it is disabled" in said
+    monkeypatch.setenv("FIRECRON_ROLES", "batch")
+    value = answer(JOBS, "jobs", "someapp:holder.digests", "-n", "0")
+    assert value["roles"] == ["batch"]
+    assert isinstance(value["jobs"], list)
+    assert (value["jobs"][0]["runsHere"], value["jobs"][0]["next"]) == (True, [])
+
+
+def test_a_job_that_no_firecron_was_given_is_named() -> None:
+    """What an application declares and gives to no FireCron is listed as what never runs; without a FireCron nobody
+    knows.
+    """
+    value = answer(JOBS, "jobs", "forgetful:crons")
+    assert value["unclaimed"] == [{"name": "forgotten", "where": "forgetful.forgotten"}]
+    *_, name, where, why = call("jobs", "forgetful:crons").stdout.splitlines()
+    assert (name, where.strip()) == ("forgotten", "forgetful.forgotten")
+    assert "never" in why
+    assert answer(JOBS, "jobs", "forgetful:given")["unclaimed"] == []
+
+
+def test_next_takes_a_job_of_an_application() -> None:
+    """`next APP NAME` shows the ticks of that job, in its own time zone."""
+    value = answer(NEXT, "next", "forgetful:crons", "given", "--after", "2026-11-18T09:00:00Z", "-n", "1")
+    assert (value["line"], value["timezone"]) == ("0 9 * * *", "America/New_York")
+    assert value["ticks"] == [{"local": "2026-11-18T09:00:00-05:00", "utc": "2026-11-18T14:00:00Z"}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("forgetful:crons",), "of its jobs, name one as well: given"),
+        (("forgetful:crons", "givne"), "there is no job 'givne'; there are: given"),
+        (("forgetful:crons", "given", "-z", "UTC"), "given has a time zone of its own"),
+        (("30 2 * * *", "given"), "'30 2 * * *' is no module:object"),
+    ],
+)
+def test_next_says_what_is_missing(arguments: tuple[str, ...], words: str) -> None:
+    """An application without a name, with a wrong one, or with a time zone is wrong usage that says what would do."""
+    assert words in complaint(2, "next", *arguments)
+
+
+def test_the_production_guard_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether jobs tick here is told with the variable that decides, or with the argument that overrides it."""
+    call("jobs", "someapp")
+    assert "RUNTIME_INSTANCE is not set" in call("jobs", "someapp:crons").stdout
+    assert "enabled=True" in str(answer(JOBS, "jobs", "someapp:opened")["why"])
+    monkeypatch.setenv("RUNTIME_INSTANCE", "production")
+    assert answer(JOBS, "jobs", "someapp:crons")["ticksHere"] is True
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "words"),
+    [
+        ("nosuchapp:crons", 2, "there is no module 'nosuchapp'"),
+        ("someapp.sub:crons", 2, "there is no module 'someapp.sub'"),
+        ("someapp:nothing", 2, "no 'nothing' in someapp; did you mean someapp:crons or someapp:opened?"),
+        ("someapp:web", 2, "someapp:web has no jobs: it is a FastAPI"),
+        ("some app", 2, "is no module:object"),
+        (":crons", 2, "is no module:object"),
+        ("someapp:Digests", 2, "needs an instance"),
+        ("broken:crons", 1, "No module named 'nosuchmodule'"),
+        ("raising:crons", 1, "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_what_is_no_app_is_said(target: str, code: int, words: str) -> None:
+    """What can't be found, imported or explored is one line that says what, and names what may have been meant."""
+    call("jobs", "someapp")
+    assert words in complaint(code, "jobs", target)
+
+
+def test_next_ticks_are_in_both_times() -> None:
+    """`next` shows so many ticks in the zone and in UTC, and what happens on a night when the clocks change."""
+    arguments = ("next", "30 2 * * *", "-z", "Europe/Berlin", "--after", "2027-03-27T12:00", "-n", "2")
+    value = answer(NEXT, *arguments)
+    assert value["ticks"] == [
+        {"local": "2027-03-28T03:00:00+02:00", "utc": "2027-03-28T01:00:00Z"},
+        {"local": "2027-03-29T02:30:00+02:00", "utc": "2027-03-29T00:30:00Z"},
+    ]
+    assert isinstance(value["changes"], list)
+    assert [(change["kind"], change["times"]) for change in value["changes"]] == [("moved", ["2027-03-28T02:30:00"])]
+    assert call(*arguments).stdout.splitlines() == [
+        "Sun 2027-03-28 03:00:00 +02:00   2027-03-28T01:00:00Z",
+        "Mon 2027-03-29 02:30:00 +02:00   2027-03-29T00:30:00Z",
+        "2027-03-28: the clocks go from 02:00 to 03:00. 02:30 does not exist: moved to 03:00",
+    ]
+
+
+@pytest.mark.parametrize("after", ["2026-10-24T23:00:00Z", "2026-10-25T00:30:00Z", "2026-10-25T02:29:59+01:00"])
+def test_a_repeated_hour_is_told_of_before_it_and_in_it(after: str) -> None:
+    """A night is explained also where the ticks that are shown are but one pass of a repeated hour."""
+    value = answer(NEXT, "next", "*/30 2 * * *", "-z", "Europe/Berlin", "--after", after, "-n", "1")
+    assert isinstance(value["changes"], list)
+    assert [change["kind"] for change in value["changes"]] == ["repeated"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("61 * * * *",), "61 is no minute"),
+        (("* * *",), "has 3 fields"),
+        (("* * * * *", "-z", "Mars/Base"), "there is no time zone 'Mars/Base'"),
+        (("* * * * *", "--after", "soon"), "--after 'soon' is no instant"),
+    ],
+)
+def test_what_is_no_schedule_is_wrong_usage(arguments: tuple[str, ...], words: str) -> None:
+    """A line, a zone or an instant that can't be used is exit code 2, with what is wrong."""
+    assert words in complaint(2, "next", *arguments)
+
+
+def test_a_line_that_means_less_than_it_says_is_told() -> None:
+    """A step that is too big is warned of, beside the answer."""
+    result = call("next", "*/90 * * * *", "--json")
+    assert (result.exit_code, "too big" in result.stderr) == (0, True)
+
+
+COMMANDS = ("demo", "emulator", "jobs", "next", "locks", "runs", "pause", "resume", "unlock")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_has_an_example(command: str) -> None:
+    """`--help` of each command shows an example of it."""
+    assert f"Example: firecron {command}" in call(command, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [("nothing",), ("pause",), ("locks", "--interval", "0"), ("demo", "--ticks", "1")]
+)
+def test_wrong_usage_is_exit_code_2(arguments: tuple[str, ...]) -> None:
+    """What the command line itself doesn't know is exit code 2, with a line on standard error."""
+    result = call(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Error: " in result.stderr

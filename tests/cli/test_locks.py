@@ -1,0 +1,342 @@
+"""`firecron locks` and `runs` against a database: what they show, for people and for programs, of whatever is there."""
+
+from __future__ import annotations
+
+import time
+
+import firebase_admin
+import pytest
+from tests.cli.calls import answer, call, complaint
+from tests.cli.schemas import LAST_RUNS, LOCKS, RUNS
+
+from firecron.base.instants import to_text
+from firecron.lock.lease import Lease
+from firecron.lock.service import LockService
+from rtdb_emulator.pytest_plugin import Rtdb
+
+LONG_AGO = 1_600_000_000_000
+SLOT = "2020-09-13T12:26:40Z"
+DIED = {
+    "acquiredAt": LONG_AGO,
+    "expiresAt": LONG_AGO + 60_000,
+    "holder": "secret-token",
+    "instanceId": "api-1",
+    "instance": "0a1b",
+    "slot": SLOT,
+    "unfinished": SLOT,
+    "attempt": 2,
+    "fence": LONG_AGO,
+}
+
+
+def states(value: dict[str, object]) -> dict[str, str]:
+    locks = value["locks"]
+    assert isinstance(locks, list)
+    return {lock["name"]: lock["state"] for lock in locks}
+
+
+def test_an_empty_database_says_so(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no lock has a node, `locks` and `runs` say which database has nothing, with exit code 0."""
+    assert answer(LOCKS, "locks") == {"locks": []}
+    assert answer(RUNS, "runs", "job") == {"name": "job", "counts": {}, "runs": [], "unfinished": None}
+    assert answer(LAST_RUNS, "runs") == {"jobs": []}
+    where = f"the emulator at {rtdb.emulator.url}, database {rtdb.namespace}"
+    commands = ((("locks",), "no lock"), (("runs", "job"), "no run of job"), (("runs",), "no run"))
+    for arguments, words in commands:
+        result = call(*arguments)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert f"{words} in {where}" in result.stdout
+    monkeypatch.setenv("FIRECRON_PREFIX", "ops/cron")
+    assert f"{where}, below ops/cron/" in call("locks").stdout
+    assert rtdb.get("/cron-locks") is None
+
+
+def test_a_lock_that_is_held_is_shown_with_its_owner(rtdb: Rtdb) -> None:
+    """A held lock is shown with its owner, since when and until when, and its token is not."""
+    locks = LockService()
+    lease = locks.acquire("import", 3600, fenced=True)
+    assert isinstance(lease, Lease)
+    value = answer(LOCKS, "locks")
+    node = rtdb.get("/cron-locks/import")
+    assert isinstance(node, dict)
+    assert isinstance(value["locks"], list)
+    (lock,) = value["locks"]
+    assert (lock["state"], lock["instanceId"], lock["instance"]) == ("held", "local", locks.identity.instance)
+    assert (lock["since"], lock["until"], lock["fence"]) == (node["acquired"], node["expires"], node["fence"])
+    said = call("locks").stdout
+    assert said.startswith(f"import: held by local/{locks.identity.instance}; since ")
+    assert "in 59 min" in said
+    assert lease.holder not in said + str(value)
+    lease.release()
+    assert states(answer(LOCKS, "locks")) == {"import": "free"}
+
+
+@pytest.mark.parametrize(("name", "state"), [("dead", "died"), ("unknown", "absent")])
+def test_one_lock_is_shown_by_its_name(rtdb: Rtdb, name: str, state: str) -> None:
+    """`locks NAME` shows that lock alone, also where it has no node."""
+    rtdb.set("/cron-locks", {"dead": DIED, "paused": {"paused": True}})
+    assert states(answer(LOCKS, "locks", name)) == {name: state}
+    [line] = call("locks", name).stdout.splitlines()
+    assert line.startswith(f"{name}: ")
+
+
+def test_each_kind_of_node_is_shown(rtdb: Rtdb) -> None:
+    """Dead, paused, foreign, malformed and unlocked locks are told apart, and the urgent ones come first."""
+    now = time.time_ns() // 1_000_000
+    rtdb.set("/cron-locks/dead", DIED)
+    rtdb.set("/cron-locks/paused", {"paused": True})
+    rtdb.set("/cron-locks/foreign", {"acquiredAt": now, "expiresAt": now + 3_600_000, "instanceId": "old"})
+    rtdb.set("/cron-locks/odd", "text")
+    rtdb.set("/cron-locks/unlocked", {**DIED, "expiresAt": 0})
+    expected = {"dead": "died", "paused": "free", "foreign": "held", "odd": "malformed", "unlocked": "unlocked"}
+    assert states(answer(LOCKS, "locks")) == expected
+    lines = call("locks").stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["odd", "dead", "foreign", "paused", "unlocked"]
+    assert "malformed" in lines[0]
+    assert "died without releasing: api-1/0a1b" in lines[1]
+    assert f"tick {SLOT}, attempt 2 has not been run to its end" in lines[1]
+    assert "old (a NestJS original)" in lines[2]
+    assert "paused" in lines[3]
+    assert "unlocked by an operator" in lines[4]
+
+
+def test_a_lock_that_nobody_frees_is_said(rtdb: Rtdb) -> None:
+    """A lock that expires in years, and one whose instance is silent, are a problem with a remedy in every view."""
+    now = time.time_ns() // 1_000_000
+    live = {**DIED, "acquiredAt": now, "expiresAt": now + 60_000}
+    rtdb.set("/cron-locks/good", {**live, "instance": "0a1c"})
+    rtdb.set("/cron-locks/silent", live)
+    rtdb.set("/cron-locks/stuck", {**live, "expiresAt": 4_102_444_800_000})
+    rtdb.set("/cron-instances", {"0a1b-f3a9c2": {"seenAt": now - 120_000}, "0a1c-f3a9c2": {"seenAt": now}})
+    found = answer(LOCKS, "locks")["locks"]
+    assert isinstance(found, list)
+    assert [(lock["name"], lock["stuck"], lock["problem"] is None) for lock in found] == [
+        ("good", False, True),
+        ("silent", False, False),
+        ("stuck", True, False),
+    ]
+    silent, stuck, good = call("locks").stdout.splitlines()
+    for name, words, line in (("silent", "was seen last at", silent), ("stuck", "expires at 2100-01-01", stuck)):
+        for said in (line, call("locks", name).stdout, call("runs", name).stdout, call("doctor").stdout):
+            assert words in said
+            assert f"firecron unlock {name}" in said
+    assert "firecron unlock" not in good
+    assert call("doctor").exit_code == 1
+
+
+def test_who_may_not_read_the_instances_sees_the_locks(rtdb: Rtdb) -> None:
+    """Where rules hide the instances, locks are shown without a word about their holders."""
+    now = time.time_ns() // 1_000_000
+    rtdb.set("/cron-locks/job", {**DIED, "acquiredAt": now, "expiresAt": now + 60_000})
+    rtdb.set("/cron-instances/0a1b-f3a9c2", {"seenAt": 1})
+    firebase_admin.initialize_app(options={"databaseURL": rtdb.url, "databaseAuthVariableOverride": None})
+    clock = {"clock": {".read": True, ".write": True}}
+    rtdb.set_rules({"rules": {"cron-locks": {".read": True}, "cron-instances": clock}})
+    for command in (("locks",), ("locks", "job")):
+        found = answer(LOCKS, *command)["locks"]
+        assert isinstance(found, list)
+        assert [(lock["state"], lock["problem"]) for lock in found] == [("held", None)]
+
+
+def test_the_prefix_is_heeded(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With FIRECRON_PREFIX every command looks and writes below that path, and nowhere else."""
+    monkeypatch.setenv("FIRECRON_PREFIX", "ops/cron")
+    rtdb.set("/ops/cron/cron-locks/job", DIED)
+    rtdb.set(f"/ops/cron/cron-runs/job/{SLOT}", {"outcome": "failed"})
+    assert states(answer(LOCKS, "locks")) == {"job": "died"}
+    assert answer(RUNS, "runs", "job")["counts"] == {"failed": 1}
+    assert "job: " in call("runs").stdout
+    assert call("pause", "job").exit_code == 0
+    assert rtdb.get("/ops/cron/cron-locks/job/paused") is True
+    assert rtdb.get("/cron-locks") is None
+
+
+def entry(start: int, **fields: object) -> dict[str, object]:
+    return {
+        "outcome": "succeeded",
+        "slot": to_text(start),
+        "startedAt": start + 100,
+        "endedAt": start + 1100,
+        "durationMs": 1000,
+        "attempt": 1,
+        "fence": start,
+        "trigger": "schedule",
+        "instanceId": "api-1",
+        "instance": "0a1b",
+        **fields,
+    }
+
+
+def test_the_history_is_shown_newest_last(rtdb: Rtdb) -> None:
+    """`runs` shows the newest entries, the newest last, whatever they hold, and counts all of them."""
+    start = LONG_AGO
+    entries: dict[str, object] = {
+        to_text(start): entry(start, durationMs=4000),
+        to_text(start + 60_000): entry(start + 60_000, outcome="failed", error="ValueError: [red]no[/]", attempt=2),
+        to_text(start + 120_000): {"outcome": "missed", "slot": to_text(start + 120_000), "count": 12, "atLeast": True},
+        f"{to_text(start + 180_000)}-manual-a1b2c3": entry(start + 180_000, slot=None, trigger="manual"),
+        "x-odd": 7,
+    }
+    rtdb.set("/cron-runs/job", entries)
+    value = answer(RUNS, "runs", "job", "-n", "4")
+    runs = value["runs"]
+    assert isinstance(runs, list)
+    assert [run["outcome"] for run in runs] == ["failed", "missed", "succeeded", "malformed"]
+    assert value["counts"] == {"failed": 1, "malformed": 1, "missed": 12, "succeeded": 2}
+    lines = call("runs", "job").stdout.splitlines()
+    assert [line.count("█") for line in lines] == [10, 2, 0, 2, 0, 0]
+    assert "attempt 2; ValueError: [red]no[/]" in lines[1]
+    assert "at least 12 ticks" in lines[2]
+    assert "manual" in lines[3]
+    assert "malformed" in lines[4]
+    assert lines[5] == "5 entries: 1 failed, 1 malformed, at least 12 missed, 2 succeeded"
+
+
+@pytest.mark.parametrize("older", [None, "succeeded"])
+@pytest.mark.parametrize(
+    ("fields", "is_live", "words"),
+    [
+        ({}, False, "begun, not ended (on api-1/0a1b)"),
+        ({"expiresAt": 0}, False, "begun, not ended (on api-1/0a1b)"),
+        ({"expiresAt": time.time_ns() // 1_000_000 + 3_600_000}, True, "under way since 2020-09-13 "),
+    ],
+    ids=["dead", "unlocked", "live"],
+)
+def test_a_run_that_is_not_recorded_yet_is_the_last_line(
+    rtdb: Rtdb, fields: dict[str, object], is_live: bool, words: str, older: str | None
+) -> None:
+    """`runs` also shows the tick that the lock's node names as unfinished, below older entries and without any."""
+    rtdb.set("/cron-locks/job", {**DIED, **fields})
+    if older is not None:
+        rtdb.set(f"/cron-runs/job/{to_text(LONG_AGO - 60_000)}", entry(LONG_AGO - 60_000, outcome=older))
+    assert answer(RUNS, "runs", "job")["unfinished"] == {
+        "slot": SLOT,
+        "isLive": is_live,
+        "since": SLOT,
+        "instanceId": "api-1",
+        "instance": "0a1b",
+        "problem": None
+        if not is_live
+        else "its instance has no heartbeat: it is dead, or it never had one (exec, a run by hand, a trigger)",
+        "remedy": None if not is_live else "make sure that its run has ended, then: firecron unlock job",
+    }
+    lines = call("runs", "job").stdout.splitlines()
+    assert len(lines) == (1 if older is None else 3)
+    assert words in lines[0 if older is None else 1]
+    assert "api-1/0a1b" in lines[0 if older is None else 1]
+
+
+@pytest.mark.parametrize(("attempt", "is_shown"), [(1, True), (2, False), (3, False)])
+def test_a_claim_that_is_recorded_is_shown_once(rtdb: Rtdb, attempt: int, is_shown: bool) -> None:
+    """An unfinished tick with an entry for its last claim is that entry, and for an earlier claim a line of its own."""
+    rtdb.set("/cron-locks/job", DIED)
+    rtdb.set(f"/cron-runs/job/{SLOT}", entry(LONG_AGO, outcome="interrupted", slot=SLOT, attempt=attempt))
+    assert (answer(RUNS, "runs", "job")["unfinished"] is not None) == is_shown
+    assert ("begun, not ended" in call("runs", "job").stdout) == is_shown
+
+
+@pytest.mark.parametrize(("node", "is_misspelt"), [(None, True), ({"paused": True}, False), ("text", False)])
+def test_a_name_with_a_node_is_not_misspelt(rtdb: Rtdb, node: object, is_misspelt: bool) -> None:
+    """Without any run, `runs` says that the name may be misspelt only where no lock of that name has a node."""
+    rtdb.set("/cron-locks/job", node)
+    said = call("runs", "job").stdout
+    assert said.startswith("There is no run of job in the emulator at ")
+    assert ("misspelt" in said) == is_misspelt
+
+
+def test_who_may_only_read_gets_the_history(rtdb: Rtdb) -> None:
+    """Where the rules allow no write, `runs` shows the history, and says that it can't tell what is under way."""
+    rtdb.set(f"/cron-runs/job/{SLOT}", entry(LONG_AGO))
+    firebase_admin.initialize_app(options={"databaseURL": rtdb.url, "databaseAuthVariableOverride": None})
+    rtdb.set_rules({"rules": {".read": True, ".write": False}})
+    assert answer(RUNS, "runs", "job")["counts"] == {"succeeded": 1}
+    said = call("runs", "job")
+    assert (said.exit_code, "1 entry: 1 succeeded" in said.stdout) == (0, True)
+    assert "Whether a run is under way is not known" in said.stdout
+
+
+def test_the_last_run_of_each_job_is_shown(rtdb: Rtdb) -> None:
+    """`runs` without a name shows the newest entry of every job, and what is under way or died without one."""
+    now = time.time_ns() // 1_000_000
+    live = {**DIED, "acquiredAt": now, "expiresAt": now + 60_000, "instance": "0c"}
+    rtdb.set(
+        "/cron-runs",
+        {
+            "by-hand-since": {
+                SLOT: entry(LONG_AGO, outcome="interrupted", slot=SLOT, attempt=2),
+                "2020-09-14T00:00:00Z-manual-a1b2c3": entry(LONG_AGO, slot=None, trigger="manual"),
+            },
+            "failed": {SLOT: entry(LONG_AGO), "2020-09-14T00:00:00Z": entry(LONG_AGO, outcome="failed", error="no")},
+            "running": {"2020-09-12T00:00:00Z": entry(LONG_AGO - 1)},
+        },
+    )
+    rtdb.set("/cron-locks/by-hand-since", DIED)
+    rtdb.set("/cron-locks/no-job", {"expiresAt": now, "releasedAt": now, "fence": 1})
+    rtdb.set("/cron-locks/first", live)
+    rtdb.set("/cron-locks/running", live)
+    rtdb.set("/cron-locks/slot-only", {"expiresAt": now, "releasedAt": now, "slot": SLOT})
+    jobs = answer(LAST_RUNS, "runs")["jobs"]
+    assert isinstance(jobs, list)
+    shown = {job["name"]: (job["last"] and job["last"]["outcome"], job["unfinished"] is not None) for job in jobs}
+    assert shown == {
+        "by-hand-since": ("succeeded", False),
+        "failed": ("failed", False),
+        "first": (None, True),
+        "running": ("succeeded", True),
+        "slot-only": (None, False),
+    }
+    lines = call("runs").stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "by-hand-since",
+        "failed",
+        "first",
+        "running",
+        "running",
+        "slot-only",
+    ]
+    told = ("manual", "failed", "under way", "succeeded", "on api-1/0c", "no run is recorded")
+    for line, words in zip(lines, told, strict=True):
+        assert words in line
+    assert "█" not in "".join(lines)
+
+
+def test_who_may_only_read_sees_the_last_runs(rtdb: Rtdb) -> None:
+    """Where RTDB's time is denied, the last runs are shown, with a word about what isn't known."""
+    rtdb.set("/cron-locks/job", DIED)
+    rtdb.set(f"/cron-runs/job/{SLOT}", entry(LONG_AGO))
+    firebase_admin.initialize_app(options={"databaseURL": rtdb.url, "databaseAuthVariableOverride": None})
+    rtdb.set_rules({"rules": {".read": True}})
+    job, denied = call("runs").stdout.splitlines()
+    assert job.startswith("job: ")
+    assert "Which runs are under way is not known" in denied
+
+
+def test_who_recorded_a_tick_is_not_where_it_ran(rtdb: Rtdb) -> None:
+    """Beside a tick that did not run is who recorded that, for people and for programs."""
+    fields = {"outcome": "missed", "slot": SLOT, "instanceId": "api-2", "instance": "0c", "recordedBy": "bookkeeper"}
+    rtdb.set(f"/cron-runs/job/{SLOT}", fields)
+    runs = answer(RUNS, "runs", "job")["runs"]
+    assert isinstance(runs, list)
+    assert runs[0]["recordedBy"] == "bookkeeper"
+    first, total = call("runs", "job").stdout.splitlines()
+    assert first.endswith("(recorded by api-2/0c)")
+    assert total == "1 entry: 1 missed"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_an_error_of_several_lines_is_one(rtdb: Rtdb, end: str) -> None:
+    """The end of a line within an error is shown as a sign, so that the entry stays one line."""
+    rtdb.set(f"/cron-runs/job/{SLOT}", entry(LONG_AGO, outcome="failed", error=f"ValueError: a{end}b"))
+    assert "ValueError: a ⏎ b\n" in call("runs", "job").stdout
+
+
+def test_a_database_of_another_shape_is_no_crash(rtdb: Rtdb) -> None:
+    """A text where locks or a history should be is malformed, and names that are numbers are shown as names."""
+    rtdb.set("/cron-runs/job", "text")
+    rtdb.set("/cron-locks", "text")
+    assert "cron-runs/job" in complaint(78, "runs", "job")
+    assert "cron-locks" in complaint(78, "locks")
+    rtdb.set("/cron-locks", None)
+    rtdb.set("/cron-locks/0", {"paused": True})
+    rtdb.set("/cron-locks/1", {"paused": True})
+    assert states(answer(LOCKS, "locks")) == {"0": "free", "1": "free"}

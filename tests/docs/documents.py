@@ -1,0 +1,159 @@
+"""The documentation, taken apart: its pages, their blocks, and the commands in those.
+
+What a shell block says is either run or left out for a reason (`why_left_out`), and a reason can be checked. A block is
+a file of the page's own folder if the text above it says so ("Save this as `main.py`:").
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+
+ROOT = Path(__file__).parents[2]
+
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(ROOT.glob("docs/*.md")),
+    ROOT / "emulator" / "README.md",
+    *sorted(ROOT.glob("examples/**/README.md")),
+]
+# Sessions, and what is for other programs: nothing here could run it.
+SHOWN_ONLY = {"", "console", "crontab", "ini", "javascript", "json", "sql", "text", "toml", "typescript", "yaml"}
+SHELL = {"sh", "bash", "shell"}
+PYTHON = {"python"}
+
+_FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[^\n`]*)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE)
+_SAVED = re.compile(r"`([\w-]+\.\w+)`:\s*$")
+_EXIT = re.compile(r"\s+# exit code (\d+)\b.*$")
+_CLOUD = {"docker", "firebase", "gcloud", "kubectl"}
+_ASSIGNED = re.compile(r"[A-Z_]+=")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block; `line` is the page's line that its text begins at, `file` what it is to be saved as."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+    file: str | None
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a shell block, and the exit code that the page says it ends with."""
+
+    page: Path
+    line: int
+    text: str
+    code: int
+
+    @property
+    def words(self) -> list[str]:
+        return shlex.split(self.text, comments=True)
+
+    @property
+    def tool(self) -> str:
+        """The program that does the work: the one in `$(…)`, where a variable is set to what that says."""
+        inner = re.match(r"[A-Z_]+=\$\((\w+) ", self.text)
+        return inner[1] if inner else self.program[0] if self.program else ""
+
+    @property
+    def program(self) -> list[str]:
+        """Its words, without the variables that are set for it."""
+        words = self.words
+        while words and _ASSIGNED.match(words[0]):
+            words = words[1:]
+        return words
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text("utf-8")
+    for found in _FENCE.finditer(text):
+        line = text.count("\n", 0, found.start("text")) + 1
+        saved = _SAVED.search(text[: found.start()])
+        language = found["language"].strip()
+        yield Block(page, line, language, dedent(found["text"]), saved and saved[1])
+
+
+def prose(page: Path) -> str:
+    """A page without its blocks."""
+    return _FENCE.sub("", page.read_text("utf-8"))
+
+
+def code_spans(page: Path) -> Iterator[str]:
+    """What the prose has between backticks."""
+    for found in re.finditer(r"`([^`]+)`", prose(page)):
+        yield " ".join(found[1].split())
+
+
+def commands(block: Block) -> Iterator[Command]:
+    """The commands of a shell block: a line each, unless it goes on."""
+    started, gathered = block.line, ""
+    for number, line in enumerate(block.text.splitlines(), block.line):
+        if not gathered:
+            started = number
+        gathered = f"{gathered}\n{line}" if gathered else line
+        if not gathered.strip() or gathered.lstrip().startswith("#"):
+            gathered = ""
+        elif not _goes_on(gathered):
+            code = _EXIT.search(gathered)
+            yield Command(block.page, started, _EXIT.sub("", gathered), int(code[1]) if code else 0)
+            gathered = ""
+    assert not gathered, f"{name(block.page)}, line {started}: this command has no end: {gathered}"
+
+
+def all_commands() -> Iterator[Command]:
+    for page in PAGES:
+        for block in blocks(page):
+            if block.language in SHELL:
+                yield from commands(block)
+
+
+def why_left_out(command: Command) -> str | None:
+    """Why a command isn't run here; None if it is."""
+    if command.tool in _CLOUD:
+        return "needs the cloud"
+    words = command.program
+    served = words[words.index("--") + 1 :] if "--" in words else []
+    match words[:2]:
+        case ["pip", "install"]:
+            return "installs; its extras are checked"
+        case ["make", *_]:
+            return "makes an environment; its target is checked"
+        case ["source", ".venv/bin/activate"]:
+            return "is the environment that the tests run in"
+        case ["firecron", "demo"]:
+            return "runs in tests/process/test_demo.py"
+        case ["firecron", "emulator"] if served[:1] == ["python"]:
+            return "runs in tests/process/test_examples.py"
+        case ["firecron", "emulator"] if served[:1] == ["uvicorn"]:
+            return "runs in tests/docs/test_walk.py"
+        case ["firecron", "emulator"] if not served:
+            return "serves until Ctrl-C"
+        case ["rtdb-emulator", *_]:
+            return "serves until Ctrl-C"
+        case ["firecron", _] if {"--watch", "-w"} & {*words}:
+            return "goes on until Ctrl-C"
+        case _:
+            return None
+
+
+def _goes_on(text: str) -> bool:
+    if text.endswith("\\"):
+        return True
+    try:
+        shlex.split(text, comments=True)
+    except ValueError:
+        return True  # a quotation that is still open
+    return False

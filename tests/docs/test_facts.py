@@ -1,0 +1,259 @@
+"""What the documentation says by the way is true as well: links, options, settings, fields, events, ticks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from datetime import datetime, time, timedelta
+from inspect import signature
+from itertools import pairwise
+from pathlib import Path
+from typing import cast, get_args
+from zoneinfo import ZoneInfo
+
+import click
+import pytest
+import typer
+from tests.conftest import Run as RunProcess
+from tests.docs.documents import (
+    PAGES,
+    ROOT,
+    all_commands,
+    code_spans,
+    name,
+    prose,
+)
+
+from firecron import Event, FireCron, Result, Run, Schedule, State, distributed_cron
+from firecron.cli.root import app
+from firecron.jobs.run import Trigger
+from firecron.lock.record import LockRecord
+from firecron.lock.refusal import LEVELS
+from firecron.runs.history import Finished
+from firecron.runs.policy import Entry
+from firecron.settings import FACTS, Settings
+from rtdb_emulator.pytest_plugin import Rtdb
+
+OPERATING = ROOT / "docs" / "two-in-the-morning.md"
+EVENTS = ROOT / "docs" / "logs-and-metrics.md"
+TEXTS = [page for page in ROOT.rglob("*.md") if not any(part.startswith(".") for part in page.relative_to(ROOT).parts)]
+COMMAND = cast("click.Group", typer.main.get_command(app))
+
+
+def rows(page: Path, heading: str, number: int = 0) -> list[list[str]]:
+    """The rows of a table below a heading, the first one unless there is a number."""
+    below = f"\n{page.read_text('utf-8')}".partition(f"\n{heading}")[2]
+    section = re.split(r"^#+ ", below, maxsplit=1, flags=re.MULTILINE)[0]
+    lines = re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE)[number].splitlines()
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
+
+
+def named(cell: str) -> list[str]:
+    return re.findall(r"`(\w+)`", cell)
+
+
+# --- links
+
+
+def slug(heading: str) -> str:
+    """A heading's anchor, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    """Each relative link is to a file or a folder that there is, and to a heading that it has."""
+    for target, anchor in re.findall(r"\[[^\]]*\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose(page)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        found = page.parent / target if target else page
+        assert found.exists(), f"{name(page)} links to {target}"
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", found.read_text("utf-8"), re.MULTILINE)
+            assert anchor in map(slug, headings), f"{name(page)} links to {target}#{anchor}"
+
+
+@pytest.mark.parametrize("index", ["README.md", "docs/README.md"])
+def test_an_index_has_every_page(index: str) -> None:
+    """Both lists of the guide have each of its pages."""
+    linked = re.findall(r"\]\((?:docs/)?([\w-]+\.md)\)", Path(ROOT, index).read_text("utf-8"))
+    assert {page.name for page in ROOT.glob("docs/*.md")} - {"README.md"} <= {*linked}
+
+
+# --- commands
+
+
+def mentioned() -> list[tuple[Path, str]]:
+    """What looks like a call of `firecron` in the text."""
+    spans = [(page, span) for page in PAGES for span in code_spans(page)]
+    return [(page, text) for page, text in spans if re.match(r"firecron [a-z]", text)]
+
+
+def options_of(command: click.Command) -> set[str]:
+    return {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+
+
+def test_every_command_in_a_block_is_understood() -> None:
+    """Each `firecron …` in a shell block is parsed, with all of its arguments."""
+    calls = [command for command in all_commands() if command.program[:1] == ["firecron"]]
+    assert calls
+    for call in calls:
+        _, command_name, *arguments = call.program
+        command = COMMAND.commands[command_name]
+        arguments = [
+            argument
+            for before, argument in pairwise(["", *arguments])
+            if not re.match(r"[|<>&]", argument) and before not in ("<", ">")
+        ]
+        with command.make_context(command_name, arguments):
+            pass  # a usage error is raised by now
+
+
+def test_every_command_in_the_text_exists() -> None:
+    """Each `firecron …` in the text is a command, with the options that are shown."""
+    found = mentioned()
+    assert found
+    for page, text in found:
+        _, command_name, *_ = text.split()
+        assert command_name in COMMAND.commands, f"{name(page)}: {text}"
+        own = text.partition(" -- ")[0]
+        shown = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", own)) - {"--help", "--"}
+        assert shown <= options_of(COMMAND.commands[command_name]), f"{name(page)}: {text}"
+
+
+def test_the_emulators_command_has_the_options_shown(run: RunProcess) -> None:
+    """Each option of `rtdb-emulator` that its README shows is one that its help lists."""
+    text = Path(ROOT, "emulator/README.md").read_text("utf-8")
+    shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text))
+    assert {"--port", "--rules", "--import", "--export-on-exit", "--project"} <= shown
+    assert shown <= set(re.findall(r"--[a-z][a-z-]*", run("-m", "rtdb_emulator", "--help").stdout))
+
+
+# --- names
+
+
+def test_every_setting_is_on_its_page_with_its_default() -> None:
+    """The table of settings is the settings, with their defaults and descriptions, and no other."""
+    table = rows(ROOT / "docs" / "settings.md", "# Settings")
+    assert [row[0] for row in table] == [f"`FIRECRON_{field.upper()}`" for field in Settings.model_fields]
+    for (_, default, description), field in zip(table, Settings.model_fields.values(), strict=True):
+        value = field.default
+        text = f"{value:g}" if isinstance(value, float) else str(value)
+        assert default == ("" if value in (None, "", ()) else f"`{text}`")
+        assert description == field.description
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=name)
+def test_every_setting_that_is_mentioned_exists(page: Path) -> None:
+    """A variable `FIRECRON_…` is a setting's, or one that `firecron exec` tells its command."""
+    found = re.findall(r"\bFIRECRON_[A-Z]+(?:_[A-Z]+)*\b", page.read_text("utf-8"))
+    assert set(found) <= {*FACTS, *(f"FIRECRON_{field.upper()}" for field in Settings.model_fields)}
+
+
+def test_every_option_of_a_job_is_in_the_readme() -> None:
+    """The README's table has each option of `distributed_cron` and no other."""
+    table = rows(ROOT / "README.md", "## What a job can say of itself")
+    listed = [option for row in table for option in named(row[0])]
+    keywords = [
+        key for key, value in signature(distributed_cron).parameters.items() if value.kind is value.KEYWORD_ONLY
+    ]
+    assert sorted(listed) == sorted(keywords)
+
+
+def test_every_event_that_is_mentioned_exists() -> None:
+    """What looks like an event's slug is in the table of events, or names a part of a run or a FireCron."""
+    table = [event for row in rows(EVENTS, "## The events") for event in re.findall(r"`(\w+\.\w+)`", row[0])]
+    places = {event.partition(".")[0] for event in table}
+    run = Run("x", slot=None, attempt=1, fence=None, idempotency_key="x", trigger="manual")
+    parts = {"run": run, "crons": FireCron(enabled=False)}
+    for page in PAGES:
+        for span in code_spans(page):
+            place, dot, rest = span.partition(".")
+            is_file = rest in ("py", "yaml")
+            if dot and place in places and re.fullmatch(r"[a-z_]+", rest) and not is_file:
+                assert span in table or hasattr(parts.get(place), rest), f"{name(page)}: {span}"
+
+
+def test_a_run_a_result_and_an_event_are_listed_whole() -> None:
+    """The page on jobs and runs has each attribute of a run, of a result and of an event, and each state of a job."""
+    page = ROOT / "docs" / "jobs-and-runs.md"
+    run = Run("x", slot=None, attempt=1, fence=None, idempotency_key="x", trigger="manual")
+    attributes = {name for name in vars(run) if not name.startswith("_")} | {"lost", "check()"}
+    assert {row[0].strip("`") for row in rows(page, "## The run")} == attributes
+    assert {row[0].strip("`") for row in rows(page, "## The result")} == {field.name for field in fields(Result)}
+    assert {row[0].strip("`") for row in rows(page, "## What happens")} == {field.name for field in fields(Event)}
+    assert {*get_args(State), *get_args(Trigger)} <= {*code_spans(page)}
+
+
+def test_every_reason_of_a_refusal_is_explained() -> None:
+    """The page on the lock has each reason that a refusal can have."""
+    assert {*LEVELS} <= {*code_spans(ROOT / "docs" / "the-lock.md")}
+
+
+# --- nodes
+
+
+def test_the_locks_node_is_listed_as_the_console_does() -> None:
+    """The table of the node has each field of a record, by the alphabet, and no other."""
+    table = rows(OPERATING, "## The node of a lock")
+    assert [named(row[0]) for row in table] == [[field] for field in sorted(LockRecord.model_fields)]
+
+
+def test_the_history_is_listed_field_by_field(rtdb: Rtdb) -> None:
+    """The table of the history has each field that a run and the bookkeeper write, and no other."""
+    crons = FireCron(enabled=False)
+    run = Finished("key", "failed", "schedule", "slot", 1, 2, 1, 1, "instance", "instanceId", "error")
+    crons.history.record("job", run)
+    crons.history.record_unrun("job", [Entry("slot", "missed", 1, 1, 60, at_least=True)], "instance", "instanceId")
+    written = {field for entry in crons.history.read("job").values() for field in cast("dict[str, object]", entry)}
+    table = rows(OPERATING, "## The history")
+    assert sorted(field for row in table for field in named(row[0])) == sorted(written)
+
+
+def test_an_instances_node_is_listed_field_by_field() -> None:
+    """The table of an instance's node has each field of a heartbeat, and no other."""
+    with FireCron(enabled=False).testing() as test:
+        [node] = [
+            node for key, node in cast("dict[str, object]", test.store.get("cron-instances")).items() if key != "clock"
+        ]
+    table = rows(OPERATING, "## Who is there")
+    assert [field for row in table for field in named(row[0])] == sorted(cast("dict[str, object]", node))
+
+
+def test_every_field_that_is_mentioned_exists() -> None:
+    """What looks like a node's field, on a page about firecron, is in one of the three tables."""
+    tables = ("## The node of a lock", "## The history", "## Who is there")
+    fields = {field for heading in tables for row in rows(OPERATING, heading) for field in named(row[0])}
+    for page in PAGES:
+        if page.parent.name != "emulator":
+            looks_so = {span for span in code_spans(page) if re.fullmatch(r"[a-z]+(At|After|By|Id|Ms)", span)}
+            assert looks_so <= fields, f"{name(page)}: {looks_so - fields}"
+
+
+# --- ticks
+
+NIGHTS = [
+    pytest.param(row, id=f"{page}-{row[0]}-{row[1]}")
+    for page, heading, number in (
+        ("README.md", "## What a job can", 1),
+        ("docs/time-zones.md", "## When the clocks", 0),
+    )
+    for row in rows(ROOT / page, heading, number)
+]
+
+
+@pytest.mark.parametrize("night", NIGHTS)
+def test_on_the_nights_of_the_table_a_line_ticks_as_it_says(night: list[str]) -> None:
+    """Between midnight and four, a line ticks at the times in its row and at no other."""
+    where, line, said = night
+    zone, date = where.split(", ")
+    midnight = datetime.combine(datetime.fromisoformat(date), time(), ZoneInfo(zone))
+    schedule = Schedule(line.strip("`"), zone)
+    ticks = schedule.between(midnight - timedelta(seconds=1), midnight.replace(hour=4))
+    shown = [local(tick, zone) for tick in ticks]
+    assert ", ".join(shown) == said
+
+
+def local(tick: datetime, zone: str) -> str:
+    text = tick.astimezone(ZoneInfo(zone)).isoformat()
+    return text[11:16] + text[19:]

@@ -1,0 +1,150 @@
+"""The table of events in the documentation is the code's: each slug that is told, with its fields, and no other."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import firecron
+from firecron.jobs.run import Outcome
+
+SOURCE = Path(firecron.__file__).parent
+DOCUMENT = Path(__file__).parents[2] / "docs" / "logs-and-metrics.md"
+ROW = re.compile(r"^\| `([a-z]+\.[a-z_]+)` \| ([^|]+) \| [^|]+ \|([^|]*)\|$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Told:
+    """An event that the code tells; a slug that is put together ends in `*`."""
+
+    where: str
+    slug: str
+    fields: frozenset[str]
+
+
+def documented() -> dict[str, frozenset[str]]:
+    text = DOCUMENT.read_text("utf-8").partition("\n## The events\n")[2].partition("\n## ")[0]
+    return {slug: frozenset(re.findall(r"`(\w+)`", fields)) for slug, _, fields in ROW.findall(text)}
+
+
+def told() -> Iterator[Told]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        wrappers = dict(found_wrappers(tree))
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from told_by(function, wrappers, path)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Dict):
+                for key, value in zip(node.keys, node.values, strict=True):
+                    if isinstance(key, ast.Constant) and key.value == "event" and isinstance(value, ast.Constant):
+                        yield Told(f"{path.name}:{node.lineno}", str(value.value), frozenset())
+
+
+def found_wrappers(tree: ast.Module) -> Iterator[tuple[str, tuple[int, frozenset[str]]]]:
+    """Functions that hand a slug on: where it is among their arguments, and the fields that they add."""
+    yield "emit", (0, frozenset())
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and function.name != "emit":
+            names = [argument.arg for argument in function.args.args if argument.arg != "self"]
+            for call in calls(function, {"emit"}):
+                if isinstance(call.args[0], ast.Name) and call.args[0].id in names:
+                    yield function.name, (names.index(call.args[0].id), keywords(call))
+
+
+def told_by(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, wrappers: dict[str, tuple[int, frozenset[str]]], path: Path
+) -> Iterator[Told]:
+    parameters = {argument.arg for argument in function.args.args}
+    for call in calls(function, set(wrappers)):
+        position, added = wrappers[called(call)]
+        slug = call.args[position]
+        if isinstance(slug, ast.Name) and slug.id in parameters:
+            continue  # a wrapper: its own calls are looked at
+        for text in texts(slug, function):
+            yield Told(f"{path.name}:{call.lineno}", text, added | keywords(call))
+
+
+def texts(slug: ast.expr, function: ast.AST) -> Iterator[str]:
+    """What a slug's expression can be."""
+    match slug:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.JoinedStr(values=[ast.Constant(value=str(text)), ast.FormattedValue()]):
+            yield f"{text}*"
+        case ast.IfExp(body=one, orelse=other):
+            yield from texts(one, function)
+            yield from texts(other, function)
+        case ast.Name(id=name):
+            values = [node.value for node in ast.walk(function) if isinstance(node, ast.Assign) and is_for(node, name)]
+            assert values, f"{name} in line {slug.lineno} can't be followed to its slug"
+            for value in values:
+                yield from texts(value, function)
+        case _:
+            raise AssertionError(f"a slug that can't be read: {ast.unparse(slug)}")
+
+
+def is_for(node: ast.Assign, name: str) -> bool:
+    return any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
+
+
+def calls(tree: ast.AST, names: set[str]) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and called(node) in names and node.args:
+            yield node
+
+
+def called(call: ast.Call) -> str:
+    function = call.func
+    return (
+        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+    )
+
+
+def keywords(call: ast.Call) -> frozenset[str]:
+    return frozenset(keyword.arg for keyword in call.keywords if keyword.arg)
+
+
+TOLD = list(told())
+
+
+@pytest.mark.parametrize("event", TOLD, ids=lambda event: f"{event.where}-{event.slug}")
+def test_every_event_is_in_the_documentation(event: Told) -> None:
+    """Each slug that the code tells has a row, with each field that it tells there."""
+    rows = documented()
+    slugs = [event.slug]
+    if event.slug.endswith("*"):
+        outcomes = [f"{event.slug[:-1]}{outcome}" for outcome in get_args(Outcome)]
+        slugs = [slug for slug in outcomes if slug in rows]
+        assert slugs, f"{event.slug} is not in {DOCUMENT.name}"
+    if event.slug == "run.*":
+        slugs = ["run.succeeded", "run.failed", "run.lost", "run.interrupted"]
+    for slug in slugs:
+        assert slug in rows, f"{slug} is not in {DOCUMENT.name}"
+        assert event.fields <= rows[slug], f"{slug}: {sorted(event.fields - rows[slug])} not in {DOCUMENT.name}"
+
+
+def test_the_documentation_has_no_other_events() -> None:
+    """Each row is of an event that the code tells, and each of its fields is told somewhere."""
+    rows = documented()
+    assert len(TOLD) > 30
+    for slug, fields in rows.items():
+        found = [event for event in TOLD if event.slug == slug or event.slug == f"{slug.partition('.')[0]}.*"]
+        assert found, f"{slug} is in {DOCUMENT.name}, and nothing tells it"
+        every = frozenset[str]().union(*(event.fields for event in found))
+        assert fields <= every | {"listened_to"}, f"{slug}: {sorted(fields - every)} are told by nothing"
+
+
+def test_every_query_asks_for_events_that_there_are() -> None:
+    """Each slug in the queries and commands of the documentation is one of the table's."""
+    rows = documented()
+    prefixes = {slug.partition(".")[0] for slug in rows}
+    quoted = re.findall(r'"([a-z]+\.[a-z_]+)"', DOCUMENT.read_text("utf-8"))
+    assert len([slug for slug in quoted if slug.partition(".")[0] in prefixes and slug in rows]) > 10
+    assert not [slug for slug in quoted if slug.partition(".")[0] in prefixes and slug not in rows]

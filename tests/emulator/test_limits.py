@@ -1,0 +1,118 @@
+"""The limits of size: the largest that is served, and one more that is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.emulator.test_rest_wire import call, wire
+
+from rtdb_emulator.http import app, parameters, service
+from rtdb_emulator.pytest_plugin import Rtdb
+
+MEBIBYTE = 1024 * 1024
+WRITE_TOO_LARGE = "Data to write exceeds the maximum size that can be modified with a single request."
+READ_TOO_LARGE = "Data requested exceeds the maximum size that can be accessed with a single request."
+
+
+@pytest.mark.parametrize("character", ["x", "é"])
+def test_a_string_has_at_most_10_mebibytes(rtdb: Rtdb, character: str) -> None:
+    """A string of 10 MiB in UTF-8 is stored and served, one byte more is 400."""
+    largest = character * (10 * MEBIBYTE // len(character.encode()))
+    assert call(rtdb, "PUT", "/n.json?print=silent", f'"{largest}"'.encode()).status_code == 204
+    assert call(rtdb, "GET", "/n.json").content == f'"{largest}"'.encode()
+    refused = call(rtdb, "PUT", "/n.json", f'"{largest}x"'.encode())
+    assert refused.status_code == 400
+    assert f"{10 * MEBIBYTE + 1} bytes" in refused.json()["error"]
+    assert rtdb.get("/n") == largest
+
+
+@pytest.mark.parametrize("above", [0, 1, 31, 32])
+def test_a_tree_has_at_most_32_levels(rtdb: Rtdb, above: int) -> None:
+    """32 levels, however many of them are in the path, are stored and served; one more in the data is 400."""
+    place = "".join(f"/k{level}" for level in range(above))
+
+    def nested(levels: int) -> str:
+        return '{"k":' * levels + "1" + "}" * levels
+
+    assert call(rtdb, "PUT", f"{place}/.json", nested(32 - above)).status_code == 200
+    assert call(rtdb, "GET", f"{place}/.json").json() == json.loads(nested(32 - above))
+    refused = call(rtdb, "PUT", f"{place}/.json", nested(33 - above))
+    assert refused.status_code == 400
+    assert "33 levels deep, 32 are allowed" in refused.json()["error"]
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
+def test_a_path_has_at_most_32_levels(rtdb: Rtdb, method: str) -> None:
+    """A path of 33 levels is 400 for every method."""
+    response = call(rtdb, method, "/k" * 33 + ".json", '{"a":1}')
+    assert response.status_code == 400
+    assert "levels" in response.json()["error"]
+
+
+def test_a_post_counts_its_own_level(rtdb: Rtdb) -> None:
+    """A POST to the 31st level makes a child, one to the 32nd is 400."""
+    assert call(rtdb, "POST", "/k" * 31 + ".json", "1").status_code == 200
+    assert call(rtdb, "POST", "/k" * 32 + ".json", "1").status_code == 400
+
+
+@pytest.mark.parametrize("character", ["k", "é", "😀"])
+def test_a_key_has_at_most_768_bytes(rtdb: Rtdb, character: str) -> None:
+    """A key of 768 bytes in UTF-8 is stored and served, in path and data; a longer one is 400."""
+    largest = character * (768 // len(character.encode()))
+    assert call(rtdb, "PUT", f"/{largest}.json", json.dumps({largest: 1})).status_code == 200
+    assert call(rtdb, "GET", "/.json").json() == {largest: {largest: 1}}
+    assert call(rtdb, "PUT", f"/{largest}k.json", "1").status_code == 400
+    assert call(rtdb, "PUT", "/n.json", json.dumps({largest + "k": 1})).status_code == 400
+    assert call(rtdb, "PATCH", "/n.json", json.dumps({largest + "k": 1})).status_code == 400
+
+
+def test_a_body_has_at_most_256_mebibytes(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body over the limit is refused before it has come whole, and the connection can be used further."""
+    assert parameters.MAX_BODY == 256 * MEBIBYTE
+    monkeypatch.setattr(app, "MAX_BODY", 1000)
+    with wire(rtdb.emulator) as connection:
+        connection.send(
+            f"PUT /n.json?ns={rtdb.namespace} HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n".encode()
+        )
+        connection.send(b'"' + b"x" * 1000)
+        status, body = connection.answer()
+        assert (status, json.loads(body)) == (400, {"error": WRITE_TOO_LARGE})
+        connection.send(b"x" * (100_000 - 1001))
+        connection.ask("PUT", f"/n.json?ns={rtdb.namespace}", b'"' + b"y" * 998 + b'"')
+        assert connection.answer()[0] == 200
+    assert rtdb.get("/n") == "y" * 998
+
+
+def test_an_answer_has_at_most_256_mebibytes(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read over the limit is refused, and its parts can still be read."""
+    assert service.MAX_READ == 256 * MEBIBYTE
+    monkeypatch.setattr(service, "MAX_READ", 20)
+    rtdb.set("/n", {"a": "x" * 18, "b": 1})
+    refused = call(rtdb, "GET", "/n.json")
+    assert (refused.status_code, refused.json()) == (400, {"error": READ_TOO_LARGE})
+    assert call(rtdb, "GET", "/n/a.json").json() == "x" * 18
+
+
+def test_numbers_keep_their_value(rtdb: Rtdb) -> None:
+    """64-bit integers stay exact, larger ones become doubles, and integral doubles lose their fraction."""
+    body = "[9223372036854775807,-9223372036854775808,9223372036854775808,1.0,-0.5,1e21,1E2]"
+    assert call(rtdb, "PUT", "/n.json", body).status_code == 200
+    assert call(rtdb, "GET", "/n.json").json() == [2**63 - 1, -(2**63), 2.0**63, 1, -0.5, 1e21, 100]
+
+
+def test_a_number_of_many_digits_is_refused_and_nothing_breaks(rtdb: Rtdb) -> None:
+    """Digits without end are 400, in a body, in a bound and in a limit."""
+    digits = "9" * 5000
+    assert call(rtdb, "PUT", "/n.json", digits).status_code == 400
+    assert call(rtdb, "GET", f"/n.json?orderBy=%22$priority%22&startAt={digits}").status_code == 400
+    assert call(rtdb, "GET", f"/n.json?orderBy=%22$key%22&limitToFirst={digits}").status_code == 400
+
+
+def test_many_children_are_served(rtdb: Rtdb) -> None:
+    """Fifty thousand children are written and read in one request each."""
+    children = {f"k{number:05}": number for number in range(50_000)}
+    assert call(rtdb, "PUT", "/n.json?print=silent", json.dumps(children)).status_code == 204
+    assert call(rtdb, "GET", "/n.json").json() == children
+    shown = call(rtdb, "GET", "/n.json?orderBy=%22$key%22&limitToLast=2").json()
+    assert shown == {"k49998": 49998, "k49999": 49999}

@@ -1,0 +1,134 @@
+"""Who asks, and which database: tokens, overrides and namespaces."""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64encode
+from urllib.parse import quote
+
+import pytest
+from tests.emulator.test_rest_wire import OWNER, call, wire
+
+from rtdb_emulator.emulator import DEFAULT_PROJECT
+from rtdb_emulator.pytest_plugin import Rtdb
+
+
+def token(signature: str = "", **claims: object) -> str:
+    """A JWT as client libraries mock them: unsigned, and long expired."""
+    parts = [{"alg": "none", "type": "JWT"}, {"iat": 0, "exp": 3600, **claims}]
+    encoded = [urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
+    return ".".join([*encoded, signature])
+
+
+def reads(rtdb: Rtdb, rule: str, query: str = "", headers: dict[str, str] | None = None) -> bool:
+    """Whether this rule, as the only one, lets this request read."""
+    rtdb.emulator.set_rules(rtdb.namespace, {"rules": {".read": rule}})
+    status = call(rtdb, "GET", f"/n.json?{query}", None, headers).status_code
+    assert status in (200, 401)
+    return status == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "headers"),
+    [
+        ("", OWNER),
+        ("", {"Authorization": "Bearer ya29.anything"}),
+        ("", {"authorization": "bearer lower"}),
+        ("", {"authorization": f"Bearer {token(sub='alice')}"}),
+        ("access_token=anything", {}),
+        (f"auth={token(sub='alice')}", OWNER),
+    ],
+)
+def test_a_bearer_token_is_an_admins(rtdb: Rtdb, query: str, headers: dict[str, str]) -> None:
+    """Any bearer token, and any access token, passes all rules."""
+    assert reads(rtdb, "false", query, headers)
+
+
+@pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer"}, {"authorization": "Basic b3duZXI6"}])
+def test_without_credentials_nobody_is_signed_in(rtdb: Rtdb, headers: dict[str, str]) -> None:
+    """Without a token the rules apply, and `auth` is null in them."""
+    assert reads(rtdb, "auth === null", "", headers)
+    assert not reads(rtdb, "auth !== null", "", headers)
+
+
+@pytest.mark.parametrize(
+    ("claims", "rule"),
+    [
+        ({"sub": "alice"}, "auth.uid === 'alice'"),
+        ({"user_id": "alice", "sub": "other"}, "auth.uid === 'alice'"),
+        ({"sub": "alice", "admin": True}, "auth.token.admin === true && auth.token.sub === 'alice'"),
+        ({"sub": "alice", "firebase": {"sign_in_provider": "custom"}}, "auth.provider === 'custom'"),
+        ({"v": 0, "d": {"uid": "old", "group": 7}}, "auth.uid === 'old' && auth.group === 7"),
+        ({"sub": "Zoë 😀"}, "auth.uid === 'Zoë 😀'"),
+    ],
+)
+@pytest.mark.parametrize("signature", ["", "c2lnbmVk"])
+def test_the_rules_see_the_claims_of_a_token(rtdb: Rtdb, claims: dict[str, object], rule: str, signature: str) -> None:
+    """A token, unsigned or not, and expired, gives `auth` its uid, provider and claims."""
+    query = f"auth={token(signature, **claims)}"
+    assert reads(rtdb, rule, query)
+    assert not reads(rtdb, f"!({rule})", query)
+
+
+@pytest.mark.parametrize(
+    ("override", "rule"),
+    [
+        ('{"uid":"u1","level":3}', "auth.uid === 'u1' && auth.level === 3"),
+        ("{}", "auth !== null && auth.uid === null"),
+        ("null", "auth === null"),
+    ],
+)
+def test_an_admin_may_be_somebody_else(rtdb: Rtdb, override: str, rule: str) -> None:
+    """`auth_variable_override` is `auth` in the rules, which then apply."""
+    query = f"auth_variable_override={quote(override)}"
+    assert reads(rtdb, rule, query, OWNER)
+    assert not reads(rtdb, f"!({rule})", query, OWNER)
+
+
+@pytest.mark.parametrize("query", ["", f"&auth={token(sub='alice')}"])
+def test_only_an_admin_may_be_somebody_else(rtdb: Rtdb, query: str) -> None:
+    """`auth_variable_override` without admin credentials is 401, also where all may read."""
+    response = call(rtdb, "GET", f"/n.json?auth_variable_override=null{query}")
+    assert (response.status_code, response.json()) == (401, {"error": "Unauthorized request."})
+
+
+@pytest.mark.parametrize("override", ["", "{", "5", '"u1"', "[]", "false", "[" * 9999])
+def test_an_override_is_an_object_or_null(rtdb: Rtdb, override: str) -> None:
+    """An `auth_variable_override` of another form is 400."""
+    response = call(rtdb, "GET", f"/n.json?auth_variable_override={quote(override)}", None, OWNER)
+    assert response.status_code == 400
+    assert response.json() == {"error": "auth_variable_override must be a JSON object or null"}
+
+
+@pytest.mark.parametrize(
+    ("host", "query", "namespace"),
+    [
+        ("localhost:9000", "?ns=ns-1", "ns-1"),
+        ("ns-2.firebaseio.com", "", "ns-2"),
+        ("ns-3.localhost:9000", "", "ns-3"),
+        ("ns-4.firebaseio.com", "?ns=ns-5", "ns-5"),
+        ("ns-6.firebaseio.com", "?ns=", "ns-6"),
+        ("localhost:9000", "", DEFAULT_PROJECT),
+        ("localhost", "", DEFAULT_PROJECT),
+        ("127.0.0.1:9000", "", DEFAULT_PROJECT),
+        ("127.0.0.1", "", DEFAULT_PROJECT),
+        ("[::1]:9000", "", DEFAULT_PROJECT),
+        ("[::ffff:127.0.0.1]:9000", "", DEFAULT_PROJECT),
+    ],
+)
+def test_a_request_names_its_database(rtdb: Rtdb, host: str, query: str, namespace: str) -> None:
+    """The namespace is `?ns=`, else the first label of the host, else, on a bare address, the default project."""
+    body = json.dumps(host)
+    with wire(rtdb.emulator) as connection:
+        head = f"PUT /n.json{query} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.send((head + body).encode())
+        assert connection.answer()[0] == 200
+    assert rtdb.emulator.get(namespace, "/n") == host
+    rtdb.emulator.set(namespace, "/", None)
+
+
+def test_databases_know_nothing_of_each_other(rtdb: Rtdb) -> None:
+    """The same path is another place in another namespace."""
+    call(rtdb, "PUT", "/n.json", "1")
+    other = call(Rtdb(rtdb.emulator, f"{rtdb.namespace}-other"), "GET", "/n.json")
+    assert other.json() is None

@@ -1,0 +1,422 @@
+"""Every comparison and every guard of the lock, broken in turn: the list for `tests.mutations`.
+
+Each is one place in one file, what is put there instead, and the tests that have to notice. The old text has to be
+there exactly once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DECIDE = "tests/unit/lock/test_record_decide.py"
+PARSE = "tests/unit/lock/test_record_parse.py"
+CLAIM = "tests/unit/lock/test_record_claim.py"
+HOLDING = "tests/unit/lock/test_record_holding.py"
+MODEL = "tests/unit/lock/test_record_model.py"
+TALK = "tests/unit/lock/test_protocol.py tests/unit/lock/test_protocol_holding.py"
+LEASE = "tests/unit/lock/test_lease.py tests/unit/lock/test_lease_release.py"
+I_HOLDER = "tests/invariants/test_holder.py"
+I_LEASE = "tests/invariants/test_lease.py tests/invariants/test_renewal.py"
+I_STORE = "tests/invariants/test_store.py"
+PATIENCE = "tests/unit/lock/test_waiting.py"
+EVENTS = "tests/unit/base/test_events.py"
+BLOCKS = "tests/process/test_lock_blocks.py"
+ASYNC = "tests/process/test_lock_async.py"
+ASYNC_WORK = "tests/process/test_lock_async_work.py"
+SERVICE = "tests/unit/lock/test_service.py"
+SILENT = "tests/simulation/test_silent_holders.py"
+PROXIES = "tests/stores/test_lock_proxies.py"
+DOWN = "tests/stores/test_lock_down.py"
+REQUESTS = "tests/stores/test_lock_requests.py"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`new` in place of `old` in a file of src/firecron has to fail `tests`."""
+
+    file: str
+    old: str
+    new: str
+    tests: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {' '.join(self.old.split())[:60]} -> {' '.join(self.new.split())[:30] or 'nothing'}"
+
+
+def _in(file: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
+    return tuple(Mutant(file, *change) for change in changes)
+
+
+RECORD = _in(
+    "lock/record.py",
+    # What a node says.
+    ("if not isinstance(node, dict):", "if False:", PARSE),
+    ("if not LOCK_FIELDS & node.keys():", "if False:", PARSE),
+    ("strict=True, frozen=True", "strict=False, frozen=True", PARSE),
+    ('extra="allow"', 'extra="ignore"', CLAIM),
+    ('frozenset(LockRecord.model_fields) - {"paused"}', "frozenset(LockRecord.model_fields)", PARSE),
+    ("    to_milliseconds(text)\n", "", PARSE),
+    ("> now + DAY:", ">= now + DAY:", PARSE),
+    ("> now + DAY:", "> now + 2 * DAY:", DECIDE),
+    ("now < self.expiresAt + (", "now <= self.expiresAt + (", DECIDE),
+    ("self.expiresAt > now + _FURTHEST", "self.expiresAt >= now + _FURTHEST", PARSE),
+    ("self.expiresAt > now + _FURTHEST", "self.expiresAt > now + DAY", PARSE),
+    ("_TOO_HIGH = 2**53 - 1", "_TOO_HIGH = 2**53", PARSE),
+    (
+        "Annotated[int, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)] | Annotated[float, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)]",
+        "int | float",
+        PARSE,
+    ),
+    ("Count: TypeAlias = Annotated[int, Field(ge=0,", "Count: TypeAlias = Annotated[int, Field(ge=-5,", PARSE),
+    ("example = 1 if name ==", "example = 2 if name !=", PARSE),
+    ("(margin if self.releasedAt is None else 0)", "0", DECIDE),
+    ("(margin if self.releasedAt is None else 0)", "margin", DECIDE),
+    # The lease as its holder sees it.
+    ("span - max(margin, wrong)", "span", DECIDE),
+    ("span - max(margin, wrong)", "span - wrong", DECIDE),
+    ("span - max(margin, wrong)", "span - margin", CLAIM),
+    ("self.reading.uncertainty + self.reading.drift * span", "self.reading.uncertainty", CLAIM),
+    ("self.reading.uncertainty + self.reading.drift * span", "self.reading.drift * span", CLAIM),
+    ("return mono < self.ends(margin)", "return mono <= self.ends(margin)", DECIDE),
+    # Mine.
+    ("record.holder == request.holder and (", "(", DECIDE),
+    ("(record.releasedAt is None or request.momentary)", "True", DECIDE),
+    ("written.get(record.expiresAt)", "next(iter(written.values()), None)", DECIDE),
+    ("if term is not None and (request.momentary or term.is_trusted(now.mono, request.margin)):", "if term:", DECIDE),
+    ("return Mine(record, term)", "return Mine(record, Term(term.expires_at, now))", DECIDE),
+    # Paused.
+    ("if current.paused is not None and current.paused is not False:", "if current.paused is True:", DECIDE),
+    ("if current.paused is not None and current.paused is not False:", "if current.paused is not None:", DECIDE),
+    ("if current.paused is not None and current.paused is not False:", "if False:", DECIDE),
+    # The tick.
+    ("request.slot <= record.slot:", "request.slot < record.slot:", DECIDE),
+    ("request.slot <= record.slot:", "request.slot == record.slot:", DECIDE),
+    ("rerun = request.rerun and ", "rerun = ", DECIDE),
+    ("request.slot == record.unfinished and not live", "not live", DECIDE),
+    ("record.unfinished and not live", "record.unfinished", DECIDE),
+    ("if not rerun:", "if False:", DECIDE),
+    ("    if live:\n", "    if False:\n", DECIDE),
+    ("> now.server + request.margin:", ">= now.server + request.margin:", DECIDE),
+    ("> now.server + request.margin:", "> now.server:", DECIDE),
+    ("> now.server + request.margin:", "> now.server + 10**12:", DECIDE),
+    # The claim.
+    ("        **kept,\n", "", CLAIM),
+    ('        "paused": current.paused,\n', "", CLAIM),
+    ("        **_claim(record, request),\n", "", CLAIM),
+    ("if request.fenced:", "if True:", CLAIM),
+    ("int(record.fence or 0) + 1 if", "int(record.fence or 0) if", CLAIM),
+    ("else 0, now.server)", "else 0, 0)", CLAIM),
+    (
+        'fields["fence"] = max(int(record.fence or 0) + 1 if record else 0, now.server)',
+        'fields["fence"] = now.server',
+        CLAIM,
+    ),
+    ('fields["fence"] = record.fence', "pass", CLAIM),
+    ("if record is None or request.slot != record.unfinished:", "if True:", CLAIM),
+    ('"unfinished": request.slot, **(request', "**(request", CLAIM),
+    ('{**claim, "slot": max(record.slot or "", request.slot), "attempt"', '{**claim, "attempt"', CLAIM),
+    ("**(request.missed or NONE_MISSED).to_json()}", "}", CLAIM),
+    (", *NONE_MISSED.to_json())", ")", CLAIM),
+    ("return kept if request.missed is None else", "return", CLAIM),
+    ("{**kept, **request.missed.to_json()}", "kept", CLAIM),
+    (
+        '        if request.slot is not None:\n            fields["unfinished"] = None',
+        '        if True:\n            fields["unfinished"] = None',
+        CLAIM,
+    ),
+    (
+        '        if request.slot is not None:\n            fields["unfinished"] = None',
+        "        if False:\n            pass",
+        CLAIM,
+    ),
+    ("now.server if request.momentary else now.server + request.ttl", "now.server + request.ttl", CLAIM),
+    ('        fields |= {"releasedAt": now.server}\n', "", CLAIM),
+    ("(record.releasedAt is None or request.momentary)", "record.releasedAt is None", DECIDE),
+    (
+        "if term is not None and (request.momentary or term.is_trusted(now.mono, request.margin)):",
+        "if term is not None and term.is_trusted(now.mono, request.margin):",
+        DECIDE,
+    ),
+    ("int(record.attempt or 1) + 1", "int(record.attempt or 1)", CLAIM),
+    # The holder.
+    ("if record.holder != holder:", "if False:", HOLDING),
+    ('return Lost("it was released")', "pass", HOLDING),
+    ("if not now.server < record.expiresAt - margin:", "if False:", HOLDING),
+    ("now.server < record.expiresAt - margin:", "now.server < record.expiresAt:", HOLDING),
+    ("now.server < record.expiresAt - margin:", "now.server <= record.expiresAt - margin:", HOLDING),
+    ("if not term.is_trusted(now.mono, margin):", "if False:", HOLDING),
+    ("later = Term(now.server + ttl, now)", "later = Term(now.server + ttl, term.reading)", HOLDING),
+    ("max(now, int(record.acquiredAt or 0) + hold_at_least)", "now", HOLDING),
+    ("max(now, int(record.acquiredAt or 0) + hold_at_least)", "int(record.acquiredAt or 0) + hold_at_least", HOLDING),
+    ("finished is not None and record.unfinished == finished", "finished is not None", HOLDING),
+    ("(record.slot, record.fence, record.paused, unfinished)", "(record.fence, record.paused, unfinished)", HOLDING),
+    ("(record.slot, record.fence, record.paused, unfinished)", "(record.slot, record.paused, unfinished)", HOLDING),
+    ("(record.slot, record.fence, record.paused, unfinished)", "(record.slot, record.fence, unfinished)", HOLDING),
+    ("(record.slot, record.fence, record.paused, unfinished)", "(record.slot, record.fence, record.paused)", HOLDING),
+    (" and not record.model_extra", "", HOLDING),
+    (" and expires_at == now:", ":", HOLDING),
+    ('            "outcome": outcome,\n', "", HOLDING),
+)
+
+CONVERSATION = _in(
+    "lock/protocol.py",
+    ("snapshot = known or ABSENT", "snapshot = ABSENT", TALK),
+    ("if isinstance(decision, Mine | Refused) and not is_fresh:", "if False:", TALK),
+    ("if choose is not None and not isinstance(decision, Mine):", "if choose is not None:", TALK),
+    ("        written.setdefault(decision.term.expires_at, decision.term)\n", "", TALK),
+    (
+        "        except Unavailable as error:\n            tries += 1\n            yield _pause(tries, error)\n"
+        "            snapshot, is_fresh",
+        "        except Unavailable as error:\n            snapshot, is_fresh",
+        TALK,
+    ),
+    ("snapshot if was_denied else None", "snapshot", TALK),
+    ("snapshot if was_denied else None", "None", TALK),
+    ("            if refused == ABSENT:\n", "            if False:\n", TALK),
+    ("            if refused is not None:\n", "            if refused == ABSENT:\n", TALK),
+    ("if snapshot != ABSENT and snapshot == refused:", "if snapshot == refused:", TALK),
+    ("if snapshot != ABSENT and snapshot == refused:", "if False:", TALK),
+    ("            if isinstance(error, Unavailable):\n", "            if True:\n", TALK),
+    (
+        "if not request.momentary and not decision.term.is_trusted(answer.mono, request.margin):",
+        "if False:",
+        TALK,
+    ),
+    ("    if tries > 1:\n", "    if tries > 2:\n", TALK),
+    ("    if tries > 1:\n", "    if False:\n", I_STORE),
+    *(
+        (f"{before}        tries += 1\n        yield from _overtaken(tries)\n", before, I_STORE)
+        for before in (
+            "            return Held(decision.record, decision.term, Snapshot(answer.etag, node))\n"
+            "        snapshot = _expect(answer, Snapshot)\n",
+            "            return Snapshot(answer.etag, node)\n        snapshot = _expect(answer, Snapshot)\n",
+        )
+    ),
+    ("if not held.term.is_trusted(answer.mono, margin):", "if False:", TALK),
+    (
+        "if not held.term.is_trusted(answer.mono, margin):",
+        "if not decision.term.is_trusted(answer.mono, margin):",
+        TALK,
+    ),
+    (
+        "renewed(snapshot.node, holder, ttl, now, held.term, margin)",
+        "renewed(held.record.to_json(), holder, ttl, now, held.term, margin)",
+        TALK,
+    ),
+    ("        if sent and (\n", "        if (\n", TALK),
+    ("        if sent and (\n", "        if False and (\n", TALK),
+    (" and held.term.is_trusted(now.mono, margin))", ")", TALK),
+    ("            sent = True\n", "", TALK),
+    ("    if node is None:\n        return True\n", "    if node is None:\n        return False\n", TALK),
+    (' and node.get("holder") == holder', "", TALK),
+    (
+        "            except StoreError as error:\n                step = conversation.throw(error)",
+        "            except KeyError as error:\n                step = conversation.throw(error)",
+        TALK,
+    ),
+    (
+        "            tries += 1\n            yield _pause(tries, error)\n\n\ndef _overtaken",
+        "            yield _pause(tries, error)\n\n\ndef _overtaken",
+        TALK,
+    ),
+    ("return Pause(tries, str(error), at_least or 0.0, error)", "return Pause(tries, str(error))", TALK),
+    ("    if not isinstance(answer, kind):", "    if False:", TALK),
+)
+
+LEASES = _in(
+    "lock/lease.py",
+    ("timing.mono() >= self.ends:", "timing.mono() > self.ends:", I_LEASE),
+    ("timing.mono() >= self.ends:", "timing.mono() < 0:", LEASE),
+    ("        if self.lost:\n            raise LeaseLost", "        if False:\n            raise LeaseLost", LEASE),
+    ('if self._state in ("releasing", "released"):', 'if self._state == "released":', LEASE),
+    ('if self._state in ("releasing", "released"):', 'if self._state == "releasing":', LEASE),
+    ('            self._state = "releasing"  # the end', "            pass  # the end", LEASE),
+    ("isinstance(left, Lost) and not was_lost:", "isinstance(left, Lost):", LEASE),
+    ("isinstance(left, Lost) and not was_lost:", "False:", LEASE),
+    ("            self._lost.set()\n        self._on_end", "        self._on_end", LEASE),
+    ("            self._was_lost = was_lost or isinstance(left, Lost)\n", "", LEASE),
+    ("            if not was_lost:\n", "            if True:\n", LEASE),
+    ("            self._was_lost = True\n", "", LEASE),
+    ("if not self.is_held() or self.lost:", "if not self.is_held():", LEASE),
+    (
+        "            if not self.is_held():\n                return False\n            conversation",
+        "            conversation",
+        LEASE,
+    ),
+    (
+        "self._talker.deadline(min(seconds, (self.ends - self._talker.timing.mono()) / 1000))",
+        "self._talker.deadline(seconds)",
+        I_LEASE,
+    ),
+    ("self._path, deadline, self.ends)", "self._path, deadline)", I_LEASE),
+    ("                self._held = answer\n", "                pass\n", LEASE),
+    ("            self.lose(answer.why)\n", "", I_STORE),
+    ('            if self._state != "held":\n', "            if False:\n", LEASE),
+    ("        self._report_lost(why)\n        self._on_end(self, None)\n", "        self._report_lost(why)\n", LEASE),
+    ("            if not self._was_lost:\n", "            if True:\n", LEASE),
+    ('        self._state = "released"\n        # Another one', "        # Another one", LEASE),
+    ("        self._lost = Flag()\n        self._lost.set()\n", "        self._lost = Flag()\n", LEASE),
+    ("            self._lost.set()  # before anybody is told", "            # before anybody is told", LEASE),
+    (
+        "        except Exception as error:\n            # It may be",
+        "        except KeyError as error:\n            # It may be",
+        LEASE,
+    ),
+    (
+        "release_timeout)\n        if not self._talking.acquire(timeout=deadline.remaining()):",
+        "release_timeout)\n        if not self._talking.acquire():",
+        LEASE,
+    ),
+    (
+        "        except Exception as error:\n            # Not only",
+        "        except StoreError as error:\n            # Not only",
+        LEASE,
+    ),
+    (
+        "self._talker.deadline(self._talker.settings.release_timeout)",
+        "self._talker.deadline(self.ends / 1000 - self._talker.timing.mono() / 1000)",
+        I_HOLDER,
+    ),
+)
+
+LOCK = _in(
+    "lock/service.py",
+    ("        check_name(name)\n        for_ms", "        for_ms", "tests/unit/lock/test_service_bids.py"),
+    ("        self.settings.check_ttl(for_ms)\n", "", I_LEASE),
+    ("        if at_least > for_ms:\n", "        if False:\n", I_LEASE),
+    ("        if at_least > for_ms:\n", "        if at_least >= for_ms:\n", I_LEASE),
+    ("            holder=new_holder(),\n", '            holder="me",\n', I_HOLDER),
+    ("self.settings.acquire_timeout, bid.request.ttl / 3000", "self.settings.acquire_timeout", I_LEASE),
+    ("self.settings.acquire_timeout, bid.request.ttl / 3000", "bid.request.ttl / 3000", I_STORE),
+    (
+        '            return not_known(bid.name, "unavailable", error)\n        except',
+        "            raise\n        except",
+        I_HOLDER,
+    ),
+    ('            return not_known(bid.name, "denied", error)', "            raise", I_STORE),
+    (
+        "        if isinstance(answer, Refused):\n"
+        "            return refusal_of(bid.name, answer, bid.request, self.roster)\n",
+        "",
+        PATIENCE,
+    ),
+    ("acquiring(bid.request, self._known.get(bid.name),", "acquiring(bid.request, None,", REQUESTS),
+    ("            _remember(self._known, lease.name, left)", "            pass", REQUESTS),
+    ("        self.keeper.forget(lease)\n", "", LEASE),
+    (
+        "self.keeper.keep(lease, renews=bid.renews, limit=limit)",
+        "self.keeper.keep(lease, renews=True, limit=limit)",
+        ASYNC_WORK,
+    ),
+    (
+        "self.keeper.keep(lease, renews=bid.renews, limit=limit)",
+        "self.keeper.keep(lease, renews=False, limit=limit)",
+        I_LEASE,
+    ),
+    (
+        "            if isinstance(lease, Refusal):\n                return lease\n            result = fn()\n",
+        "            result = fn()\n",
+        I_HOLDER,
+    ),
+    ("            self._release_if_any(lease)\n", "            pass\n", I_HOLDER),
+    ("        if isawaitable(result):\n", "        if False:\n", BLOCKS),
+    ("                if lease.lost and work.cancelled() and", "                if False and", I_LEASE),
+    ("            lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))\n", "", ASYNC_WORK),
+    (
+        'await asyncio.shield(self._off_loop(self._pool("release"), lease.release))',
+        'await self._off_loop(self._pool("release"), lease.release)',
+        ASYNC,
+    ),
+    (
+        "                future.add_done_callback(lambda done: pool.submit(unwanted, done))",
+        "                pass",
+        ASYNC,
+    ),
+    (
+        "        if isinstance(answer, Lease):\n            answer.release()",
+        "        if False:\n            answer.release()",
+        ASYNC,
+    ),
+    ("            raise NotAcquired(answer) from answer.error", "            pass", I_HOLDER),
+    ("        self._leave().release()\n", "        self._leave()\n", I_HOLDER),
+    ("if higher == level or key in self._told_once:", "if False:", EVENTS),
+    ("if higher == level or key in self._told_once:", "if True:", EVENTS),
+    ("logging.WARNING if refusal.is_strange else", "", "tests/unit/lock/test_service_bids.py"),
+    ("if isgeneratorfunction(fn) or isasyncgenfunction(fn):", "if isgeneratorfunction(fn):", SERVICE),
+    ("if isgeneratorfunction(fn) or isasyncgenfunction(fn):", "if isasyncgenfunction(fn):", SERVICE),
+    ("    if isgenerator(result) or isasyncgen(result):\n", "    if isgenerator(result):\n", SERVICE),
+    ("        return _done(fn, result)\n", "        return result\n", SERVICE),
+    ("return _done(fn, await work)", "return await work", SERVICE),
+    ("    if len(memory) > _MOST_REMEMBERED:\n", "    if False:\n", SERVICE),
+    ("    memory.pop(key, None)\n", "", SERVICE),
+    ("            self._known.pop(lease.name, None)", "            self._known[lease.name] = left", SERVICE),
+)
+
+REFUSALS = _in(
+    "lock/refusal.py",
+    ("    if refused.is_stuck:\n", "    if False:\n", "tests/unit/lock/test_service_bids.py"),
+    ("            if not refused.is_stuck:\n", "            if True:\n", "tests/unit/lock/test_service_bids.py"),
+    ('who = "this instance" if is_own else', "who =", "tests/unit/lock/test_service_bids.py"),
+    (
+        "    def __bool__(self) -> Literal[False]:\n        return False",
+        "    def __bool__(self) -> bool:\n        return True",
+        I_LEASE,
+    ),
+)
+
+ROSTER = (
+    _in(
+        "lock/instances.py",
+        (" and at > now - DAY}", "}", SILENT),
+        ("if instance not in last_seen and", "if", SILENT),
+        ("max(at, found.get(instance, at))", "at", SILENT),
+        (" or record.releasedAt is not None:", ":", SILENT),
+        (", whole(record.acquiredAt or 0)", "", SILENT),
+        (", whole(record.expiresAt) - ttl)", ")", SILENT),
+        ("return last if last < limit else None", "return last", SILENT),
+    )
+    + _in(
+        "lock/refusal.py", ('    if refused.reason != "held" or record is None:\n', "    if record is None:\n", SILENT)
+    )
+    + _in("runs/policy.py", ("free(record, end, silent_since)", "free(record, end)", SILENT))
+    + _in("runs/missing.py", ("min(_ended(record), silent_since)", "silent_since", SILENT))
+    + _in("scheduler/heartbeat.py", ("        self._roster.note(", "        _ = (", SILENT))
+)
+
+WAITING = _in(
+    "lock/waiting.py",
+    ('answer.reason not in ("held", "unavailable")', 'answer.reason not in ("held",)', PATIENCE),
+    ('answer.reason not in ("held", "unavailable")', "False", PATIENCE),
+    ("return min(delay, left) if left > 0 else None", "return min(delay, left)", PATIENCE),
+    ("return min(delay, left) if left > 0 else None", "return delay if left > 0 else None", PATIENCE),
+)
+
+STORE = _in(
+    "rtdb/store.py",
+    ('if (written and not written.startswith("W/")) or body == node:', "if True:", PROXIES),
+    ('(written and not written.startswith("W/")) or', "written or", PROXIES),
+    (" or body == node:", ":", PROXIES),
+    ("        if not _is_time(now):\n", "        if not isinstance(now, int):\n", PROXIES),
+    ("if not isinstance(stored, dict) or not all(", "if not all(", PROXIES),
+    (" and _EARLIEST <= value <= _LATEST", "", PROXIES),
+    ("answered == sent\n", "True\n", PROXIES),
+    ("(ValueError, RecursionError):\n        raise", "ValueError:\n        raise", PROXIES),
+    ("(ValueError, RecursionError):\n        body", "ValueError:\n        body", PROXIES),
+    ("min(float(text), _LONGEST_REST)", "float(text)", DOWN),
+    ("min(max(0.0, (until - at).total_seconds()), _LONGEST_REST)", "max(0.0, (until - at).total_seconds())", DOWN),
+    ("(ValueError, TypeError, OverflowError)", "(ValueError, TypeError)", DOWN),
+    (
+        "    except ValueError as error:\n            raise Config",
+        "    except KeyError as error:\n            raise Config",
+        PROXIES,
+    ),
+)
+
+TRANSPORT = _in(
+    "rtdb/transport.py",
+    ("        _calls.has_lost_a_reply = True\n", "", PROXIES),
+    ("        _calls.has_lost_a_reply = False\n", "        pass\n", PROXIES),
+    ('    if request.method != "GET":\n', "    if True:\n", PROXIES),
+)
+
+LOCK_MUTANTS = STORE + TRANSPORT + RECORD + CONVERSATION + LEASES + LOCK + REFUSALS + ROSTER + WAITING

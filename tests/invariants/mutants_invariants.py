@@ -1,0 +1,231 @@
+"""One mutant or more for each named invariant: with what it guards broken, the tests of just that name fail."""
+
+from __future__ import annotations
+
+from tests.invariants.mutants import Mutant
+
+HOLDER = "tests/invariants/test_holder.py"
+LEASE = "tests/invariants/test_lease.py"
+RENEWAL = "tests/invariants/test_renewal.py"
+STORE = "tests/invariants/test_store.py"
+
+
+def _of(number: int, tests: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
+    return tuple(Mutant(*change, f"{tests} -k test_i{number:02}_") for change in changes)
+
+
+INVARIANTS = (
+    *_of(1, HOLDER, ("testing/memory.py", "if current.etag != etag:", "if False:")),
+    *_of(
+        2,
+        HOLDER,
+        ("lock/record.py", "if record.holder != holder:", "if record.instanceId is None:"),
+        ("base/identity.py", "return secrets.token_urlsafe(12)", 'return "me"'),
+    ),
+    *_of(
+        3,
+        HOLDER,
+        ("lock/record.py", "return Mine(record, term)", "return Mine(record, Term(now.server + request.ttl, now))"),
+        ("lock/record.py", "            return Mine(record, term)", "            return _taken(current, request, now)"),
+        ("lock/record.py", "term.is_trusted(now.mono, request.margin)):", "True):"),
+    ),
+    *_of(
+        4,
+        HOLDER,
+        ("lock/record.py", "record.holder == request.holder and (", "("),
+        ("lock/protocol.py", "        written.setdefault(decision.term.expires_at, decision.term)\n", ""),
+        (
+            "lock/service.py",
+            'not_known(bid.name, "unavailable", error)\n        except',
+            'not_known(bid.name, "denied", error)\n        except',
+        ),
+        ("lock/service.py", "            raise NotAcquired(answer) from answer.error", "            pass"),
+    ),
+    *_of(
+        5,
+        HOLDER,
+        ("testing/memory.py", "if current.etag != etag:", "if False:"),
+        ("lock/record.py", "if record.holder != holder:", "if False:"),
+    ),
+    *_of(
+        6,
+        HOLDER,
+        (
+            "lock/lease.py",
+            "deadline = self._talker.deadline(self._talker.settings.release_timeout)",
+            "deadline = self._talker.deadline((self.ends - self._talker.timing.mono()) / 1000)",
+        ),
+        ("lock/service.py", "            await self._release_async(lease)", "            pass"),
+        ("lock/service.py", "await self._service._release_async(self._leave())", "self._leave()"),
+        ("lock/service.py", "        self._leave().release()\n", "        self._leave()\n"),
+    ),
+    *_of(
+        7,
+        HOLDER,
+        ("lock/service.py", "            result = fn()\n", "            lease.release()\n            result = fn()\n"),
+        ("lock/service.py", "return _done(fn, await work)\n", "return _done(fn, await asyncio.wait_for(work, 0))\n"),
+        ("lock/service.py", "return _done(fn, await work)\n", "return _done(fn, await asyncio.shield(work))\n"),
+    ),
+    *_of(
+        8,
+        LEASE,
+        ("settings.py", "if self.request_timeout > self.acquire_timeout:", "if False:"),
+        ("settings.py", "if self.request_timeout > self.release_timeout:", "if False:"),
+        ("settings.py", "if self.clock_interval * self.clock_drift > self.margin / 2:", "if False:"),
+        ("settings.py", "if ttl < round(6 * self.margin * 1000):", "if False:"),
+        ("settings.py", "if ttl < round(6 * self.margin * 1000):", "if ttl <= round(6 * self.margin * 1000):"),
+        ("lock/service.py", "        if at_least > for_ms:\n", "        if False:\n"),
+        (
+            "base/server_clock.py",
+            "estimate.uncertainty_at(mono, self._drift) > self._margin:\n            found",
+            "False:\n            found",
+        ),
+    ),
+    *_of(
+        9,
+        LEASE,
+        ("lock/record.py", "now < self.expiresAt + (", "now <= self.expiresAt + ("),
+        ("lock/record.py", "(margin if self.releasedAt is None else 0)", "0"),
+        ("lock/record.py", "(margin if self.releasedAt is None else 0)", "margin"),
+        ("lock/record.py", "span - max(margin, wrong)", "span"),
+        ("lock/lease.py", "timing.mono() >= self.ends:", "timing.mono() > self.ends:"),
+        ("lock/record.py", "now.server < record.expiresAt - margin:", "now.server < record.expiresAt + margin:"),
+    ),
+    *_of(
+        10,
+        LEASE,
+        (
+            "lock/protocol.py",
+            "if not request.momentary and not decision.term.is_trusted(answer.mono, request.margin):",
+            "if False:",
+        ),
+        ("lock/protocol.py", "if not held.term.is_trusted(answer.mono, margin):", "if False:"),
+        (
+            "lock/protocol.py",
+            "return Held(decision.record, decision.term, Snapshot(answer.etag, node), snapshot.node)",
+            "later = Moment(now.server, answer.mono)\n"
+            "            term = Term(decision.term.expires_at, later)\n"
+            "            return Held(decision.record, term, Snapshot(answer.etag, node))",
+        ),
+        (
+            "lock/record.py",
+            "return Mine(record, term)",
+            "return Mine(record, Term(term.expires_at, Moment(term.reading.server, now.mono)))",
+        ),
+        ("lock/lease.py", "timing.mono() >= self.ends:", "timing.mono() < 0:"),
+    ),
+    *_of(
+        11,
+        LEASE,
+        ("base/server_clock.py", "server = int(mono + estimate.offset)", "server = int(self._timing.wall())"),
+        (
+            "base/clocks.py",
+            "cls(timing.mono, timing.mono() + seconds * 1000)",
+            "cls(timing.mono, timing.wall() - 1794992400000 + seconds * 1000)",
+        ),
+    ),
+    *_of(
+        12,
+        f"{LEASE} {RENEWAL}",
+        (
+            "lock/record.py",
+            "record.is_live(now.server, request.margin)",
+            "now.server < int(record.acquiredAt or 0) + request.ttl + request.margin",
+        ),
+        ("lock/record.py", "if not now.server < record.expiresAt - margin:", "if False:"),
+    ),
+    *_of(
+        13,
+        RENEWAL,
+        (
+            "lock/lease.py",
+            "            self._lost.set()  # before anybody is told",
+            "            # before anybody is told",
+        ),
+        (
+            "lock/lease.py",
+            "            callbacks, self._on_lost = self._on_lost, []\n",
+            "            callbacks: list[Callable[[], object]] = []\n",
+        ),
+        (
+            "lock/lease.py",
+            "        if self.lost:\n            raise LeaseLost",
+            "        if False:\n            raise LeaseLost",
+        ),
+        ("lock/lease.py", '"lock.lost", logging.ERROR', '"lock.lost", logging.DEBUG'),
+        ("lock/service.py", "            lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))\n", ""),
+    ),
+    *_of(
+        14,
+        RENEWAL,
+        (
+            "lock/service.py",
+            "self.keeper.keep(lease, renews=bid.renews, limit=limit)",
+            "self.keeper.keep(lease, renews=False, limit=limit)",
+        ),
+        ("lock/record.py", "if record.releasedAt is not None:\n        return Lost", "if False:\n        return Lost"),
+        ("lock/record.py", "if not now.server < record.expiresAt - margin:", "if False:"),
+    ),
+    *_of(
+        15,
+        RENEWAL,
+        ("lock/driver.py", "seconds = min(seconds, (lease_ends - self.timing.mono()) / 3000)", "pass"),
+        ("lock/lease.py", "self._path, deadline, self.ends)", "self._path, deadline)"),
+        ("lock/service.py", "self.settings.acquire_timeout, bid.request.ttl / 3000", "self.settings.acquire_timeout"),
+    ),
+    *_of(
+        29,
+        STORE,
+        ("lock/record.py", "int(record.fence or 0) + 1 if", "int(record.fence or 0) if"),
+        ("lock/record.py", "else 0, now.server)", "else 0, 0)"),
+        ("lock/record.py", 'fields["fence"] = record.fence', "pass"),
+        (
+            "lock/record.py",
+            "(record.slot, record.fence, record.paused, unfinished)",
+            "(record.slot, record.paused, unfinished)",
+        ),
+    ),
+    *_of(
+        31,
+        STORE,
+        ("rtdb/store.py", "not 400 <= status < 500:", "status >= 400:"),
+        ("lock/service.py", 'not_known(bid.name, "denied", error)', 'not_known(bid.name, "unavailable", error)'),
+        ("lock/refusal.py", '    "denied": logging.ERROR,', '    "denied": logging.INFO,'),
+        ("lock/record.py", 'return Refused("malformed", detail=str(error))', "current = IDLE"),
+    ),
+    *_of(
+        32,
+        STORE,
+        ("lock/driver.py", "if delay >= deadline.remaining():", "if False:"),
+        ("lock/protocol.py", "    if tries > 1:\n", "    if False:\n"),
+        ("base/backoff.py", "(0.5 + 0.5 * chance)", "0.5"),
+        ("base/backoff.py", "2.0 ** min(tries - 1, 16)", "1"),
+        (
+            "lock/driver.py",
+            "max(backoff(pause.tries, self._chance()), pause.at_least)",
+            "backoff(pause.tries, self._chance())",
+        ),
+    ),
+    *_of(
+        33,
+        STORE,
+        ("base/events.py", "            except BaseException as raised:\n", "            except KeyError as raised:\n"),
+        ("base/events.py", "    except Exception:\n        # A handler", "    except KeyError:\n        # A handler"),
+        (
+            "lock/lease.py",
+            "        except Exception as error:\n            # It may be",
+            "        except KeyError as error:\n            # It may be",
+        ),
+    ),
+    *_of(
+        37,
+        STORE,
+        (
+            "lock/record.py",
+            "    if isinstance(record, Idle):\n        return Lost",
+            "    if isinstance(record, Idle):\n        record = LockRecord(holder=holder, expiresAt=now + 60_000)\n"
+            "    if False:\n        return Lost",
+        ),
+        ("testing/memory.py", "if current.etag != etag:", "if False:"),
+    ),
+)

@@ -1,0 +1,59 @@
+"""A share of the listed mutants: the tests notice each of them. All of them run with `tests.mutations --all`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.invariants.equivalent_mutants import EQUIVALENT
+from tests.invariants.mutants import Mutant
+from tests.mutation.generate import generate
+from tests.mutation.overlay import ROOT, Overlay
+from tests.mutations import MUTANTS, Misfit, is_caught, mutate, share
+
+EXAMPLE = MUTANTS[0]
+
+
+@pytest.fixture(scope="module")
+def overlay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Overlay]:
+    """A copy of the sources."""
+    overlay = Overlay(tmp_path_factory.mktemp("mutations") / "copy")
+    yield overlay
+    overlay.kill()
+
+
+@pytest.mark.parametrize("mutant", share(), ids=str)
+def test_a_mutant_is_noticed(mutant: Mutant, overlay: Overlay) -> None:
+    """With one comparison or guard of the lock broken, a test fails."""
+    assert is_caught(overlay, mutant), f"no test of {mutant.tests} fails with {mutant}"
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_a_mutant_fits_the_code(mutant: Mutant) -> None:
+    """What a mutant replaces is there, once, and its tests are: a list that has gone stale says nothing."""
+    assert mutate((ROOT / "src" / "firecron" / mutant.file).read_text("utf-8"), mutant)
+    assert all((ROOT / name.partition("::")[0]).exists() for name in mutant.tests.split() if name.startswith("tests/"))
+
+
+@pytest.mark.parametrize(("text", "new"), [("something else", ""), (EXAMPLE.old * 2, ""), (EXAMPLE.old, EXAMPLE.old)])
+def test_a_mutant_that_does_not_fit_is_no_mutant(text: str, new: str) -> None:
+    """Text that is gone, is there twice, or stays as it is, is an error and not a survivor."""
+    with pytest.raises(Misfit):
+        mutate(text, Mutant(EXAMPLE.file, EXAMPLE.old, new, EXAMPLE.tests))
+
+
+def test_a_mutant_whose_tests_do_not_run_is_no_mutant(overlay: Overlay) -> None:
+    """A copy that can't be imported is not taken for one that was noticed, and is mended for the next mutant."""
+    file = f"firecron/{EXAMPLE.file}"
+    with pytest.raises(Misfit, match="did not run"):
+        is_caught(overlay, Mutant(EXAMPLE.file, EXAMPLE.old, "no python", EXAMPLE.tests))
+    assert (overlay.source / file).read_bytes() == (ROOT / "src" / file).read_bytes()
+
+
+def test_each_equivalent_mutant_is_one_that_is_generated() -> None:
+    """A mutant that is left out is there to be left out: a list that has gone stale hides survivors."""
+    found: set[str] = set()
+    for file in (ROOT / "src" / "firecron").rglob("*.py"):
+        found.update(map(str, generate(str(file.relative_to(ROOT / "src")), file.read_bytes())))
+    assert [mutant for mutant in EQUIVALENT if mutant not in found] == []
+    assert all(EQUIVALENT.values()), "each has its reason"

@@ -1,0 +1,124 @@
+"""How mutants are tried: which tests are asked, in which order, and what is known already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.mutation.generate import Mutant, generate
+from tests.mutation.ledger import Ledger
+from tests.mutation.overlay import ROOT
+from tests.mutation.reach import Reach, collect
+from tests.mutation.trial import Judged, Trials, Verdict, in_order
+
+(MUTANT, *_) = generate("firecron/module.py", b"def work():\n    return 1\n")
+
+
+def reach(**tests: tuple[float, list[int]]) -> Reach:
+    """Tests by name, each with its seconds and the lines of a module that it reaches."""
+    found = Reach()
+    found.add(
+        {
+            "seconds": {name: seconds for name, (seconds, _) in tests.items()},
+            "lines": {
+                "firecron/base/flag.py": {
+                    str(line): [number for number, (_, lines) in enumerate(tests.values()) if line in lines]
+                    for line in range(20)
+                }
+            },
+            "others": [],
+        }
+    )
+    return found
+
+
+def test_the_tests_that_reach_a_line_are_asked_cheapest_first() -> None:
+    """Tests that reach none of a mutant's lines are not asked, and slow ones are asked last."""
+    found = reach(slow=(2.0, [3]), quick=(0.1, [3, 4]), other=(0.1, [5]))
+    assert found.tests("firecron/base/flag.py", [3, 4]) == ["quick", "slow"]
+    assert found.tests("firecron/none.py", [3]) == []
+
+
+def test_a_few_cheap_tests_are_asked_before_all_others() -> None:
+    """The first tests come from few files and take seconds; then come the rest, but not what takes minutes."""
+    seconds = {f"file{number % 10}::{number}": 0.1 for number in range(20)} | {"file0::slow": 15, "file1::slower": 20}
+    tests = sorted(seconds, key=lambda test: seconds[test])
+    ordered = in_order(tests, seconds)
+    first, rest = ordered[:12], ordered[12:]
+    assert {test.partition("::")[0] for test in first} == {f"file{number}" for number in range(6)}
+    assert rest[-1] == "file0::slow"
+    assert "file1::slower" not in first + rest
+    assert sorted(first + rest) == sorted(set(seconds) - {"file1::slower"})
+    assert [test.partition("::")[0] for test in first] == [f"file{number}" for number in range(6) for _ in range(2)]
+    assert in_order([], {}) == []
+
+
+@pytest.mark.parametrize(
+    ("verdict", "same_tests", "expected"),
+    [
+        ("killed", True, "killed"),
+        ("killed", False, "killed"),
+        ("survived", True, "survived"),
+        ("survived", False, None),
+        ("unreached", False, None),
+    ],
+)
+def test_what_is_known_is_not_tried_again(
+    tmp_path: Path, verdict: Verdict, same_tests: bool, expected: Verdict | None
+) -> None:
+    """A run that was broken off goes on with what is left, and a survivor is tried again with other tests."""
+    file = tmp_path / "state" / "verdicts"
+    first = Ledger(file, lambda _: "tests")
+    assert first.verdict(MUTANT) is None
+    first.note(Judged(MUTANT, verdict))
+    assert first.verdict(MUTANT) == verdict
+    assert Ledger(file, lambda _: "tests" if same_tests else "others").verdict(MUTANT) == expected
+
+
+NAMES = ROOT / "tests" / "unit" / "lock" / "test_names.py"
+REFUSES = "tests/unit/lock/test_names.py::test_what_can_be_no_name_is_refused[None]"
+ACCEPTS = "tests/unit/lock/test_names.py::test_a_good_name_is_itself[a]"
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> Reach:
+    """What the tests of one small module reach."""
+    return collect([NAMES], tmp_path_factory.mktemp("reach") / "state", 1)
+
+
+@pytest.fixture(scope="module")
+def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
+    """Trials with the tests of that module."""
+    trials = Trials(tmp_path_factory.mktemp("trial") / "copy", [str(NAMES.relative_to(ROOT))])
+    yield trials
+    trials.kill()
+
+
+def mutant(new: str) -> Mutant:
+    """The mutant of that module that makes this."""
+    file = "firecron/lock/names.py"
+    (found,) = [one for one in generate(file, (ROOT / "src" / file).read_bytes()) if one.new == new]
+    return found
+
+
+def test_tests_tell_which_lines_they_reach(names: Reach, tmp_path: Path) -> None:
+    """A test is asked about the lines that it reaches itself, and not about those of the import."""
+    assert ACCEPTS in names.tests("firecron/lock/names.py", mutant("return None").lines)
+    assert REFUSES not in names.tests("firecron/lock/names.py", mutant("return None").lines)
+    assert REFUSES in names.tests("firecron/lock/names.py", mutant("nothing").lines)
+    assert names.others == []
+    assert all(seconds > 0 for seconds in names.seconds.values())
+
+
+def test_a_mutant_is_killed_by_a_test_that_reaches_it(names: Reach, trials: Trials) -> None:
+    """A mutant that a test notices is killed, one that none notices survives, and one that none reaches is named so."""
+    seeing = replace(names, lines={"firecron/lock/names.py": {18: {ACCEPTS, REFUSES}}})
+    assert trials.judge(mutant("return None"), seeing) == Judged(mutant("return None"), "killed", ACCEPTS)
+    blind = replace(names, lines={"firecron/lock/names.py": {18: {REFUSES}}})
+    assert trials.judge(mutant("return None"), blind).verdict == "survived"
+    assert trials.judge(mutant("return None"), replace(names, lines={})).verdict == "unreached"
+    assert (trials.overlay.source / "firecron/lock/names.py").read_bytes() == (
+        ROOT / "src/firecron/lock/names.py"
+    ).read_bytes()

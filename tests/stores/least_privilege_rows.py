@@ -1,0 +1,362 @@
+"""The requests that the shipped rules must let pass, and those that they must refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.stores.least_privilege import (
+    BEAT,
+    CLAIMED,
+    ENDED,
+    HARMED,
+    HELD,
+    NOW,
+    ORIGINAL,
+    OVERRIDE,
+    RAN,
+    RELEASED,
+    RUNNING,
+    STAMP,
+    TAKEN,
+    UNRUN,
+    Node,
+    Row,
+    delete,
+    get,
+    patch,
+    put,
+    without,
+)
+
+from firecron.base.instants import to_milliseconds
+
+RUN = "cron-runs/job/2026-11-18T09:00:00Z"
+INSTANCE = "cron-instances/00bf4b9c3f2a-a1b2c3"
+LONGEST = "j" * 100
+
+DAY = 86_400_000
+MINUTE = 60_000
+
+# A day ahead of the server's time in the rows below: among them each month, each digit where it may stand, and the
+# days around a leap day and a new year. The rules add up such digits.
+INSTANTS = [
+    "2000-01-01T00:00:00Z",
+    "2001-12-31T23:59:59Z",
+    "2012-02-29T12:34:56Z",
+    "2026-11-19T09:00:00Z",
+    "2027-03-01T08:47:38Z",
+    "2028-02-28T19:26:07Z",
+    "2033-10-07T07:58:49Z",
+    "2044-04-04T04:44:44Z",
+    "2055-05-25T15:15:25Z",
+    "2066-06-16T16:06:16Z",
+    "2078-07-08T18:38:28Z",
+    "2080-08-12T22:22:22Z",
+    "2089-09-29T09:49:59Z",
+    "2096-03-01T00:00:00Z",
+    "2099-12-31T23:59:59Z",
+]
+
+# Each number that firecron writes, with the least and the greatest that it may be.
+BOUNDS: list[tuple[str, Node, str, int, int]] = [
+    ("cron-locks/job", CLAIMED, "acquiredAt", 0, NOW + MINUTE),
+    ("cron-locks/job", CLAIMED, "attempt", 1, 1_000),
+    ("cron-locks/job", CLAIMED, "expiresAt", 0, NOW + DAY + MINUTE),
+    ("cron-locks/job", CLAIMED, "fence", 0, NOW + MINUTE),
+    ("cron-locks/job", CLAIMED, "releasedAt", 0, NOW + MINUTE),
+    (RUN, RAN, "attempt", 1, 1_000),
+    (RUN, UNRUN, "count", 1, 1_000),
+    (RUN, RAN, "durationMs", 0, NOW),
+    (RUN, RAN, "endedAt", 0, NOW + DAY),
+    (RUN, RAN, "fence", 0, NOW + MINUTE),
+    (RUN, RAN, "startedAt", 0, NOW + MINUTE),
+    (INSTANCE, BEAT, "jobs", 0, 1_000_000),
+    (INSTANCE, BEAT, "running", 0, 1_000_000),
+    (INSTANCE, BEAT, "seenAt", 0, NOW),
+    (INSTANCE, BEAT, "startedAt", 0, NOW),
+]
+GOOD_SLOT = str(CLAIMED["slot"])
+IMPOSSIBLE = ["2024-02-30T09:00:00Z", "2025-02-29T09:00:00Z", "2026-06-31T09:00:00Z", "2026-13-01T09:00:00Z"]
+MISSED = ("missedAfter", "missedUntil")
+PAIR = "2026-11-18T08:40:00Z/2026-11-18T08:45:00Z"
+ILL_PAIRS = [
+    NOW,
+    "soon",
+    GOOD_SLOT,
+    PAIR.replace("/", " "),
+    f"{PAIR} {GOOD_SLOT}",
+    f"{PAIR}/{GOOD_SLOT}",
+    f"{PAIR} ",
+    f"x{PAIR[1:]}",
+    " ".join([PAIR] * 21),
+    *(f"{PAIR} {GOOD_SLOT}/{instant}" for instant in IMPOSSIBLE),
+]
+MENDED = {
+    "attempt": 1,
+    "fence": NOW,
+    "missedAfter": "2026-11-18T08:00:00Z",
+    "missedMore": "2024-02-29T08:40:00Z/2026-11-18T08:45:00Z 2026-11-18T08:50:00Z/2026-11-18T08:55:00Z",
+    "missedUntil": "2026-11-18T08:30:00Z",
+    "slot": "2026-11-18T09:00:00Z",
+}
+WRONG_RUN: Node = {**RAN, "attempt": -5, "durationMs": -1, "endedAt": 1e15, "fence": 1e300, "startedAt": -1}
+WRONG_BEAT: Node = {**BEAT, "jobs": -1, "running": -1, "seenAt": NOW - 9, "startedAt": 1e15}
+
+
+def _a_day_ahead(later: int) -> Iterator[Row]:
+    """Instants that are a day ahead, and so much later. All of them in one place, and each place once: the rules of the
+    others say the same in the same words, of which `rule_mutants` changes the first.
+    """
+    first, *others = "missedAfter", "missedUntil", "slot", "unfinished"
+    for name, texts in ((first, INSTANTS), *((name, INSTANTS[:1]) for name in others)):
+        for text in texts:
+            now = to_milliseconds(text) - DAY - later
+            yield put(f"a {name} that is a day and {later} ms ahead: {text}", {name: text}, now=now)
+    key = INSTANTS[0]
+    now = to_milliseconds(key) - DAY - later
+    yield put(
+        f"a run whose key is a day and {later} ms ahead", {"outcome": "missed"}, None, f"cron-runs/job/{key}", now
+    )
+
+
+LEGAL = [
+    # acquire
+    put("take a lock that is not there", TAKEN),
+    put("claim the first tick", CLAIMED),
+    put("take a lock with a name of 100 characters", TAKEN, path=f"cron-locks/{LONGEST}"),
+    put("take a lock beside somebody's notes", {**TAKEN, "note": {"a": "b"}}, {"note": {"a": "b"}}),
+    put("take a lock that was resumed", {**TAKEN, "paused": False}, {"paused": False}),
+    put("take a dead holder's lock at its expiry", CLAIMED, {**RUNNING, "expiresAt": NOW}),
+    put("take a lock that was unlocked", CLAIMED, {**RUNNING, "expiresAt": 0}),
+    put("take a lock of which an operator left only that", TAKEN, {"expiresAt": 0}),
+    put("take an expired lock of the original", TAKEN, {**ORIGINAL, "expiresAt": NOW}),
+    put("take a released lock", CLAIMED, RELEASED),
+    put("take it the greatest margin before a minimum hold ends", CLAIMED, {**RELEASED, "expiresAt": NOW + 60_000}),
+    put("rerun a tick", {**CLAIMED, "slot": RUNNING["slot"], "attempt": 2}, {**RUNNING, "expiresAt": NOW}),
+    put("run by hand, and touch no tick", {**RELEASED, **TAKEN, "missedAfter": "2026-11-18T08:59:55Z"}, RELEASED),
+    put("take it again with the same token", {**CLAIMED, "holder": "theirs"}, RELEASED),
+    # renew and release
+    put("renew", {**RUNNING, "expiresAt": NOW + 60_000}, RUNNING),
+    put("renew what an operator has edited", {**HELD, "acquired": 9, "paused": "Ann"}, {**HELD, "paused": "Ann"}),
+    put("release a tick", {**ENDED, "releasedAt": NOW, "expiresAt": NOW}, RUNNING),
+    put("release into a minimum hold", {**HELD, "releasedAt": NOW}, HELD),
+    put("release while it is paused", {**HELD, "releasedAt": NOW, "paused": "Ann"}, {**HELD, "paused": "Ann"}),
+    put("release after the expiry", {**ENDED, "releasedAt": NOW, "expiresAt": NOW}, {**RUNNING, "expiresAt": 1}),
+    delete("release a plain lock", HELD),
+    # operators' commands
+    patch("pause a running job", {"paused": True}, RUNNING),
+    patch("pause a released lock", {"paused": True}, RELEASED),
+    patch("pause a lock that is not there", {"paused": True}),
+    patch("pause a lock of the original", {"paused": True}, ORIGINAL),
+    patch("resume a job", {"paused": None}, {**RELEASED, "paused": True}),
+    patch("resume what was only paused", {"paused": None}, {"paused": True}),
+    patch("unlock", {"expiresAt": 0}, RUNNING),
+    # the history
+    put("record a run", RAN, path=RUN),
+    put("record a tick that did not run", UNRUN, path=RUN),
+    put("record a run in place of a lower fence", {**RAN, "note": "x"}, UNRUN, path=RUN),
+    put("record a run by hand", without(RAN, "slot"), path=f"{RUN}-manual-a1b2c3"),
+    patch("prune", {RUN[-20:]: None, "stray": None}, {RUN[-20:]: RAN, "stray": 1, "kept": 2}, "cron-runs/job"),
+    # signs of life
+    patch("beat for the first time", {**BEAT, "startedAt": STAMP}, path=INSTANCE),
+    patch("beat", {**BEAT, "version": "1"}, {**BEAT, "seenAt": NOW - 9}, INSTANCE),
+    put("ask for the time", STAMP, path="cron-instances/clock/seenAt"),
+    patch("remove dead instances", {"a": None, "clock": None}, {"a": BEAT, "clock": {"seenAt": 1}}, "cron-instances"),
+    # numbers and instants
+    *(
+        patch(f"the {which} {name} in {path}", {**node, name: value}, path=path)
+        for path, node, name, *bounds in BOUNDS
+        for which, value in zip(("least", "greatest"), bounds, strict=True)
+    ),
+    *_a_day_ahead(0),
+    put(
+        "a fence of a lock whose last one was a minute ahead",
+        {**CLAIMED, "fence": NOW + 60_001},
+        {**RELEASED, "fence": NOW + 60_000},
+    ),
+    put(
+        "a run's fence that is the lock's",
+        {**RAN, "fence": 9 * 10**12},
+        path=RUN,
+        beside={"cron-locks/job": {**RELEASED, "fence": 9 * 10**12}},
+    ),
+    put("a manual run that left behind what was missed", {**TAKEN, **{name: MENDED[name] for name in MISSED}}),
+    put("the most pairs of what was missed", {**CLAIMED, "missedMore": " ".join([PAIR] * 20)}),
+    put("a slot on a leap day", {**CLAIMED, "slot": "2024-02-29T09:00:00Z", "unfinished": "2024-02-29T09:00:00Z"}),
+    put("a rerun of a tick before the slot", {**CLAIMED, "unfinished": "2026-11-18T08:59:59Z"}),
+    # what was written without these bounds
+    patch("pause a lock with wrong values", {"paused": True}, HARMED),
+    patch("unlock a lock with wrong values", {"expiresAt": 0}, HARMED),
+    put("renew a lock with wrong values", {**HARMED, "expiresAt": NOW + 60_000}, HARMED),
+    put(
+        "release a lock with wrong values",
+        {**without(HARMED, "unfinished"), "releasedAt": NOW, "expiresAt": NOW},
+        HARMED,
+    ),
+    put(
+        "unlock a wrong minimum hold",
+        {**HARMED, "releasedAt": 1e15, "expiresAt": 0},
+        {**HARMED, "releasedAt": 1e15},
+    ),
+    *(patch(f"mend a wrong {name}", {name: value}, HARMED) for name, value in MENDED.items()),
+    put("mend all", {**HARMED, **MENDED, "expiresAt": NOW, "unfinished": MENDED["slot"]}, HARMED),
+    patch("mend a wrong expiry", {"expiresAt": NOW}, {**HARMED, "expiresAt": NOW + DAY + MINUTE + 1}),
+    patch("mend a wrong minimum hold", {"expiresAt": NOW}, {**HARMED, "releasedAt": NOW}),
+    patch("mend a fence that can hardly rise", {"fence": NOW}, {**RUNNING, "fence": 9 * 10**15}),
+    patch("mend a slot of the next century", {"slot": GOOD_SLOT}, {**RUNNING, "slot": "2100-01-01T00:00:00Z"}),
+    put("rerun a tick whose attempt is wrong", {**CLAIMED, "attempt": -4}, {**RELEASED, "attempt": -5}),
+    patch("note something in a wrong run", {"note": 1}, WRONG_RUN, RUN),
+    put("change a word of a wrong run", {**WRONG_RUN, "outcome": "lost"}, WRONG_RUN, RUN),
+    put("change a wrong count's outcome", {**UNRUN, "count": -1, "outcome": "skipped"}, {**UNRUN, "count": -1}, RUN),
+    put("change a run under a wrong key", {**RAN, "outcome": "lost"}, RAN, "cron-runs/job/9999"),
+    patch("beat with wrong numbers", {**WRONG_BEAT, "seenAt": STAMP}, WRONG_BEAT, INSTANCE),
+    # reading
+    *(get(f"read {path}", path) for path in ("cron-locks", "cron-locks/job", "cron-runs/job", "cron-instances")),
+]
+
+STRANGERS = {"nobody": None, "another user": {"uid": "somebody"}, "a user without a uid": {"admin": True}}
+ILL_SLOTS = [
+    NOW,
+    "soon",
+    GOOD_SLOT[:-1],
+    f"{GOOD_SLOT}x",
+    f"x{GOOD_SLOT}",
+    GOOD_SLOT.replace("T", " "),
+    "1999-12-31T23:59:59Z",
+    "2026-00-18T09:00:00Z",
+    "2026-11-00T09:00:00Z",
+    "2026-11-18T24:00:00Z",
+    "2026-11-18T09:60:00Z",
+    "2026-11-18T09:00:60Z",
+    *IMPOSSIBLE,
+]
+
+
+def _ill_typed() -> list[Row]:
+    """Each field with a value of another type."""
+    rows = [
+        put(f"a lock's {field} that is {value!r}", {**CLAIMED, field: value})
+        for field, value in [
+            *((field, "1") for field in ("acquiredAt", "attempt", "expiresAt", "fence", "releasedAt")),
+            *((field, 1) for field in ("holder", "instance", "instanceId", "outcome")),
+            *((field, value) for field in ("slot", "unfinished", *MISSED) for value in ILL_SLOTS),
+            *(("missedMore", value) for value in ILL_PAIRS),
+        ]
+    ]
+    rows += [
+        put(f"a run's {field} that is {value!r}", {**RAN, field: value}, path=RUN)
+        for field, value in [
+            *((field, "1") for field in ("attempt", "count", "durationMs", "endedAt", "fence", "startedAt", "atLeast")),
+            *((field, 1) for field in ("error", "instance", "instanceId", "outcome", "recordedBy", "trigger")),
+            *(("slot", value) for value in ILL_SLOTS),
+        ]
+    ]
+    beats = [("instanceId", 1), ("jobs", "1"), ("running", "1"), ("startedAt", "1"), ("seenAt", "1")]
+    return rows + [patch(f"a beat's {field} that is {value!r}", {**BEAT, field: value}, path=INSTANCE)
+                   for field, value in beats]  # fmt: skip
+
+
+FORBIDDEN = [
+    # 1. slots and fences
+    put("a slot falls", {**CLAIMED, "slot": "2026-11-18T08:59:49Z"}, RELEASED),
+    put("a slot vanishes", without(CLAIMED, "slot"), RELEASED),
+    put("a slot falls under its holder", {**RUNNING, "slot": "2026-11-18T08:59:49Z"}, RUNNING),
+    put("a fence falls", {**CLAIMED, "fence": NOW - 10_001}, RELEASED),
+    put("a fence vanishes", without(CLAIMED, "fence"), RELEASED),
+    patch("a fence is taken away", {"fence": None}, RUNNING),
+    # 2. the same acquisition
+    put("a release is undone", without(RELEASED, "releasedAt"), RELEASED),
+    put("a release is undone in a minimum hold", HELD, {**HELD, "releasedAt": NOW - 1, "expiresAt": NOW + 90_000}),
+    patch("a release is moved", {"releasedAt": NOW - 4_999}, RELEASED),
+    # 2. a live lock that is made to look expired, to be taken by the next write
+    patch("an expiry is moved into the past", {"expiresAt": NOW - 1}, RUNNING),
+    patch("an expiry is moved a little nearer", {"expiresAt": NOW + 49_999}, HELD),
+    patch("the original's expiry is taken away", {"expiresAt": None}, ORIGINAL),
+    patch("the original is released without an expiry", {"expiresAt": None, "releasedAt": NOW}, ORIGINAL),
+    patch("the greatest expiry is moved nearer", {"expiresAt": NOW}, {**RUNNING, "expiresAt": NOW + DAY + MINUTE}),
+    patch(
+        "a minimum hold is cut short", {"expiresAt": NOW}, {**HELD, "releasedAt": NOW - 1, "expiresAt": NOW + 90_000}
+    ),
+    patch(
+        "a minimum hold is made longer",
+        {"expiresAt": NOW + 90_001},
+        {**HELD, "releasedAt": NOW - 1, "expiresAt": NOW + 90_000},
+    ),
+    # 3. another acquisition
+    put("a live lock is taken, a millisecond early", CLAIMED, {**RUNNING, "expiresAt": NOW + 1}),
+    put("a live plain lock is taken", TAKEN, HELD),
+    put("a live lock of the original is taken", TAKEN, ORIGINAL),
+    put("a live lock is taken by its holder's token", {**TAKEN, "holder": "theirs"}, HELD),
+    put("a live lock is taken in its holder's instant", {**HELD, "holder": "mine"}, HELD),
+    put("a live lock is given to nobody", without(HELD, "holder"), HELD),
+    patch("a live lock's holder is replaced", {"holder": "mine"}, RUNNING),
+    put("a minimum hold is ignored", CLAIMED, {**RELEASED, "expiresAt": NOW + 60_001}),
+    put("a paused lock is taken", {**CLAIMED, "paused": True}, {**RELEASED, "paused": True}),
+    put("a lock that is paused with a word is taken", TAKEN, {"paused": "no"}),
+    put("a lock that is paused with a list is taken", TAKEN, {"paused": {"by": "Ann"}}),
+    put("a pause is taken away with the lock", CLAIMED, {**RELEASED, "paused": True}),
+    put("a fence falls that can rise for ages", {**CLAIMED, "fence": NOW}, {**RELEASED, "fence": 9 * 10**15 - 1}),
+    put(
+        "a slot falls that may come to be", {**CLAIMED, "slot": GOOD_SLOT}, {**RELEASED, "slot": "2099-12-31T23:59:59Z"}
+    ),
+    patch("a wrong slot vanishes", {"slot": None}, HARMED),
+    # 4. deletions
+    delete("a node with a slot is deleted", without(RUNNING, "fence")),
+    delete("a node with a fence is deleted", without(RUNNING, "slot", "unfinished")),
+    delete("a minimum hold is deleted", {**HELD, "releasedAt": NOW - 1}),
+    delete("a paused lock is deleted", {**HELD, "paused": True}),
+    put("a node with a slot is put to nothing", {}, RUNNING),
+    # what is written
+    put("a lock with a digit in front", TAKEN, path="cron-locks/1job"),
+    put("a lock with a space in its name", TAKEN, path="cron-locks/my job"),
+    put("a lock with a name of 101 characters", TAKEN, path=f"cron-locks/{LONGEST}j"),
+    put("a text in place of a record", "locked"),
+    put("a holder without an expiry", without(TAKEN, "expiresAt")),
+    patch("an expiry is taken away", {"expiresAt": None}, RUNNING),
+    put("a run of no job", RAN, path=RUN.replace("job", "1job")),
+    put("a run of a job with too long a name", RAN, path=RUN.replace("job", f"{LONGEST}j")),
+    put("a run under a key that is no instant", RAN, path="cron-runs/job/latest"),
+    put("a run without an outcome", without(RAN, "outcome"), path=RUN),
+    put("an instance that was never seen", without(BEAT, "seenAt"), path=INSTANCE),
+    put("an instance that is seen in the future", {**BEAT, "seenAt": NOW + 1}, path=INSTANCE),
+    put("a clock without a time", {"note": 1}, path="cron-instances/clock"),
+    *_ill_typed(),
+    # numbers and instants
+    *(
+        patch(f"{name} = {value} in {path}", {**node, name: value}, path=path)
+        for path, node, name, least, greatest in BOUNDS
+        for value in (least - 1, greatest + 1)
+    ),
+    *_a_day_ahead(1),
+    put("a fence that leaps", {**CLAIMED, "fence": NOW + 60_002}, {**RELEASED, "fence": NOW + 60_000}),
+    put(
+        "a run's fence that is beyond the lock's",
+        {**RAN, "fence": 9 * 10**12 + 1},
+        path=RUN,
+        beside={"cron-locks/job": {**RELEASED, "fence": 9 * 10**12}, "cron-locks/job2": {"fence": 10**13}},
+    ),
+    *(put(f"a run under the key {key}", {"outcome": "missed"}, path=f"cron-runs/job/{key}") for key in IMPOSSIBLE),
+    put("a run of another slot", {**RAN, "slot": "2026-11-18T08:59:00Z"}, path=RUN),
+    put("a run of a part of its slot", {**RAN, "slot": "2026-11-18"}, path=RUN),
+    # other paths
+    get("read everything", ""),
+    put("write everything", {"cron-locks": {"job": TAKEN}}, path=""),
+    put("write beside", 1, path="orders/1"),
+    *(
+        put(f"write all of {path}", {"a": {"b": 1}}, path=path)
+        for path in ("cron-locks", "cron-runs", "cron-instances")
+    ),
+    put("write all runs of a job", {RUN[-20:]: RAN}, path="cron-runs/job"),
+    *(delete(f"delete all of {path}", {"a": {"b": 1}}, path) for path in ("cron-locks", "cron-runs", "cron-instances")),
+    delete("delete all runs of a job", {RUN[-20:]: RAN}, "cron-runs/job"),
+    # other people
+    *(
+        Row(f"{who}: {row}", row.method, row.body, row.before, row.path, auth)
+        for who, auth in STRANGERS.items()
+        for row in LEGAL
+        if row.title in ("take a lock that is not there", "release a plain lock", "record a run", "ask for the time")
+        or row.method == "GET"
+    ),
+]
+
+assert all(row.auth == OVERRIDE for row in LEGAL), "what is legal is so for one user"

@@ -1,0 +1,173 @@
+"""The rules that are shipped: what firecron's user may do under them, and what nobody may, request by request."""
+
+from __future__ import annotations
+
+import json
+from calendar import monthrange
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from itertools import product
+
+import pytest
+import requests
+from tests.stores.least_privilege import HELD, NOW, ORIGINAL, RULES, RUNNING, TAKEN, Row, put, without
+from tests.stores.least_privilege_rows import DAY, FORBIDDEN, LEGAL
+from tests.stores.rule_mutants import Mutant, mutants
+from tests.stores.rule_questions import question
+
+from rtdb_emulator import Emulator
+from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator.rules import Rules
+
+
+class Clock:
+    """The server's time, as a row sets it."""
+
+    now = NOW
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(scope="module")
+def rtdb_emulator(clock: Clock) -> Iterator[Emulator]:
+    with Emulator(now=clock) as emulator:
+        yield emulator
+
+
+@pytest.fixture(scope="module")
+def shipped(rtdb_emulator: Emulator) -> Rtdb:
+    """A database under the rules: one for all rows, because to parse them takes longer than a request."""
+    database = Rtdb(rtdb_emulator, "shipped")
+    database.set_rules(RULES)
+    return database
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[requests.Session]:
+    with requests.Session() as session:
+        yield session
+
+
+def arrange(rtdb: Rtdb, clock: Clock, row: Row) -> object:
+    """The database as the row needs it."""
+    clock.now = row.now
+    rtdb.set("/", None)
+    rtdb.set(row.path, row.before)
+    for path, node in row.beside.items():
+        rtdb.set(path, node)
+    return rtdb.get()
+
+
+def ask(rtdb: Rtdb, session: requests.Session, row: Row) -> int:
+    """The status of a request, as the Admin SDK sends it for a user."""
+    reply = session.request(
+        row.method,
+        f"{rtdb.emulator.url}/{row.path}.json",
+        params={"ns": rtdb.namespace, "auth_variable_override": json.dumps(row.auth)},
+        headers={"Authorization": "Bearer owner"},
+        data=None if row.body is None else json.dumps(row.body),
+        timeout=10,
+    )
+    return reply.status_code
+
+
+@pytest.mark.parametrize("row", LEGAL, ids=str)
+def test_what_firecron_does_passes(shipped: Rtdb, clock: Clock, session: requests.Session, row: Row) -> None:
+    """A request that the library makes by its contract is done, and what it brings is stored."""
+    arrange(shipped, clock, row)
+    assert ask(shipped, session, row) == 200
+    stored = shipped.get(row.path)
+    match row.method, row.body:
+        case "DELETE", _:
+            assert stored is None
+        case "PUT", dict(body) if ".sv" not in body:
+            assert stored == body
+        case "PATCH", dict(body):
+            fields = stored if isinstance(stored, dict) else {}
+            assert {key: fields.get(key) for key in body} == {
+                key: NOW if isinstance(value, dict) else value for key, value in body.items()
+            }
+
+
+@pytest.mark.parametrize("row", FORBIDDEN, ids=str)
+def test_what_firecron_never_does_is_refused(shipped: Rtdb, clock: Clock, session: requests.Session, row: Row) -> None:
+    """A request that would do harm is answered with 401, and the data stay as they are."""
+    before = arrange(shipped, clock, row)
+    assert ask(shipped, session, row) == 401
+    assert shipped.get() == before
+
+
+LIVE: Mapping[str, Mapping[str, object]] = {
+    "a run": RUNNING,
+    "a plain lock": HELD,
+    "the original's": ORIGINAL,
+    "a minimum hold": {**HELD, "releasedAt": NOW - 1, "expiresAt": NOW + 90_000},
+}
+
+
+@pytest.mark.parametrize("live", LIVE.values(), ids=LIVE)
+def test_a_live_lock_is_taken_by_nobody_else_over_two_writes_either(live: Mapping[str, object]) -> None:
+    """Of all changes to a live lock's instants, only an unlock and a release let another take it by the next write."""
+    rules = Rules.parse(RULES.read_text("utf-8"))
+    released_at = live.get("releasedAt")
+    ended = []
+    for expires, released in product((None, 0, 1, NOW - 1, NOW, NOW + 1), (released_at, None, 1, NOW)):
+        fields = {**live, "expiresAt": expires, "releasedAt": released}
+        left = {key: value for key, value in fields.items() if value is not None}
+        taken = {**without(left, "releasedAt"), **TAKEN, "fence": NOW}
+        if question(put("end it", left, live))(rules) and question(put("take it", taken, left))(rules):
+            ended.append((expires, released))
+    assert (0, released_at) in ended
+    assert all(expires == 0 or (released_at is None and released is not None) for expires, released in ended), ended
+
+
+def month_ends() -> Iterator[tuple[str, int]]:
+    """The last second of each month of some years, and of each February of the century, and its instant."""
+    for year in range(2000, 2100):
+        for month in range(1, 13) if 2023 <= year <= 2028 else [2]:
+            end = datetime(year, month, monthrange(year, month)[1], 23, 59, 59, tzinfo=UTC)
+            yield f"{end:%Y-%m-%dT%H:%M:%SZ}", round(end.timestamp() * 1000)
+
+
+def test_the_digits_add_up_to_the_instant() -> None:
+    """The rules take the last second of a month a day ahead of it, and not a millisecond before; and no later day."""
+    rules = Rules.parse(RULES.read_text("utf-8"))
+    for text, instant in month_ends():
+        day = int(text[8:10])
+        later = f"{text[:8]}{day + 1}{text[10:]}"
+        claim = [
+            put("claim", {"slot": slot}, now=now)
+            for slot, now in ((text, instant - DAY), (text, instant - DAY - 1), (later, instant))
+        ]
+        assert [question(row)(rules) for row in claim] == [True, False, False], text
+
+
+QUESTIONS = [(question(row), row, shall) for rows, shall in ((LEGAL, True), (FORBIDDEN, False)) for row in rows]
+UNCHANGED, *MUTANTS = mutants(RULES)
+
+
+@pytest.mark.parametrize("rules", [Rules.parse(RULES.read_text("utf-8")), UNCHANGED.make()], ids=["as is", "compiled"])
+def test_the_rows_mean_the_same_without_http(rules: Rules) -> None:
+    """What is judged of the mutants below is what the requests above are told."""
+    assert [row for ask, row, shall_pass in QUESTIONS if ask(rules) is not shall_pass] == []
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_each_condition_of_the_rules_matters(mutant: Mutant) -> None:
+    """With one condition taken for true, or one number a little off, some row is answered otherwise."""
+    rules = mutant.make()
+    keys = mutant.where.split("/")
+    block, place = keys[0], keys[-2]
+
+    def is_far(row: Row) -> tuple[bool, bool]:
+        """Whether a row is about something else; those that are not are asked first, to be quick."""
+        return not row.path.startswith(block), not (isinstance(row.body, dict) and place in row.body)
+
+    near = sorted(QUESTIONS, key=lambda question: is_far(question[1]))
+    assert any(ask(rules) is not shall_pass for ask, _, shall_pass in near)

@@ -1,0 +1,220 @@
+"""Locks and jobs as the user whom the shipped rules are for: none is denied anything, and losers are told the truth."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+from tests.emulator.conftest import MakeApp
+from tests.stores.least_privilege import OVERRIDE, RULES
+
+from firecron import FireCron, distributed_cron
+from firecron.base.clocks import Deadline
+from firecron.base.events import Event
+from firecron.lock.lease import Lease
+from firecron.lock.refusal import Refusal
+from firecron.lock.service import LockService
+from firecron.settings import load
+from firecron.testing import FakeClock
+from firecron.testing.rehearsal import Inline
+from rtdb_emulator import Emulator
+from rtdb_emulator.pytest_plugin import Rtdb
+
+PATH = "/cron-locks/job"
+TTL = 60
+DEAD = {"seenAt": 1, "instanceId": "api-00041-abc"}
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock("2026-11-18T08:59:30Z")
+
+
+@pytest.fixture
+def rtdb_emulator(clock: FakeClock) -> Iterator[Emulator]:
+    with Emulator(now=clock.now) as emulator:
+        yield emulator
+
+
+MakeService = Callable[[], LockService]
+
+
+@pytest.fixture
+def make_service(rtdb: Rtdb, make_app: MakeApp, clock: FakeClock) -> MakeService:
+    """Makes services that know the time, on one database under the rules."""
+    rtdb.set_rules(RULES)
+    settings = load(clock_interval=2500)
+
+    def make() -> LockService:
+        app = make_app(databaseAuthVariableOverride=dict(OVERRIDE))
+        service = LockService(app, settings, timing=clock, has_threads=False)
+        service.clock.now(Deadline.after(clock, 10))
+        rtdb.emulator.requests.clear()
+        return service
+
+    return make
+
+
+def sent(rtdb: Rtdb) -> str:
+    """The requests about the lock since the last call."""
+    methods = " ".join(request.method for request in rtdb.emulator.requests.matching(path=PATH))
+    rtdb.emulator.requests.clear()
+    return methods
+
+
+def claim(service: LockService, slot: str) -> Lease | Refusal:
+    return service.try_once(service.bid("job", TTL, fenced=True, slot=slot))
+
+
+def taken(answer: Lease | Refusal) -> Lease:
+    assert isinstance(answer, Lease), answer
+    return answer
+
+
+def reason(answer: Lease | Refusal) -> str:
+    assert isinstance(answer, Refusal), answer
+    return answer.reason
+
+
+def test_losers_are_told_that_it_is_held_and_then_done(rtdb: Rtdb, make_service: MakeService, clock: FakeClock) -> None:
+    """A loser in a dead heat, and a late one, are told what an administrator would be, in one request more."""
+    winner, loser, late = make_service(), make_service(), make_service()
+    first, second = "2026-11-18T08:58:00Z", "2026-11-18T08:59:00Z"
+    # What it has seen last is what both are to replace: its write goes out as the winner's does.
+    assert taken(claim(loser, first)).release()
+    lease = taken(claim(winner, second))
+    before = rtdb.get(PATH)
+    sent(rtdb)
+    assert reason(claim(loser, second)) == "slot_done"
+    assert sent(rtdb) == "PUT GET"
+    assert reason(late.acquire("job", TTL)) == "held"
+    assert sent(rtdb) == "PUT GET"
+    assert rtdb.get(PATH) == before
+    assert lease.release()
+    clock.advance(1)
+    for service in (loser, late):
+        sent(rtdb)
+        assert reason(claim(service, second)) == "slot_done"
+        assert sent(rtdb) in ("PUT", "PUT GET")
+
+
+@pytest.mark.parametrize(("node", "expected"), [({"paused": True}, "paused"), ("locked", "malformed")])
+def test_what_else_stands_in_the_way_is_told(
+    rtdb: Rtdb, make_service: MakeService, node: object, expected: str
+) -> None:
+    """A pause and a node that can't be read are told as such, and not as denied."""
+    service = make_service()
+    rtdb.set(PATH, node)
+    assert reason(service.acquire("job", TTL)) == expected
+    assert rtdb.get(PATH) == node
+
+
+def test_an_unlocked_lease_is_lost_and_the_lock_is_free(make_service: MakeService) -> None:
+    """An unlock passes the rules; the holder learns of it, and the next one acquires."""
+    holder, other = make_service(), make_service()
+    lease = taken(holder.acquire("job", TTL, fenced=True))
+    other.store.merge(PATH[1:], {"expiresAt": 0}, other.deadline(5))
+    assert not lease.renew()
+    assert lease.lost
+    assert taken(other.acquire("job", TTL, fenced=True)).fence > (lease.fence or 0)  # type: ignore[operator]  # fenced
+
+
+class Fleet:
+    """Two instances and their jobs, on one thread and in virtual time."""
+
+    def __init__(self, make_app: MakeApp, clock: FakeClock) -> None:
+        self.clock = clock
+        self.ran: list[str] = []
+        self.events: list[Event] = []
+        self.instances = [self._instance(make_app) for _ in range(2)]
+        self.crons = self.instances[0]
+
+    def _instance(self, make_app: MakeApp) -> FireCron:
+        ran = self.ran
+
+        @distributed_cron("job", "* * * * *", lock_ttl=30, grace=10, catch_up="all", on_abandoned="rerun")
+        def job() -> None:
+            ran.append("job")
+
+        @distributed_cron("both", "* * * * *", overlap="allow")
+        def both() -> None:
+            ran.append("both")
+
+        @distributed_cron("plain", "* * * * *", once_per_tick=False, hold_at_least=5)
+        def plain() -> None:
+            ran.append("plain")
+
+        crons = FireCron(
+            job,
+            both,
+            plain,
+            app=make_app(databaseAuthVariableOverride=dict(OVERRIDE)),
+            settings=load(history_limit=5),
+            timing=self.clock,
+            crew=Inline(),
+            has_threads=False,
+        )
+        crons.history._chance = lambda: 0.0  # each entry prunes
+        crons.events.subscribe(self.events.append)
+        return crons
+
+    def advance(self, seconds: float) -> None:
+        until = self.clock.time + timedelta(seconds=seconds)
+        while True:
+            wait = min(instance.work() for instance in self.instances)
+            left = (until - self.clock.time).total_seconds()
+            if left <= 0:
+                return
+            self.clock.advance(min(max(wait, 0.001), left))
+
+
+def test_a_life_under_the_rules(rtdb: Rtdb, make_app: MakeApp, make_service: MakeService, clock: FakeClock) -> None:
+    """Ticks, histories, heartbeats, pruning, a run by hand, a pause with its catching up, and a dead run's rerun: all
+    pass the rules, and no event tells of anything that was denied or failed.
+    """
+    rtdb.set("/cron-instances/dead", DEAD)
+    dead = make_service()
+    fleet = Fleet(make_app, clock)
+    fleet.advance(150)
+    assert {name: fleet.ran.count(name) for name in ("job", "both", "plain")} == {"job": 3, "both": 3, "plain": 3}
+
+    assert fleet.crons.registry.trigger("job").outcome == "succeeded"
+    fleet.crons.registry.pause("job", everywhere=True)
+    fleet.advance(120)
+    assert fleet.ran.count("job") == 4
+    fleet.crons.registry.resume("job", everywhere=True)
+    fleet.advance(60)
+    assert fleet.ran.count("job") == 7  # the two that were missed, and its own
+
+    clock.move_to("2026-11-18T09:06:00Z")  # nobody is at work before the one that dies
+    taken(claim(dead, "2026-11-18T09:06:00Z"))
+    fleet.advance(120)
+    runs = rtdb.get("/cron-runs/job")
+    assert isinstance(runs, dict)
+    assert len(runs) == 5
+    assert runs["2026-11-18T09:06:00Z"]["trigger"] == "rerun"
+
+    instances = rtdb.get("/cron-instances")
+    assert isinstance(instances, dict)
+    assert "dead" not in instances
+    assert len(instances) == 2 + ("clock" in instances)
+    strange = [
+        (event.slug, event.message)
+        for event in fleet.events
+        if "denied" in (event.fields.get("reason"), event.slug)
+        or "401" in event.message
+        or event.slug.endswith("failed")
+    ]
+    assert strange == []
+    assert not [event for event in fleet.events if event.level >= logging.ERROR]
+
+
+def test_a_uid_that_is_set_is_firecrons_alone(rtdb: Rtdb, make_app: MakeApp, clock: FakeClock) -> None:
+    """With FIRECRON_UID an administrator's app locks as that user, whom rules for another one deny."""
+    rtdb.set_rules(RULES)
+    app = make_app()
+    for uid, is_let_in in (("firecron", True), ("somebody", False)):
+        service = LockService(app, load(uid=uid, clock_interval=2500), timing=clock, has_threads=False)
+        assert bool(service.acquire(f"job-of-{uid}", TTL)) is is_let_in

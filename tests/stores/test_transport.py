@@ -1,0 +1,293 @@
+"""HTTP with a wall deadline, against servers of raw sockets that misbehave in every way."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import requests
+from tests.stores.raw_server import LONG, Behaviour, Raw, Wire, answering, serving
+
+from firecron.base.clocks import Deadline, SystemTiming
+from firecron.rtdb import transport
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-From: raw\r\n\r\nbody"
+CLOSING = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nbody"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nbo\r\n2\r\ndy\r\n0\r\n\r\n"
+
+TOO_LATE = (requests.Timeout, requests.ConnectionError, transport.DeadlineExceeded)
+
+# A dripped reply takes at least a hundred drips, and is whole in the end: who has no deadline gets it.
+SHORT = 0.15
+
+
+class Client:
+    """A session, used as the store uses it."""
+
+    def __init__(self, host: str) -> None:
+        self.url = f"http://{host}"
+        self.session = transport.session(4)
+        self.options = transport.Options(self.session, self.url)
+
+    def get(self, seconds: float = LONG) -> requests.Response:
+        request = requests.Request("GET", f"{self.url}/node.json").prepare()
+        return transport.send(self.session, request, Deadline.after(SystemTiming(), seconds), self.options)
+
+
+@pytest.fixture
+def client_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Raw], Client]]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,rtdb.test")
+    made: list[Client] = []
+
+    def make(server: Raw) -> Client:
+        made.append(Client(f"127.0.0.1:{server.port}"))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.session.close()
+
+
+MakeClient = Callable[[Raw], Client]
+
+
+@pytest.mark.parametrize(
+    ("reply", "connections"), [(OK, 1), (CHUNKED, 1), (CLOSING, 3)], ids=["kept alive", "chunked", "closing"]
+)
+def test_replies_are_read_whole_and_connections_kept(client_of: MakeClient, reply: bytes, connections: int) -> None:
+    """Whatever its framing, a reply is read whole; a connection is used again unless the server ends it."""
+    with serving(answering(reply)) as server:
+        client = client_of(server)
+        for _ in range(3):
+            assert client.get().content == b"body"
+        assert server.connections == connections
+        assert len(server.requests) == 3
+
+
+def dripping(before: bytes, dripped: bytes) -> Behaviour:
+    """Sends the first part at once, and the rest byte by byte."""
+
+    def behave(wire: Wire) -> None:
+        wire.request()
+        wire.connection.sendall(before)
+        wire.drip(dripped)
+
+    return behave
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+LONG_HEADER = b"X-Long: " + b"a" * 100 + b"\r\nContent-Length: 4\r\n\r\nbody"
+LONG_BODY = b"Content-Length: 100\r\n\r\n" + b"b" * 100
+LONG_CHUNKS = b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nc\r\n" * 30 + b"0\r\n\r\n"
+
+DRIPS = {
+    "status line": (b"", b"HTTP/1.1 200 " + b"O" * 100 + b"\r\nContent-Length: 0\r\n\r\n"),
+    "header": (HEAD, LONG_HEADER),
+    "body": (HEAD + LONG_BODY[:40], LONG_BODY[40:]),
+    "chunks": (HEAD + LONG_CHUNKS[:40], LONG_CHUNKS[40:]),
+    "body to the end of the connection": (HEAD + b"Connection: close\r\n\r\n", b"d" * 100),
+}
+
+
+@pytest.mark.parametrize(("before", "dripped"), DRIPS.values(), ids=DRIPS.keys())
+def test_a_server_that_drips_is_left_at_the_deadline(client_of: MakeClient, before: bytes, dripped: bytes) -> None:
+    """A byte now and then keeps no caller: the deadline is one of the whole call, not of each read."""
+    with serving(dripping(before, dripped)) as server, pytest.raises(TOO_LATE):
+        client_of(server).get(SHORT)
+
+
+def test_a_drip_that_ends_in_time_is_read(client_of: MakeClient) -> None:
+    """A slow reply is a reply, as long as the deadline holds."""
+    with serving(dripping(b"", OK)) as server:
+        assert client_of(server).get().content == b"body"
+
+
+def silent(wire: Wire) -> None:
+    """Takes the request, and says nothing."""
+    wire.request()
+    wire.server.stopping.wait(LONG)
+
+
+def test_a_server_that_says_nothing_is_left_at_the_deadline(client_of: MakeClient) -> None:
+    """No reply at all costs the deadline."""
+    with serving(silent) as server, pytest.raises(TOO_LATE):
+        client_of(server).get(SHORT)
+
+
+@pytest.mark.parametrize("waiting", [0, 8], ids=["room in the backlog", "a full backlog"])
+def test_a_server_that_never_accepts_is_left_at_the_deadline(client_of: MakeClient, waiting: int) -> None:
+    """A port that listens and takes no connection costs the deadline, also when the kernel takes none for it."""
+    server = Raw(silent)
+    server.listening.listen(0)
+    others = []
+    for _ in range(waiting):
+        other = socket.socket()
+        other.setblocking(False)
+        other.connect_ex(("127.0.0.1", server.port))
+        others.append(other)
+    with pytest.raises(TOO_LATE):
+        client_of(server).get(SHORT)
+    for other in others:
+        other.close()
+    server.stop()
+
+
+def test_a_deadline_that_has_passed_sends_nothing(client_of: MakeClient) -> None:
+    """Without time left there is no request."""
+    with serving(answering(OK)) as server:
+        with pytest.raises(transport.DeadlineExceeded):
+            client_of(server).get(0)
+        assert server.connections == 0
+
+
+def test_a_deadline_is_of_one_call(client_of: MakeClient) -> None:
+    """After a call that ran out of time, the next one has its own time and a connection of its own."""
+
+    def first_silent(wire: Wire) -> None:
+        (silent if wire.server.connections == 1 else answering(OK))(wire)
+
+    with serving(first_silent) as server:
+        client = client_of(server)
+        with pytest.raises(TOO_LATE):
+            client.get(SHORT)
+        assert client.get().content == b"body"
+
+
+def test_threads_have_their_own_deadlines(client_of: MakeClient) -> None:
+    """A call with little time, and one with much on another thread, don't mix up their deadlines."""
+    go_on = threading.Event()
+
+    def behave(wire: Wire) -> None:
+        wire.request()
+        go_on.wait(LONG)
+        wire.connection.sendall(OK)
+
+    with serving(behave) as server, ThreadPoolExecutor(1) as pool:
+        client = client_of(server)
+        patient = pool.submit(client.get)
+        with pytest.raises(TOO_LATE):
+            client.get(SHORT)
+        go_on.set()
+        assert patient.result(LONG).content == b"body"
+
+
+def test_a_connection_that_the_server_closed_between_requests_is_replaced(client_of: MakeClient) -> None:
+    """A kept connection that has ended meanwhile costs a new one, and no failure."""
+    closed = threading.Semaphore(0)
+
+    def once(wire: Wire) -> None:
+        wire.request()
+        wire.connection.sendall(OK)
+        wire.connection.shutdown(socket.SHUT_RDWR)
+        closed.release()
+
+    with serving(once) as server:
+        client = client_of(server)
+        for _ in range(3):
+            assert client.get().content == b"body"
+            assert closed.acquire(timeout=LONG)
+        assert server.connections == 3
+
+
+@pytest.mark.parametrize(
+    "reply", [b"", b"HTTP/1.1", HEAD + b"Content-Length: 9\r\n\r\nbod"], ids=["none", "word", "half"]
+)
+def test_nothing_is_sent_twice(client_of: MakeClient, reply: bytes) -> None:
+    """A connection that breaks after the request is a failure; whether to ask again is not for the transport to say."""
+
+    def behave(wire: Wire) -> None:
+        wire.request()
+        wire.connection.sendall(reply)
+
+    with serving(behave) as server:
+        with pytest.raises(requests.RequestException):
+            client_of(server).get()
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [b"302 Found", b"307 Temporary Redirect", b"503 Service Unavailable"])
+def test_nothing_is_followed_or_retried(client_of: MakeClient, status: bytes) -> None:
+    """Redirects and server errors are answers like others."""
+    reply = b"HTTP/1.1 " + status + b"\r\nLocation: /elsewhere\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n"
+    with serving(answering(reply)) as server:
+        assert client_of(server).get().status_code == int(status[:3])
+        assert len(server.requests) == 1
+
+
+def test_a_refused_connection_is_a_connection_error(client_of: MakeClient) -> None:
+    """What fails on the connecting thread is raised on the caller's."""
+    server = Raw(silent)
+    server.stop()
+    with pytest.raises(requests.ConnectionError, match="refused"):
+        client_of(server).get()
+
+
+def test_a_name_that_is_not_resolved_is_left_at_the_deadline(
+    client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Name resolution has no deadline of its own: the caller leaves it, and a connection that comes late is closed."""
+    asked, go_on = threading.Event(), threading.Event()
+    ended = threading.Event()
+    resolve = socket.getaddrinfo
+
+    def hang(host: str, port: int, *arguments: object, **keywords: object) -> object:
+        asked.set()
+        assert go_on.wait(LONG)
+        return resolve("127.0.0.1", port, type=socket.SOCK_STREAM)
+
+    def behave(wire: Wire) -> None:
+        if wire.request() is None:
+            ended.set()
+
+    with serving(behave) as server:
+        client = client_of(server)
+        client.url = f"http://rtdb.test:{server.port}"
+        monkeypatch.setattr(socket, "getaddrinfo", hang)
+        with pytest.raises(requests.ConnectTimeout):
+            client.get(SHORT)
+        assert asked.is_set()
+        go_on.set()
+        assert ended.wait(LONG)
+        assert server.requests == []
+
+
+def test_where_no_thread_can_be_had_nothing_is_sent(client_of: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connecting thread that can't be started is a failure to connect; the next call has its own."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with serving(answering(OK)) as server:
+        client = client_of(server)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(requests.ConnectTimeout, match="can't start new thread"):
+                client.get()
+        assert server.connections == 0
+        assert client.get().content == b"body"
+
+
+def test_a_proxy_from_the_environment_is_used(client_of: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the environment says of proxies is asked once, when the session is made."""
+    with serving(answering(OK)) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.delenv("NO_PROXY")
+        client = Client("rtdb.test")
+        monkeypatch.delenv("HTTP_PROXY")
+        assert client.get().content == b"body"
+        client.session.close()
+        assert proxy.requests[0].startswith(b"GET http://rtdb.test/node.json HTTP/1.1\r\n")
+
+
+def test_a_proxy_that_drips_is_left_at_the_deadline(client_of: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through a proxy the same deadline holds."""
+    with serving(dripping(HEAD, LONG_HEADER)) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.delenv("NO_PROXY")
+        client = Client("rtdb.test")
+        with pytest.raises(TOO_LATE):
+            client.get(SHORT)
+        client.session.close()

@@ -1,0 +1,340 @@
+"""Who may import whom, and what stands in one place only: the sources keep five rules.
+
+The sources are read, never imported. What breaks a rule today is listed in KNOWN, and the list only gets shorter: a new
+breach fails, and so does one that is listed and gone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+SRC = Path(__file__).parents[1] / "src" / "firecron"
+
+# A room imports itself and what is above it. Rooms of one line don't import each other.
+LAYERS = (
+    ("errors",),
+    ("base",),
+    ("settings", "store"),
+    ("cron",),
+    ("rtdb",),
+    ("lock",),
+    ("jobs",),
+    ("runs",),
+    ("leaders",),
+    ("scheduler",),
+    ("ops",),
+    ("cloud_logging", "triggers"),
+    ("page",),
+    ("app", "logging"),
+    ("otel", "sentry", "pings"),
+    ("testing",),
+    ("demo",),
+    ("cli",),
+    ("__main__",),
+)
+RANK = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
+# `FireCron.testing()` is a door of the library; what is behind it is loaded when it is used.
+ALLOWED_UPWARDS = {("app", "testing.rehearsal")}
+
+# Where a package may be imported at module level: rooms, or modules of them.
+HOMES = {
+    **dict.fromkeys(
+        ("requests", "urllib3", "google", "firebase_admin"), ("rtdb", "triggers.oidc", "cloud_logging", "demo")
+    ),
+    "croniter": ("cron.line",),
+    **dict.fromkeys(("pydantic", "pydantic_core", "pydantic_settings"), ("settings", "lock.record")),
+    **dict.fromkeys(("typer", "rich"), ("cli", "demo")),
+}
+WITHOUT_THREADS = ("cron", "lock.record", "lock.protocol", "runs.policy", "ops.views", "ops.health")
+
+KNOWS_RTDB = ("rtdb", "lock.service", "ops", "cli")
+
+NODES = ("cron-locks", "cron-runs", "cron-instances")
+# The conformance kit says what the contract says, whatever the code does.
+INDEPENDENT = ("testing.conformance",)
+MOST_LINES = 350
+MOST_CALLABLES = 3
+
+# By rule: "module: what". Take off what you mend.
+KNOWN: dict[str, tuple[str, ...]] = {
+    "layers": (),
+    "packages": (),
+    "port": ("triggers.oidc: imports rtdb.transport",),
+    "one place": (
+        "cli.commands.run: makes milliseconds of a datetime in _text",
+        "cli.run_lines: makes milliseconds of a datetime in run_lines",
+        "cli.run_lines: makes milliseconds of a datetime in unfinished_line",
+        "cli.words: makes milliseconds of a datetime in distance",
+        "cron.ticks: makes milliseconds of a datetime in _milliseconds",
+        "cron.ticks: makes milliseconds of a datetime in newest",
+        "demo.show: spells cron-runs in summarise",
+        "lock.service: makes milliseconds of a datetime in LockService.tell",
+        "runs.claimer: makes milliseconds of a datetime in Claimer._note",
+        "runs.performer: makes milliseconds of a datetime in Performer.perform",
+        "runs.performer: makes milliseconds of a datetime in _text",
+        "runs.policy: makes milliseconds of a datetime in start_ends",
+        "scheduler.engine: makes milliseconds of a datetime in _text",
+        "scheduler.ticker: makes milliseconds of a datetime in Ticker._hand_over",
+        "scheduler.ticker: makes milliseconds of a datetime in Ticker._plan_tick",
+        "testing.clocks: makes milliseconds of a datetime in FakeClock.__init__",
+        "triggers.handler: makes milliseconds of a datetime in _text",
+        "triggers.overview: makes milliseconds of a datetime in Overview._show",
+        "triggers.responses: makes milliseconds of a datetime in of_run",
+        "triggers.schedule_time: makes milliseconds of a datetime in is_future",
+    ),
+    "size": (
+        "jobs.registry: Registry is given 9 callables",
+        "lock.record: has more than 350 lines",
+        "lock.service: has more than 350 lines",
+        "scheduler.recovery: Rounds is given 4 callables",
+    ),
+}
+
+
+class Import(NamedTuple):
+    """`package` is empty for a module of firecron; `is_early` where it runs when the module is imported."""
+
+    module: str
+    package: str
+    is_early: bool
+
+
+class Scoped(NamedTuple):
+    """A node, and the names of the classes and functions that it is in."""
+
+    scope: str
+    node: ast.AST
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Every module, by its name below firecron; a package by its own, and firecron itself is not among them."""
+    found = {}
+    for path in sorted(SRC.rglob("*.py")):
+        name = ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix("__init__").removesuffix(".")
+        found[name] = ast.parse(path.read_text("utf-8"))
+    return {name: tree for name, tree in found.items() if name}
+
+
+@cache
+def public_homes() -> dict[str, str]:
+    """The modules of the names that firecron exports."""
+    tree = ast.parse((SRC / "__init__.py").read_text("utf-8"))
+    (homes,) = (
+        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES"
+    )
+    found: dict[str, str] = ast.literal_eval(homes)
+    return found
+
+
+def is_in(module: str, places: tuple[str, ...]) -> bool:
+    return any(module == place or module.startswith(f"{place}.") for place in places)
+
+
+def walk(tree: ast.AST, scope: str = "") -> Iterator[Scoped]:
+    """All nodes below, each with its scope."""
+    for node in ast.iter_child_nodes(tree):
+        yield Scoped(scope, node)
+        name = f".{node.name}" if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) else ""
+        yield from walk(node, f"{scope}{name}".lstrip("."))
+
+
+@cache
+def imports(module: str) -> tuple[Import, ...]:
+    """What a module imports, anywhere in it and for types as well."""
+    tree = modules()[module]
+    late = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or _is_for_types(node)
+        for inner in ast.walk(node)
+    }
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: write {ast.unparse(node)} as an absolute import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found += [Import(*target, id(node) not in late) for target in map(_target, names) if target != ("", "")]
+    return tuple(found)
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def _target(name: str) -> tuple[str, str]:
+    """The module of firecron and the foreign package that an imported name belongs to: one of them is empty."""
+    first, _, rest = name.partition(".")
+    if first != "firecron":
+        return "", first
+    while rest and rest not in modules():
+        if rest in public_homes():
+            return public_homes()[rest], ""
+        rest = rest.rpartition(".")[0]
+    return rest, ""
+
+
+def breaks_the_layers() -> Iterator[str]:
+    """An import of what is not above, and a cycle inside a room."""
+    for module in modules():
+        room = module.partition(".")[0]
+        if room not in RANK:
+            yield f"{module}: is in no layer"
+            continue
+        for target in sorted({found.module for found in imports(module)} - {""}):
+            other = target.partition(".")[0]
+            is_up = other != room and RANK.get(other, len(RANK)) >= RANK[room]
+            if is_up and (module, target) not in ALLOWED_UPWARDS:
+                yield f"{module}: imports {target}"
+    for cycle in cycles():
+        yield f"{cycle[0]}: is in a cycle with {', '.join(cycle[1:])}"
+
+
+def cycles() -> Iterator[tuple[str, ...]]:
+    """The groups of modules of one room that import each other, however far around."""
+    edges = {
+        module: {
+            found.module
+            for found in imports(module)
+            if found.module != module and found.module.partition(".")[0] == module.partition(".")[0]
+        }
+        for module in modules()
+    }
+    reached: dict[str, set[str]] = {}
+    for module in edges:
+        seen: set[str] = set()
+        ahead = [module]
+        while ahead:
+            for following in edges[ahead.pop()] - seen:
+                seen.add(following)
+                ahead.append(following)
+        reached[module] = seen
+    groups = {
+        tuple(sorted({module, *(other for other in found if module in reached[other])}))
+        for module, found in reached.items()
+        if module in found
+    }
+    yield from sorted(groups)
+
+
+def loads_too_much() -> Iterator[str]:
+    """A package that is imported at module level outside its homes, and threads in what decides without any."""
+    for module in modules():
+        for package in sorted({found.package for found in imports(module) if found.is_early}):
+            if package in HOMES and not is_in(module, HOMES[package]):
+                yield f"{module}: imports {package} at module level"
+            if package == "threading" and is_in(module, WITHOUT_THREADS):
+                yield f"{module}: imports threading"
+
+
+def goes_around_the_port() -> Iterator[str]:
+    """The store over REST, used where any store would do."""
+    for module, tree in modules().items():
+        if not is_in(module, KNOWS_RTDB):
+            for target in sorted({found.module for found in imports(module)}):
+                if is_in(target, ("rtdb",)):
+                    yield f"{module}: imports {target}"
+        for scope, node in walk(tree):
+            asked = node.args[1] if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance" else None
+            if asked is not None and "RtdbStore" in ast.unparse(asked):
+                yield f"{module}: asks in {scope} whether it is an RtdbStore"
+
+
+def repeats() -> Iterator[str]:
+    """The name of a node, the way to milliseconds, and the margin in them, elsewhere than in their own place."""
+    for module, tree in modules().items():
+        if is_in(module, INDEPENDENT):
+            continue
+        documents = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and isinstance(node.body[0], ast.Expr)
+        }
+        found = set()
+        for scope, node in walk(tree):
+            where = scope or "the module"
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
+                # A sentence for people may name a node; a path has no blanks.
+                named = () if " " in node.value or module == "store" else NODES
+                found |= {f"{module}: spells {name} in {where}" for name in named if name in node.value}
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and ast.unparse(node.right) == "1000":
+                what = ast.unparse(node.left)
+                if what.endswith(".timestamp()") and module != "base.instants":
+                    found.add(f"{module}: makes milliseconds of a datetime in {where}")
+                if what.split(".")[-1].lstrip("_") == "margin" and module != "settings":
+                    found.add(f"{module}: makes milliseconds of the margin in {where}")
+        yield from sorted(found)
+
+
+def is_too_large() -> Iterator[str]:
+    """A file too long, and a constructor that is given too many callables."""
+    for module, tree in modules().items():
+        path = SRC / f"{module.replace('.', '/')}.py"
+        if path.exists() and len(path.read_text("utf-8").splitlines()) > MOST_LINES:
+            yield f"{module}: has more than {MOST_LINES} lines"
+        for scope, node in walk(tree):
+            if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                callables = [one for one in given if one.annotation and "Callable" in ast.unparse(one.annotation)]
+                if len(callables) > MOST_CALLABLES:
+                    yield f"{module}: {scope} is given {len(callables)} callables"
+
+
+RULES: dict[str, tuple[Callable[[], Iterator[str]], str]] = {
+    "layers": (
+        breaks_the_layers,
+        "a room imports only itself and the rooms above it in LAYERS, for types and inside functions too: move the "
+        "name down to the lowest room that needs it, or hand the value in from above",
+    ),
+    "packages": (
+        loads_too_much,
+        "import it inside the function that uses it, or move that function to one of the places in HOMES; what "
+        "decides needs no threads: hand in what they bring",
+    ),
+    "port": (
+        goes_around_the_port,
+        "import Store, Snapshot and NULL_ETAG from firecron.store; what only one store can do is a method that every "
+        "store has",
+    ),
+    "one place": (
+        repeats,
+        "node names are in firecron.store, a datetime becomes milliseconds in firecron.base.instants, the margin does "
+        "in firecron.settings: call what is there",
+    ),
+    "size": (
+        is_too_large,
+        f"look for the second idea in a file of more than {MOST_LINES} lines, and for the object that stands behind "
+        f"more than {MOST_CALLABLES} callables",
+    ),
+}
+
+
+@cache
+def breaches(rule: str) -> frozenset[str]:
+    """What breaks a rule now."""
+    return frozenset(RULES[rule][0]())
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_no_rule_is_broken_anew(rule: str) -> None:
+    """Whatever breaks a rule is on the list of what did so from the beginning."""
+    new = breaches(rule).difference(KNOWN[rule])
+    assert not new, f"{RULES[rule][1]}\n" + "\n".join(sorted(new))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_list_gets_shorter(rule: str) -> None:
+    """What is mended is taken off the list."""
+    gone = set(KNOWN[rule]) - breaches(rule)
+    assert not gone, "take it off the list in KNOWN:\n" + "\n".join(sorted(gone))

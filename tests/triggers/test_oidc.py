@@ -1,0 +1,275 @@
+"""Who may trigger: Google's tokens, its certificates, and what is said to those who may not."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.triggers.triggering import AUDIENCE, EMAIL, SHELLS, Fleet, Google, Instance, Shell, google
+
+from firecron.triggers.oidc import OidcVerifier
+from rtdb_emulator.pytest_plugin import Rtdb
+
+FRESH = {"Cache-Control": "public, max-age=19800, must-revalidate, no-transform"}
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[tuple[Google, str]]:
+    """Its keys take a moment to make."""
+    with google() as made:
+        yield made
+
+
+@pytest.fixture
+def world(shared: tuple[Google, str]) -> tuple[Google, OidcVerifier]:
+    made, url = shared
+    made.served, made.broken, made.dripped, made.headers = 0, None, None, dict(FRESH)
+    return made, OidcVerifier([AUDIENCE, "https://other.example"], [EMAIL, "b@example.com"], certs_url=url, timeout=5)
+
+
+def now(seconds: float) -> int:
+    return int(time.time() + seconds)
+
+
+TOKENS: dict[str, tuple[Callable[[Google], str], int | None, str]] = {
+    "good": (lambda one: one.token(), None, ""),
+    "another audience that was named": (lambda one: one.token(aud="https://other.example"), None, ""),
+    "another address that was named": (lambda one: one.token(email="b@example.com"), None, ""),
+    "the issuer in its short form": (lambda one: one.token(iss="accounts.google.com"), None, ""),
+    "a clock that is a little fast": (lambda one: one.token(iat=now(5)), None, ""),
+    "wrong audience": (lambda one: one.token(aud="https://evil.example"), 401, "wrong audience"),
+    "no audience": (lambda one: one.token(aud=None), 401, "wrong audience"),
+    "expired": (lambda one: one.token(iat=now(-7200), exp=now(-3600)), 401, "Token expired"),
+    "not yet valid": (lambda one: one.token(iat=now(3600), exp=now(7200)), 401, "too early"),
+    "valid from a moment that has come": (lambda one: one.token(nbf=now(-5)), None, ""),
+    "valid from a moment that is about to come": (lambda one: one.token(nbf=now(5)), None, ""),
+    "valid later": (lambda one: one.token(nbf=now(3600)), 401, "too early"),
+    "valid from a text": (lambda one: one.token(nbf="now"), 401, "too early"),
+    "valid from no number": (lambda one: one.token(nbf=float("nan")), 401, "too early"),
+    "valid from true": (lambda one: one.token(nbf=True), 401, "too early"),
+    "audiences in a list": (lambda one: one.token(aud=[AUDIENCE]), 401, "wrong audience"),
+    "issuers in a list": (lambda one: one.token(iss=["https://accounts.google.com"]), 401, "issuer"),
+    "an issuer that is an object": (lambda one: one.token(iss={"a": 1}), 401, "issuer"),
+    "addresses in a list": (lambda one: one.token(email=[EMAIL]), 403, "without an e-mail"),
+    "an address that is an object": (lambda one: one.token(email={EMAIL: 1}), 403, "without an e-mail"),
+    "wrong issuer": (lambda one: one.token(iss="https://evil.example"), 401, "issuer"),
+    "no issuer": (lambda one: one.token(iss=None), 401, "issuer"),
+    "another key": (lambda one: one.token(key=one.other_key), 401, "no token that Google has signed"),
+    "an unknown key id": (lambda one: one.token(kid="key-2"), 401, "no token that Google has signed"),
+    "alg none": (lambda one: one.token(alg="none"), 401, "no token that Google has signed"),
+    "alg HS256": (lambda one: one.token(alg="HS256"), 401, "no token that Google has signed"),
+    "no expiry": (lambda one: one.token(exp=None), 401, "no token that Google has signed"),
+    "times that are texts": (lambda one: one.token(exp="never"), 401, "no token that Google has signed"),
+    "wrong address": (lambda one: one.token(email="eve@example.com"), 403, "eve@example.com may not"),
+    "no address": (lambda one: one.token(email=None), 403, "without an e-mail"),
+    "an address that is not verified": (lambda one: one.token(email_verified=False), 403, "not verified"),
+    "an address verified as a text": (lambda one: one.token(email_verified="true"), 403, "not verified"),
+    "a signature removed": (
+        lambda one: one.token().rpartition(".")[0] + ".SIGNATURE_REMOVED_BY_GOOGLE",
+        401,
+        "trust_cloud_run_iam=True",
+    ),
+    "garbage": (lambda one: "garbage", 401, "no token that Google has signed"),
+    "two dots": (lambda one: "..", 401, "no token that Google has signed"),
+    "no base64": (lambda one: "é.!.~", 401, "no token that Google has signed"),
+    "deep": (lambda one: "W1tb" * 4_000 + ".e30.e30", 401, "no token that Google has signed"),
+}
+
+
+@pytest.mark.parametrize(("make", "status", "why"), TOKENS.values(), ids=TOKENS)
+def test_a_token_is_judged(
+    world: tuple[Google, OidcVerifier], make: Callable[[Google], str], status: int | None, why: str
+) -> None:
+    """Google's signature, the issuer, the audience, the times and a verified address that is allowed are all needed; a
+    token that proves nothing is 401, a caller who is known and not allowed 403.
+    """
+    one, verifier = world
+    token = make(one)
+    denial = verifier.check(f"Bearer {token}")
+    assert (denial and denial.status) == status
+    if denial is not None:
+        assert why in denial.message
+        _assert_unsaid(denial.message, token)
+
+
+@pytest.mark.parametrize(
+    ("header", "is_served"),
+    [
+        (None, False),
+        ("", False),
+        ("Bearer", False),
+        ("Bearer  ", False),
+        ("Basic {token}", False),
+        ("{token}", False),
+        ("bearer {token}", True),
+        ("BEARER   {token} ", True),
+    ],
+)
+def test_the_scheme_is_bearer_in_any_case(
+    world: tuple[Google, OidcVerifier], header: str | None, is_served: bool
+) -> None:
+    """Only a Bearer token is looked at, however the scheme is spelled; without one it is 401."""
+    one, verifier = world
+    denial = verifier.check(header and header.format(token=one.token()))
+    assert (denial is None) == is_served
+    assert denial is None or denial.status == 401
+
+
+def test_certificates_are_fetched_once(world: tuple[Google, OidcVerifier]) -> None:
+    """As long as they are fresh, one fetch serves all tokens, good and bad."""
+    one, verifier = world
+    for _ in range(5):
+        assert verifier.check(f"Bearer {one.token()}") is None
+        assert verifier.check(f"Bearer {one.token(key=one.other_key)}") is not None
+    assert one.served == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "served"),
+    [
+        ({"Cache-Control": "public, max-age=60", "Age": "59"}, 1),
+        ({"Cache-Control": "public, max-age=60", "Age": "60"}, 3),
+        ({"Cache-Control": "public, max-age=60", "Age": "9" * 5000}, 3),
+        ({"Cache-Control": "public, max-age=0"}, 3),
+        ({"Cache-Control": "no-store, max-age=60"}, 3),
+        ({"Cache-Control": f"max-age={'9' * 5000}"}, 3),
+        ({}, 3),
+    ],
+)
+def test_certificates_are_kept_as_long_as_they_are_fresh(
+    world: tuple[Google, OidcVerifier], headers: dict[str, str], served: int
+) -> None:
+    """What the reply says of its age decides; a reply that says nothing is not kept."""
+    one, verifier = world
+    one.headers = headers
+    for _ in range(3):
+        assert verifier.check(f"Bearer {one.token()}") is None
+    assert one.served == served
+
+
+def test_a_server_that_drips_holds_nobody(shared: tuple[Google, str], world: tuple[Google, OidcVerifier]) -> None:
+    """Certificates that come byte by byte are given up at the end of the time for all of them."""
+    one, _ = world
+    one.dripped = threading.Event()
+    try:
+        denial = OidcVerifier([AUDIENCE], [EMAIL], certs_url=shared[1], timeout=0.2).check(f"Bearer {one.token()}")
+        assert not one.dripped.is_set(), "it waited for the last byte"
+    finally:
+        one.dripped.set()
+    assert denial is not None
+    assert denial.status == 503
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        (500, b"{}"),
+        (200, b"<!doctype html>"),
+        (200, b"{}"),
+        (200, b'{"keys": []}'),
+        (404, b'{"key-1": "x"}'),
+        (200, b"[" * 100_000),
+        (302, b'{"key-1": "x"}'),
+    ],
+    ids=["500", "a portal", "none", "another form", "404", "deep", "elsewhere"],
+)
+def test_without_certificates_nobody_can_tell(world: tuple[Google, OidcVerifier], broken: tuple[int, bytes]) -> None:
+    """Where the certificates can't be had it is 503, whatever the token, and the next request asks again."""
+    one, verifier = world
+    one.broken = broken
+    denial = verifier.check(f"Bearer {one.token()}")
+    assert denial is not None
+    assert (denial.status, "certificates" in denial.message) == (503, True)
+    if broken[0] == 500:
+        one.broken = None
+        assert verifier.check(f"Bearer {one.token()}") is None
+
+
+def test_an_unreachable_server_is_no_bad_token(unused_tcp_port_url: str) -> None:
+    """Where nobody listens at the address of the certificates it is 503."""
+    denial = OidcVerifier([AUDIENCE], [EMAIL], certs_url=unused_tcp_port_url).check("Bearer a.b.c")
+    assert denial is not None
+    assert denial.status == 503
+    assert unused_tcp_port_url in str(denial.detail)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_stranger_is_told_nothing_of_the_network(rtdb: Rtdb, unused_tcp_port_url: str, shell: Shell) -> None:
+    """Without certificates the answer is one neutral line; what went wrong is in the log."""
+    verifier = OidcVerifier([AUDIENCE], [EMAIL], certs_url=unused_tcp_port_url)
+    instance = Fleet().instance(shell, {"verifier": verifier})
+    reply = instance.call("POST", "/digest", {"Authorization": "Bearer a.b.c"})
+    assert reply.said == (503, "unavailable")
+    assert reply.body["message"] == (
+        "Google's certificates can't be had just now, so no token can be verified: try again later"
+    )
+    [event] = instance.said("trigger.denied")
+    assert unused_tcp_port_url.removeprefix("http://").partition("/")[0].partition(":")[2] in event.message
+    assert "refused" in event.message
+
+
+@pytest.fixture
+def unused_tcp_port_url() -> str:
+    """An address that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return f"http://127.0.0.1:{free.getsockname()[1]}/certs"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_nothing_is_served_without_a_token(
+    rtdb: Rtdb, world: tuple[Google, OidcVerifier], shell: Shell, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both frameworks ask the verifier first: 401 says how, 403 and 503 leave the job alone, and no token is logged."""
+    one, verifier = world
+    caplog.set_level(logging.DEBUG)
+    instance = Fleet().instance(shell, {"verifier": verifier})
+    for method, path in [("POST", "/digest"), ("GET", "/"), ("PUT", "/digest"), ("POST", "/unknown")]:
+        reply = instance.call(method, path)
+        assert reply.said == (401, "unauthorized")
+        assert reply.headers["www-authenticate"] == "Bearer"
+    bearer = {"Authorization": f"Bearer {one.token(email='eve@example.com')}"}
+    assert instance.call("POST", "/digest", bearer).said == (403, "forbidden")
+    tokens = ["abcdefgh.ijklmnop.qrstuvwx", one.token(aud="https://evil.example")]
+    for token in tokens:
+        reply = instance.call("POST", "/digest", {"Authorization": f"Bearer {token}"})
+        assert reply.said == (401, "unauthorized")
+    assert rtdb.get() is None
+    assert [event.fields["status"] for event in instance.said("trigger.denied")] == [401] * 4 + [403, 401, 401]
+    good = one.token()
+    assert instance.call("POST", "/digest", {"Authorization": f"Bearer {good}"}).said == (200, "succeeded")
+    _assert_unsaid(caplog.text, *tokens, bearer["Authorization"].split()[1], good)
+
+
+def test_no_certificates_is_503_over_http(rtdb: Rtdb, world: tuple[Google, OidcVerifier]) -> None:
+    """A caller that can't be verified for now is asked to try again."""
+    one, verifier = world
+    one.broken = (500, b"")
+    reply = Fleet().instance("asgi", {"verifier": verifier}).call("GET", "/", {"Authorization": "Bearer x.y.z"})
+    assert reply.said == (503, "unavailable")
+    assert int(reply.headers["retry-after"]) >= 1
+
+
+class Broken:
+    """A verifier with a bug."""
+
+    def check(self, authorization: str | None) -> None:
+        raise LookupError("a secret")
+
+
+def test_a_verifier_that_raises_lets_nobody_in(rtdb: Rtdb) -> None:
+    """A verifier of the user's own that raises is a 500 without its text, and an event with it."""
+    instance: Instance = Fleet().instance("asgi", {"verifier": Broken()})
+    reply = instance.post()
+    assert reply.said == (500, "error")
+    assert "secret" not in str(reply)
+    assert [event.level for event in instance.said("trigger.failed")] == [logging.ERROR]
+    assert rtdb.get() is None
+
+
+def _assert_unsaid(text: str, *tokens: str) -> None:
+    for token in tokens:
+        assert not any(part in text for part in token.split(".") if len(part) > 7 and "GOOGLE" not in part)

@@ -1,0 +1,247 @@
+"""Events: what is told to listeners and the log, at which level, in which words, and that neither breaks anything."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.simulation.fleet import Fleet, Instance, broken_listener, failing, recorded
+
+from firecron import Lease
+from firecron.base.events import Event, Events
+from firecron.errors import Denied, Unavailable
+
+SLOT = "2026-11-18T09:00:00Z"
+
+
+@pytest.fixture
+def handler() -> Iterator[Handler]:
+    """A handler of firecron's logger, beside whatever else there is."""
+    logger = logging.getLogger("firecron")
+    made, before = Handler(), (logger.level, logger.propagate)
+    logger.addHandler(made)
+    logger.setLevel(logging.DEBUG)
+    yield made
+    logger.removeHandler(made)
+    logger.level, logger.propagate = before
+    logger.filters.clear()
+
+
+class Handler(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+        self.raising = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.raising:
+            raise OSError("the disk is full")
+        self.records.append(record)
+
+    def fields(self) -> list[dict[str, object]]:
+        return [getattr(record, "json_fields", {}) for record in self.records]
+
+
+def test_an_event_reaches_listeners_and_the_log(handler: Handler) -> None:
+    """An event is one value for listeners, and one record with the same fields in the log; None is left out."""
+    events = Events()
+    heard = recorded(events)
+    events.emit("lock.acquired", "job", logging.INFO, "got {it} 100%", holder="h", fence=7, slot=None)
+    assert heard == [Event("lock.acquired", "job", logging.INFO, "got {it} 100%", {"holder": "h", "fence": 7})]
+    [record] = handler.records
+    assert (record.name, record.levelno, record.getMessage()) == ("firecron", logging.INFO, "got {it} 100%")
+    assert handler.fields() == [{"event": "lock.acquired", "lock": "job", "holder": "h", "fence": 7}]
+
+
+def test_an_event_below_the_level_is_not_logged_but_heard(handler: Handler) -> None:
+    """The log's level is no business of the listeners."""
+    logging.getLogger("firecron").setLevel(logging.WARNING)
+    events = Events()
+    heard = recorded(events)
+    events.emit("lock.acquired", "job", logging.INFO, "got it")
+    assert [event.slug for event in heard] == ["lock.acquired"]
+    assert handler.records == []
+
+
+def test_a_listener_that_raises_is_reported(handler: Handler) -> None:
+    """What a listener raises is logged as an ERROR with its trace; the other listeners and the log are told as ever."""
+    events = Events()
+    before = recorded(events)
+    events.subscribe(broken_listener)
+    after = recorded(events)
+    events.emit("lock.acquired", "job", logging.INFO, "got it")
+    assert before == after
+    assert len(after) == 1
+    report, told = handler.records
+    assert report.levelno == logging.ERROR
+    assert report.exc_info is not None
+    assert handler.fields() == [
+        {"event": "listener.failed", "listened_to": "lock.acquired"},
+        {"event": "lock.acquired", "lock": "job"},
+    ]
+    assert told.exc_info is None
+
+
+def broken_handler(handler: Handler) -> None:
+    handler.raising = True
+
+
+def broken_filter(handler: Handler) -> None:
+    logging.getLogger("firecron").addFilter(lambda record: bool(failing(ValueError("a bug"))()))
+
+
+@pytest.mark.parametrize("break_log", [broken_handler, broken_filter])
+def test_a_log_that_raises_is_reported_to_standard_error(
+    handler: Handler, capsys: pytest.CaptureFixture[str], break_log: Callable[[Handler], None]
+) -> None:
+    """Where the way to the log is broken the message goes to standard error, and the listeners are told."""
+    break_log(handler)
+    events = Events()
+    heard = recorded(events)
+    events.emit("lock.lost", "job", logging.ERROR, "it is lost")
+    assert len(heard) == 1
+    assert "firecron: a log handler raised at: it is lost" in capsys.readouterr().err
+
+
+def test_a_log_that_raises_breaks_also_without_standard_error(
+    handler: Handler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a last resort nothing is raised either."""
+    handler.raising = True
+    monkeypatch.setattr(logging, "lastResort", None)
+    Events().emit("lock.lost", "job", logging.ERROR, "it is lost")
+
+
+def test_unsubscribing_ends_the_telling() -> None:
+    """After it was unsubscribed a listener hears nothing; doing so twice does nothing."""
+    events = Events()
+    heard: list[Event] = []
+    stop = events.subscribe(heard.append)
+    other = recorded(events)
+    events.emit("one", "job", logging.DEBUG, "")
+    stop()
+    stop()
+    events.emit("two", "job", logging.DEBUG, "")
+    assert [event.slug for event in heard] == ["one"]
+    assert [event.slug for event in other] == ["one", "two"]
+
+
+def test_a_listener_may_unsubscribe_and_subscribe_while_it_is_told() -> None:
+    """A listener that unsubscribes itself, or brings another, changes what comes later and skips nobody now."""
+    events = Events()
+    order: list[str] = []
+
+    def once(event: Event) -> None:
+        order.append("once")
+        stop()
+        events.subscribe(lambda event: order.append("new"))
+
+    stop = events.subscribe(once)
+    events.subscribe(lambda event: order.append("other"))
+    events.emit("one", "job", logging.DEBUG, "")
+    assert order == ["once", "other"]
+    events.emit("two", "job", logging.DEBUG, "")
+    assert order == ["once", "other", "other", "new"]
+
+
+def test_a_forked_child_can_subscribe() -> None:
+    """The lock that a thread of the parent may have held is not the child's."""
+    events = Events()
+    assert events._lock.acquire(timeout=1)
+    events.after_fork()
+    assert recorded(events) == []
+
+
+def held(fleet: Fleet, one: Instance) -> None:
+    fleet.instance().acquire()
+
+
+def paused(fleet: Fleet, one: Instance) -> None:
+    fleet.put({"paused": True})
+
+
+def malformed(fleet: Fleet, one: Instance) -> None:
+    fleet.put({"expiresAt": "soon"})
+
+
+def unavailable(fleet: Fleet, one: Instance) -> None:
+    one.network.next("swap", before=failing(Unavailable("no answer")), times=100)
+
+
+def denied(fleet: Fleet, one: Instance) -> None:
+    one.network.next("swap", before=failing(Denied("RTDB answered 401")), times=4)
+
+
+REFUSALS: list[tuple[Callable[[Fleet, Instance], None], str, int, str]] = [
+    (held, "lock.refused", logging.INFO, 'Lock "job" held by another instance, skipping'),
+    (paused, "lock.refused", logging.INFO, 'Lock "job" is paused by an operator, skipping'),
+    (malformed, "lock.refused", logging.ERROR, 'Lock "job" can\'t be read: its field expiresAt'),
+    (unavailable, "lock.unavailable", logging.ERROR, 'RTDB unreachable - lock "job" could not be acquired.'),
+    (denied, "lock.refused", logging.ERROR, 'RTDB denies access - lock "job" could not be acquired.'),
+]
+
+
+@pytest.mark.parametrize(("obstacle", "slug", "level", "words"), REFUSALS, ids=lambda one: getattr(one, "__name__", ""))
+def test_a_refusal_is_told_once_with_its_reason(
+    fleet: Fleet, obstacle: Callable[[Fleet, Instance], None], slug: str, level: int, words: str
+) -> None:
+    """Contention is INFO; what is not known is an ERROR, which says that the job won't run."""
+    one = fleet.instance()
+    obstacle(fleet, one)
+    refusal = one.refused()
+    [told] = one.events
+    assert refusal.reason == obstacle.__name__ == told.fields["reason"]
+    assert (told.slug, told.level) == (slug, level)
+    assert told.message.startswith(words)
+    assert ("Job will NOT run" in told.message) is (level == logging.ERROR)
+
+
+def test_the_first_spent_tick_is_info_and_later_ones_are_for_debugging(fleet: Fleet) -> None:
+    """A loser of a tick says so at INFO once a name, so that a fleet's losers cost little."""
+    one = fleet.instance()
+    levels: list[tuple[str, int]] = []
+    for name in ("job", "job", "other", "job"):
+        claim = fleet.instance()
+        taken = claim.locks.try_once(claim.locks.bid(name, 60, slot=SLOT))
+        if isinstance(taken, Lease):
+            taken.release()
+        answer = one.locks._acquire(one.locks.bid(name, 60, slot=SLOT), 0)
+        assert not isinstance(answer, Lease)
+        assert answer.reason == "slot_done"
+        levels.append((one.events[-1].name, one.events[-1].level))
+    assert levels == [
+        ("job", logging.INFO),
+        ("job", logging.DEBUG),
+        ("other", logging.INFO),
+        ("job", logging.DEBUG),
+    ]
+
+
+def test_all_that_a_lock_tells_is_scalar(fleet: Fleet, handler: Handler) -> None:
+    """Whatever happens to a lock, its fields are texts, numbers and truth values, so that any log can store them."""
+    one = fleet.instance()
+    for obstacle in (held, paused, malformed, denied):
+        obstacle(fleet, one)
+        one.refused()
+        fleet.put(None)
+    one.network.next("swap", before=failing(Unavailable("busy", retry_after=3600)))
+    one.refused()
+    with one.locks.hold("job", 60) as kept:
+        fleet.time.advance(20)
+        one.renew()
+        one.network.next("swap", before=failing(Unavailable("slow")), times=100)
+        fleet.time.advance(20)
+        one.renew()
+        one.network.mend()
+    assert not kept.is_held()
+    lost = one.acquire(fenced=True)
+    fleet.time.advance(60)
+    assert lost.lost
+    slugs = set(one.slugs())
+    every = "acquired refused unavailable renewed renewal_failed lost released"
+    assert {f"lock.{slug}" for slug in every.split()} <= slugs
+    for fields in (*(event.fields for event in one.events), *handler.fields()):
+        assert all(isinstance(value, str | int | float | bool) for value in fields.values()), fields
+        json.dumps(dict(fields))

@@ -1,0 +1,192 @@
+"""The schedule against a daemon that wakes at every minute, over the nights when clocks change."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from datetime import UTC, datetime, timedelta
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.cron.cron_daemon import DAYS, MONTHS, SECOND, Daemon
+
+from firecron import Schedule
+
+# A change of the clocks (or none), by how much in minutes. All are past, so that no later rule of a country matters.
+NIGHTS = {
+    ("Europe/Berlin", "2025-03-30"): [60],
+    ("Europe/Berlin", "2025-10-26"): [-60],
+    ("America/New_York", "2025-03-09"): [60],
+    ("America/New_York", "2025-11-02"): [-60],
+    ("Australia/Sydney", "2025-04-06"): [-60],
+    ("Australia/Sydney", "2025-10-05"): [60],
+    ("Australia/Lord_Howe", "2025-04-06"): [-30],
+    ("Australia/Lord_Howe", "2025-10-05"): [30],
+    ("Antarctica/Troll", "2025-03-30"): [120],
+    ("Antarctica/Troll", "2025-10-26"): [-120],
+    # At midnight: the day has no 00:00, or the day before ends twice.
+    ("America/Asuncion", "2023-10-01"): [60],
+    ("America/Asuncion", "2024-03-24"): [-60],
+    ("Asia/Beirut", "2025-03-30"): [60],
+    ("Asia/Beirut", "2024-10-27"): [-60],
+    ("America/Havana", "2025-03-09"): [60],
+    ("America/Havana", "2024-11-03"): [-60],
+    ("America/Santiago", "2025-04-06"): [-60],
+    # Back for Ramadan and forth again: four changes a year, or winter time as the exception.
+    ("Africa/Casablanca", "2025-02-23"): [-60],
+    ("Africa/Casablanca", "2025-04-06"): [60],
+    ("Europe/Dublin", "2024-10-27"): [-60],
+    # Changes of the base offset.
+    ("Asia/Almaty", "2024-03-01"): [-60],
+    ("Asia/Pyongyang", "2015-08-15"): [-30],
+    ("Asia/Pyongyang", "2018-05-05"): [30],
+    ("America/Caracas", "2016-05-01"): [30],
+    ("Europe/Volgograd", "2020-12-27"): [-60],
+    # Three hours are still made up for; a day that was left out is not.
+    ("Antarctica/Casey", "2009-10-18"): [180],
+    ("Antarctica/Casey", "2010-03-05"): [-180],
+    ("Pacific/Apia", "2011-12-30"): [1440],
+    ("UTC", "2025-03-30"): [],
+    ("Asia/Kathmandu", "2025-10-26"): [],
+}
+
+LINES = [
+    "* * * * *",
+    "*/7 * * * *",
+    "0 * * * *",
+    "30 * * * *",
+    "*/15 2 * * *",
+    "*/30 0-3 * * *",
+    "0 */2 * * *",
+    "15 */3 * * *",
+    "5,35 * * * sun",
+    "0 0 * * *",
+    "0 1 * * *",
+    "30 1 * * *",
+    "0 2 * * *",
+    "30 2 * * *",
+    "0 3 * * *",
+    "0,30 2 * * *",
+    "0 0-23 * * *",
+    "0-59 0-3 * * *",
+    "59 23 * * *",
+    "15,45 23,0,1 * * *",
+    "0 12 * * 0",
+    "30 2 * * 7",
+    "10 1-5/2 * 3,10,NOV mon-fri",
+    "0 2 29-31 * 5-7",
+    "20 0 */2 * *",
+    "1-59/20 1 1,5,24 feb-oct *",
+]
+
+SECOND_LINES = [
+    "* * * * * *",
+    "*/20 30 * * * *",
+    "15 */10 * * * *",
+    "*/10 0 2 * * *",
+    "30 59 1 * * *",
+    "0,30 0,30 0-3 * * *",
+    "45 15 2,23 * * sun",
+]
+SECOND_NIGHTS = [
+    ("Europe/Berlin", "2025-03-30"),
+    ("Europe/Berlin", "2025-10-26"),
+    ("Australia/Lord_Howe", "2025-04-06"),
+    ("Australia/Lord_Howe", "2025-10-05"),
+    ("America/Havana", "2024-11-03"),
+]
+
+
+@cache
+def daemon(zone: str, night: str) -> Daemon:
+    """Awake for three days around it, of which the first is to look back on."""
+    middle = datetime.fromisoformat(night).replace(tzinfo=UTC)
+    return Daemon(zone, middle - timedelta(days=2), middle + timedelta(days=2))
+
+
+def next_by(runs: list[datetime], start: datetime) -> datetime | None:
+    index = bisect_right(runs, start)
+    return runs[index] if index < len(runs) else None
+
+
+def starts(awake: Daemon, runs: list[datetime], chance: random.Random) -> list[datetime]:
+    """Instants just before, at and after runs and the edges of gaps and passes, and some anywhere."""
+    edges = [awake.instants[index] for index in awake.jumps()]
+    near = [edge + timedelta(minutes=minutes) for edge in edges for minutes in range(-125, 126, 5)]
+    near += [edge + timedelta(seconds=seconds) for edge in edges for seconds in (-1, 0, 1)]
+    for run in chance.sample(runs, min(len(runs), 8)):
+        near += [run - SECOND, run, run + timedelta(microseconds=1)]
+    near += [awake.start + chance.random() * (awake.end - awake.start) for _ in range(8)]
+    return [instant for instant in near if awake.start + timedelta(days=1) <= instant < awake.end]
+
+
+@pytest.mark.parametrize("place", NIGHTS, ids="-".join)
+def test_the_nights_are_what_they_are_listed_for(place: tuple[str, str]) -> None:
+    """Each of these nights has the change of the clocks that it is here for."""
+    awake = daemon(*place)
+    changes = [
+        round((awake.walls[index] - awake.walls[index - 1]) / timedelta(minutes=1)) - 1 for index in awake.jumps()
+    ]
+    assert changes == NIGHTS[place]
+
+
+@pytest.mark.parametrize("place", NIGHTS, ids="-".join)
+def test_i21_the_next_tick_is_what_the_daemon_runs_next(place: tuple[str, str]) -> None:
+    """From wherever it is asked, around a change of the clocks, the next tick is the daemon's next run."""
+    awake, chance = daemon(*place), random.Random(0)
+    for line in LINES:
+        schedule, runs = Schedule(line, place[0]), awake.runs(line)
+        for start in starts(awake, runs, chance):
+            expected, tick = next_by(runs, start), schedule.after(start)
+            if expected is None:
+                assert tick > awake.end, (line, start.isoformat())
+            else:
+                assert tick.isoformat() == expected.isoformat(), (line, start.isoformat())
+
+
+@pytest.mark.parametrize("place", SECOND_NIGHTS, ids="-".join)
+def test_i21_seconds_obey_the_same_rule(place: tuple[str, str]) -> None:
+    """With six fields, each tick of the hours around a change is one at which a daemon of seconds runs."""
+    (edge,) = (daemon(*place).instants[index] for index in daemon(*place).jumps())
+    awake = Daemon(place[0], edge - timedelta(minutes=70), edge + timedelta(minutes=130), SECOND)
+    for line in SECOND_LINES:
+        runs = awake.runs(line)
+        ticks = list(Schedule(line, place[0]).between(awake.start, awake.end))
+        assert [tick.isoformat() for tick in ticks] == [run.isoformat() for run in runs], line
+
+
+def fields(low: int, high: int, names: list[str] | None = None) -> st.SearchStrategy[str]:
+    """The texts that may stand in a field."""
+    number = st.integers(low, high).map(lambda value: names[(value - low) % len(names)] if names else str(value))
+    pair = st.tuples(st.integers(low, high), st.integers(low, high)).map(sorted)
+    spans = st.one_of(st.just("*"), pair.map(lambda ends: f"{ends[0]}-{ends[1]}"))
+    steps = st.tuples(spans, st.integers(1, high)).map(lambda both: f"{both[0]}/{both[1]}")
+    terms = st.one_of(st.just("*"), number, st.integers(low, high).map(str), spans, steps)
+    return st.one_of(st.just("*"), st.lists(terms, min_size=1, max_size=3).map(",".join))
+
+
+lines = st.tuples(
+    fields(0, 59), st.one_of(fields(0, 23), fields(0, 3)), fields(1, 31), fields(1, 12, MONTHS), fields(0, 7, DAYS)
+).map(" ".join)
+
+
+@settings(max_examples=80)
+@given(line=lines, place=st.sampled_from(sorted(NIGHTS)), seed=st.integers(0, 9))
+def test_any_line_fires_when_the_daemon_runs_it(line: str, place: tuple[str, str], seed: int) -> None:
+    """Whatever the line, its ticks in days with a change are the daemon's runs, and one that never fires is refused."""
+    awake = daemon(*place)
+    runs = awake.runs(line)
+    try:
+        schedule = Schedule(line, place[0])
+    except ValueError as error:
+        assert "never fires" in str(error)  # which is the only way to refuse a well-formed line
+        assert not runs
+        return
+    later = [run for run in runs if run > awake.start + timedelta(days=1)]
+    assert list(schedule.between(awake.start + timedelta(days=1), awake.end)) == later
+    for start in starts(awake, later, random.Random(seed)):
+        tick = schedule.after(start)
+        assert tick > start
+        assert tick == (next_by(later, start) or tick)

@@ -1,0 +1,54 @@
+"""Conversations held by a test: it answers each step as it is expected to come."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from tests.unit.lock.records import NOW, at, node, request
+
+from firecron.errors import Denied, StoreError, Unavailable
+from firecron.lock.protocol import Answer, Conversation, Held, Now, Step, Swap, Swapped, acquiring
+from firecron.lock.record import Number, Refused, Request, Term
+from firecron.store import NULL_ETAG, Snapshot
+
+T = TypeVar("T")
+
+ABSENT = Snapshot(NULL_ETAG, None)
+THEIRS = Snapshot("theirs", node())
+DONE = Swapped("new", 0.0)
+DOWN = Unavailable("down")
+NO = Denied("no")
+
+
+def converse(conversation: Conversation[T], *dialogue: tuple[type[Step], Answer | StoreError]) -> tuple[T, list[Step]]:
+    """Answer the steps as they are expected to come; gives the outcome, and the steps as they were."""
+    steps: list[Step] = []
+    expected = iter(dialogue)
+    try:
+        step = next(conversation)
+        while True:
+            steps.append(step)
+            kind, answer = next(expected, (None, None))
+            assert type(step) is kind, f"{step} after {steps[:-1]}"
+            step = conversation.throw(answer) if isinstance(answer, StoreError) else conversation.send(answer)
+    except StopIteration as done:
+        assert next(expected, None) is None, "the conversation ended early"
+        outcome: T = done.value
+        return outcome, steps
+
+
+def acquire(
+    *dialogue: tuple[type[Step], Answer | StoreError],
+    wanted: Request | None = None,
+    known: Snapshot | None = None,
+    written: dict[Number, Term] | None = None,
+) -> tuple[Held | Refused, list[Step]]:
+    return converse(acquiring(wanted or request(), known, {} if written is None else written), *dialogue)
+
+
+def clock(milliseconds: int = 0) -> tuple[type[Step], Answer]:
+    return Now, at(NOW + milliseconds)
+
+
+def swaps(steps: list[Step]) -> list[Swap]:
+    return [step for step in steps if isinstance(step, Swap)]

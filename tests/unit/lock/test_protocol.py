@@ -1,0 +1,258 @@
+"""Acquiring, step by step: what is asked of the store, in which order, and what each answer leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+from tests.unit.lock.dialogues import ABSENT, DONE, DOWN, NO, THEIRS, acquire, clock, swaps
+from tests.unit.lock.records import EXPIRES, MARGIN, NOW, TTL, at, node, released_node, request, taken
+
+from firecron.base.clocks import Moment
+from firecron.errors import Denied, Unavailable
+from firecron.lock.protocol import Conversation, Held, Now, Pause, Read, Swap, Swapped, acquiring, run
+from firecron.lock.record import Number, Refused, Request, Term
+from firecron.store import NULL_ETAG, Snapshot
+
+T = TypeVar("T")
+
+
+def test_a_free_lock_is_one_request() -> None:
+    """Nothing known: the record is written where nothing is, without a look first."""
+    held, steps = acquire(clock(), (Swap, DONE))
+    assert isinstance(held, Held)
+    assert swaps(steps) == [Swap(NULL_ETAG, taken(None))]
+    assert held.snapshot == Snapshot("new", taken(None))
+    assert held.term == Term(NOW + TTL, at())
+
+
+def test_what_is_known_saves_the_look() -> None:
+    """A node that was seen before is replaced under its ETag, with what it has to remember."""
+    known = Snapshot("known", released_node(fence=7))
+    held, steps = acquire(clock(), (Swap, DONE), known=known)
+    assert isinstance(held, Held)
+    assert swaps(steps) == [Swap("known", taken(known.node))]
+
+
+def test_what_is_known_forbids_nothing() -> None:
+    """A hint that says no is looked at anew, and what is there now decides."""
+    held, steps = acquire(clock(), (Read, ABSENT), clock(5), (Swap, DONE), known=THEIRS)
+    assert isinstance(held, Held)
+    assert swaps(steps)[0].etag == NULL_ETAG
+    refused, _ = acquire(clock(), (Read, THEIRS), clock(5), known=THEIRS)
+    assert isinstance(refused, Refused)
+
+
+def test_a_refusal_is_one_request() -> None:
+    """Who loses the swap gets the state with it, and is refused by that."""
+    refused, _ = acquire(clock(), (Swap, THEIRS), clock())
+    assert isinstance(refused, Refused)
+    assert refused.reason == "held"
+
+
+def test_each_decision_has_a_reading_of_its_own() -> None:
+    """The lease that is written counts from the reading just before it, not from an earlier one."""
+    held, _ = acquire(clock(), (Swap, Snapshot("free", released_node())), clock(700), (Swap, DONE))
+    assert isinstance(held, Held)
+    assert held.term == Term(NOW + 700 + TTL, at(NOW + 700))
+
+
+def test_contention_is_met_with_a_pause() -> None:
+    """A first lost race is tried again at once, from the second on after a pause that knows how many there were."""
+    free = [Snapshot(str(number), released_node(fence=number)) for number in range(3)]
+    held, steps = acquire(
+        clock(),
+        (Swap, free[0]),
+        clock(),
+        (Swap, free[1]),
+        (Pause, None),
+        clock(),
+        (Swap, free[2]),
+        (Pause, None),
+        clock(),
+        (Swap, DONE),
+    )
+    assert isinstance(held, Held)
+    assert [swap.etag for swap in swaps(steps)] == [NULL_ETAG, "0", "1", "2"]
+    assert [step.tries for step in steps if isinstance(step, Pause)] == [2, 3]
+
+
+def test_a_write_whose_reply_was_lost_is_a_win() -> None:
+    """The read-back shows my token: the lock is held, with the lease of that write."""
+    written: dict[Number, Term] = {}
+    held, steps = acquire(
+        clock(), (Swap, DOWN), (Pause, None), (Read, Snapshot("e", taken(None))), clock(900), written=written
+    )
+    assert isinstance(held, Held)
+    assert held.term == Term(NOW + TTL, at())
+    assert held.snapshot.etag == "e"
+    assert len(swaps(steps)) == 1
+    assert written == {NOW + TTL: held.term}
+
+
+def test_a_write_whose_reply_was_lost_is_no_win_after_its_lease() -> None:
+    """Found when its lease is over, my own record is a dead holder's."""
+    refused, _ = acquire(clock(), (Swap, DOWN), (Pause, None), (Read, Snapshot("e", taken(None))), clock(TTL - MARGIN))
+    assert isinstance(refused, Refused)
+    assert refused.reason == "held"
+
+
+@pytest.mark.parametrize(
+    ("found", "etag"), [(ABSENT, NULL_ETAG), (Snapshot("old", released_node()), "old")], ids=["absent", "released"]
+)
+def test_a_write_that_did_not_land_is_decided_anew(found: Snapshot, etag: str) -> None:
+    """What the node says after the failure decides, under its own ETag."""
+    held, steps = acquire(clock(), (Swap, DOWN), (Pause, None), (Read, found), clock(30), (Swap, DONE))
+    assert isinstance(held, Held)
+    assert swaps(steps)[1].etag == etag
+    assert held.term == Term(NOW + 30 + TTL, at(NOW + 30))
+
+
+def test_after_a_failure_a_live_record_of_another_refuses() -> None:
+    """Somebody else was quicker."""
+    refused, _ = acquire(clock(), (Swap, DOWN), (Pause, None), (Read, THEIRS), clock())
+    assert isinstance(refused, Refused)
+    assert refused.reason == "held"
+
+
+def test_a_denied_write_is_settled_by_one_read() -> None:
+    """A readable record decides as usual; a denied read is the answer."""
+    refused, _ = acquire(clock(), (Swap, NO), (Read, THEIRS), clock())
+    assert isinstance(refused, Refused)
+    assert refused.reason == "held"
+    with pytest.raises(Denied):
+        acquire(clock(), (Swap, NO), (Read, NO))
+    held, _ = acquire(clock(), (Swap, NO), (Read, ABSENT), clock(), (Swap, DONE))
+    assert isinstance(held, Held)
+
+
+def test_a_free_lock_that_may_not_be_written_is_denied() -> None:
+    """Refused where nothing is, and refused to delete it; or refused while a released record stays as it is."""
+    twice = clock(), (Swap, NO), (Read, ABSENT), clock(), (Swap, NO)
+    with pytest.raises(Denied):
+        acquire(*twice, (Swap, NO))
+    free = Snapshot("free", released_node())
+    with pytest.raises(Denied):
+        acquire(clock(), (Swap, NO), (Read, free), clock(), (Swap, NO), (Read, free))
+
+
+def test_who_is_too_late_twice_is_not_denied() -> None:
+    """Others who took a free lock and gave it back are seen by its ETag, or by what may be written where nothing is."""
+    twice = clock(), (Swap, NO), (Read, ABSENT), clock(), (Swap, NO)
+    refused, steps = acquire(*twice, (Swap, DONE), (Read, THEIRS), (Pause, None), clock())
+    assert isinstance(refused, Refused)
+    assert refused.reason == "held"
+    assert swaps(steps)[2] == Swap(NULL_ETAG, None)
+    held, _ = acquire(*twice, (Swap, THEIRS), (Read, ABSENT), (Pause, None), clock(), (Swap, DONE))
+    assert isinstance(held, Held)
+    one, other = Snapshot("one", released_node(fence=1)), Snapshot("other", released_node(fence=2))
+    begun = clock(), (Swap, NO), (Read, one), clock(), (Swap, NO), (Read, other), (Pause, None), clock()
+    held, _ = acquire(*begun, (Swap, DONE))
+    assert isinstance(held, Held)
+    held, steps = acquire(*begun, (Swap, NO), (Read, one), (Pause, None), clock(), (Swap, DONE))
+    assert isinstance(held, Held)
+    assert [step.tries for step in steps if isinstance(step, Pause)] == [1, 2]
+
+
+def test_reading_is_repeated_with_pauses() -> None:
+    """A read that fails is tried again, each pause knowing how many failed and what the server asked for."""
+    _, steps = acquire(
+        clock(),
+        (Read, Unavailable("one")),
+        (Pause, None),
+        (Read, Unavailable("two", retry_after=9)),
+        (Pause, None),
+        (Read, THEIRS),
+        clock(),
+        known=THEIRS,
+    )
+    assert [step for step in steps if isinstance(step, Pause)] == [Pause(1, "one"), Pause(2, "two", 9)]
+
+
+@pytest.mark.parametrize("late", [-1, 0, 1])
+def test_a_reply_after_the_lease_is_no_acquisition(late: int) -> None:
+    """The reply counts when it came: at the end of the trust it is too late."""
+    reply = Swapped("new", float(TTL - MARGIN + late))
+    if late < 0:
+        held, _ = acquire(clock(), (Swap, reply))
+        assert isinstance(held, Held)
+    else:
+        with pytest.raises(Unavailable, match="the reply came after its lease was over"):
+            acquire(clock(), (Swap, reply))
+
+
+def hold(
+    conversation: Conversation[T],
+    *,
+    swap: Callable[[str, dict[str, object] | None], str | Snapshot],
+    read: Callable[[], Snapshot] = lambda: ABSENT,
+    paused: list[Pause] | None = None,
+) -> T:
+    return run(
+        conversation,
+        now=at,
+        read=read,
+        swap=swap,
+        pause=(paused if paused is not None else []).append,
+        mono=lambda: 3.5,
+    )
+
+
+def test_a_thread_holds_a_conversation() -> None:
+    """Steps are done in order, failures are told to the conversation, and its outcome is the answer."""
+    wrote: list[tuple[str, dict[str, object] | None]] = []
+    paused: list[Pause] = []
+
+    def swap(etag: str, record: dict[str, object] | None) -> str | Snapshot:
+        wrote.append((etag, record))
+        if len(wrote) == 1:
+            raise Unavailable("down", retry_after=2)
+        return "new"
+
+    held = hold(acquiring(request(), None, {}), swap=swap, paused=paused)
+    assert isinstance(held, Held)
+    assert paused == [Pause(1, "down", 2)]
+    assert wrote == [(NULL_ETAG, taken(None))] * 2
+    assert held.snapshot.etag == "new"
+
+
+def test_what_is_no_failure_of_the_store_ends_the_conversation() -> None:
+    """A bug is raised to the caller, not told to the conversation."""
+
+    def swap(etag: str, record: dict[str, object] | None) -> str:
+        raise ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug"):
+        hold(acquiring(request(), None, {}), swap=swap)
+
+
+def test_an_answer_of_the_wrong_kind_is_a_bug() -> None:
+    """A driver that mixes up the answers is told so."""
+    with pytest.raises(TypeError, match="not with a Moment"):
+        acquire((Now, THEIRS))
+
+
+def test_a_hint_that_says_mine_is_not_believed() -> None:
+    """A node last seen as this request's own is read again: it may have been deleted and taken by somebody since."""
+    term = Term(EXPIRES, Moment(EXPIRES - TTL, EXPIRES - TTL - NOW))
+    mine = Snapshot("mine", node(holder="mine"))
+    refused, _ = acquire(clock(), (Read, THEIRS), clock(), known=mine, written={EXPIRES: term})
+    assert isinstance(refused, Refused)
+    assert refused.reason == "held"
+
+
+def test_a_write_that_landed_is_mine_whatever_there_is_to_choose() -> None:
+    """A claim whose reply was lost is won when it is found, also if nothing would be left to claim by then."""
+    offers: list[Request | Refused] = [request(), Refused("slot_done")]
+    conversation = acquiring(request(), None, {}, choose=lambda wanted, seen, now: offers.pop(0))
+    clock_step = next(conversation)
+    assert clock_step == Now()
+    swap = conversation.send(at(NOW))
+    assert isinstance(swap, Swap)
+    assert isinstance(conversation.throw(DOWN), Pause)
+    assert conversation.send(None) == Read()
+    assert conversation.send(Snapshot("mine", swap.node)) == Now()
+    with pytest.raises(StopIteration) as done:
+        conversation.send(at(NOW + 10))
+    assert isinstance(done.value.value, Held)

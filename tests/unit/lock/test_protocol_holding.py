@@ -1,0 +1,174 @@
+"""Renewing and releasing, step by step: what is asked of the store, and what each answer leads to."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.lock.dialogues import ABSENT, DONE, DOWN, NO, THEIRS, acquire, clock, converse, swaps
+from tests.unit.lock.records import EXPIRES, MARGIN, NOW, TTL, at, node, slot
+
+from firecron.base.clocks import Moment
+from firecron.errors import StoreError
+from firecron.lock.protocol import Answer, Held, Pause, Read, Step, Swap, Swapped, releasing, renewing
+from firecron.lock.record import Lost, Term
+from firecron.store import NULL_ETAG, Snapshot
+
+MINE = Snapshot("mine", node(holder="mine", slot=slot(), unfinished=slot(), fence=7))
+
+
+def in_hand(snapshot: Snapshot = MINE) -> Held:
+    term = Term(EXPIRES, Moment(EXPIRES - TTL, EXPIRES - TTL - NOW))
+    held, _ = acquire(clock(), (Read, snapshot), clock(), known=snapshot, written={EXPIRES: term})
+    assert isinstance(held, Held)
+    return held
+
+
+def renew(*dialogue: tuple[type[Step], Answer | StoreError]) -> tuple[Held | Lost, list[Step]]:
+    return converse(renewing(in_hand(), TTL, MARGIN), *dialogue)
+
+
+def test_a_renewal_is_one_request() -> None:
+    """The record as it was last seen gets a later expiry, under its ETag."""
+    held, steps = renew(clock(5_000), (Swap, DONE))
+    assert isinstance(held, Held)
+    [swap] = swaps(steps)
+    assert swap.etag == "mine"
+    assert swap.node is not None
+    assert swap.node["expiresAt"] == NOW + 5_000 + TTL
+    assert held.snapshot == Snapshot("new", swap.node)
+    assert held.term == Term(NOW + 5_000 + TTL, at(NOW + 5_000))
+
+
+def test_a_renewal_keeps_what_others_changed() -> None:
+    """A field that an operator added meanwhile is in the renewed record."""
+    edited = Snapshot("edited", {**node(holder="mine"), "paused": True, "note": "x"})
+    held, steps = renew(clock(), (Swap, edited), clock(10), (Swap, DONE))
+    assert isinstance(held, Held)
+    again = swaps(steps)[1]
+    assert again.etag == "edited"
+    assert again.node is not None
+    assert (again.node["paused"], again.node["note"]) == (True, "x")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        ABSENT,
+        THEIRS,
+        Snapshot("r", node(holder="mine", releasedAt=NOW)),
+        Snapshot("u", node(holder="mine", expiresAt=0)),
+    ],
+    ids=["deleted", "taken", "released", "unlocked"],
+)
+@pytest.mark.parametrize("after_failure", [False, True])
+def test_a_renewal_that_finds_the_lock_gone_writes_nothing(found: Snapshot, after_failure: bool) -> None:
+    """Deleted, taken, released or unlocked: the lease is lost, and nothing is put back."""
+    before = [clock(), (Swap, DOWN), (Pause, None), (Read, found)] if after_failure else [clock(), (Swap, found)]
+    lost, steps = renew(*before, clock())
+    assert isinstance(lost, Lost)
+    assert len(swaps(steps)) == 1
+
+
+@pytest.mark.parametrize("error", [DOWN, NO])
+def test_a_renewal_that_may_have_landed_is_read_back_and_written_anew(error: StoreError) -> None:
+    """My own record with the later expiry is renewed again, from a new reading."""
+    landed = Snapshot("landed", {**node(holder="mine"), "expiresAt": NOW + TTL})
+    held, steps = renew(clock(), (Swap, error), (Pause, None), (Read, landed), clock(40), (Swap, DONE))
+    assert isinstance(held, Held)
+    assert swaps(steps)[1].etag == "landed"
+    assert held.term == Term(NOW + 40 + TTL, at(NOW + 40))
+
+
+def test_a_renewal_and_a_release_that_are_overtaken_pause() -> None:
+    """A first write that finds the node changed is sent again at once, each later one after a longer pause."""
+    edited = [Snapshot(str(number), node(holder="mine", note=number)) for number in range(3)]
+    overtaken = clock(), (Swap, edited[0]), clock(1), (Swap, edited[1]), (Pause, None), clock(2), (Swap, edited[2])
+    held, renewal = renew(*overtaken, (Pause, None), clock(3), (Swap, DONE))
+    assert isinstance(held, Held)
+    assert held.term == Term(NOW + 3 + TTL, at(NOW + 3))
+    left, release_ = release(*overtaken, (Pause, None), clock(3), (Swap, DONE))
+    assert isinstance(left, Snapshot)
+    for steps in (renewal, release_):
+        assert [step.tries for step in steps if isinstance(step, Pause)] == [2, 3]
+        assert [swap.etag for swap in swaps(steps)] == ["mine", "0", "1", "2"]
+
+
+@pytest.mark.parametrize("late", [-1, 0, 1])
+def test_a_renewal_whose_reply_comes_after_the_old_lease_is_a_loss(late: int) -> None:
+    """Until the reply the old lease counts; it may have been over in between."""
+    answer, _ = renew(clock(), (Swap, Swapped("new", float(EXPIRES - NOW - MARGIN + late))))
+    assert isinstance(answer, Held if late < 0 else Lost)
+
+
+def release(
+    *dialogue: tuple[type[Step], Answer | StoreError], held: Held | None = None
+) -> tuple[Snapshot | Lost, list[Step]]:
+    return converse(releasing(held or in_hand(), outcome="succeeded", finished=slot()), *dialogue)
+
+
+def plain() -> Held:
+    return in_hand(Snapshot("plain", node(holder="mine")))
+
+
+def test_a_release_is_one_request() -> None:
+    """A record that remembers is written back, a plain one is deleted, each under its ETag."""
+    left, steps = release(clock(), (Swap, DONE))
+    [swap] = swaps(steps)
+    assert swap.etag == "mine"
+    assert swap.node is not None
+    assert (swap.node["releasedAt"], swap.node["outcome"]) == (NOW, "succeeded")
+    assert "unfinished" not in swap.node
+    assert left == Snapshot("new", swap.node)
+    left, steps = release(clock(), (Swap, Swapped(NULL_ETAG, 0.0)), held=plain())
+    assert swaps(steps) == [Swap("plain", None)]
+    assert left == ABSENT
+
+
+@pytest.mark.parametrize("found", [ABSENT, THEIRS, Snapshot("broken", {"expiresAt": "x"})], ids=str)
+def test_a_release_that_finds_the_lock_gone_writes_nothing(found: Snapshot) -> None:
+    """A node that an operator deleted isn't recreated, and a successor's isn't touched."""
+    lost, steps = release(clock(), (Swap, found), clock())
+    assert isinstance(lost, Lost)
+    assert len(swaps(steps)) == 1
+
+
+@pytest.mark.parametrize(
+    "found",
+    [ABSENT, Snapshot("released", node(holder="mine", releasedAt=NOW, expiresAt=NOW))],
+    ids=["deleted", "written back"],
+)
+def test_a_release_whose_reply_was_lost_is_a_release(found: Snapshot) -> None:
+    """The read-back shows that it was applied; one that was denied was not, and somebody else did it."""
+    for later in (0, TTL):
+        left, steps = release(clock(), (Swap, DOWN), (Pause, None), (Read, found), clock(later))
+        assert left == found
+        assert len(swaps(steps)) == 1
+    lost, _ = release(clock(), (Swap, NO), (Pause, None), (Read, found), clock())
+    assert isinstance(lost, Lost)
+
+
+def test_a_release_that_did_not_land_is_sent_again() -> None:
+    """While the record is still this holder's, it is given back."""
+    edited = Snapshot("edited", node(holder="mine", note="x"))
+    left, steps = release(clock(), (Swap, DOWN), (Pause, None), (Read, edited), clock(9), (Swap, DONE))
+    assert isinstance(left, Snapshot)
+    again = swaps(steps)[1]
+    assert again.etag == "edited"
+    assert again.node is not None
+    assert (again.node["note"], again.node["releasedAt"]) == ("x", NOW + 9)
+
+
+def test_a_release_that_may_have_landed_leaves_a_successor_alone() -> None:
+    """Whoever has it now keeps it; while the lease would still be good, only the release can have let them in."""
+    left, steps = release(clock(), (Swap, DOWN), (Pause, None), (Read, THEIRS), clock())
+    assert left == THEIRS
+    assert len(swaps(steps)) == 1
+    lost, steps = release(clock(), (Swap, DOWN), (Pause, None), (Read, THEIRS), clock(TTL))
+    assert isinstance(lost, Lost)
+    assert len(swaps(steps)) == 1
+
+
+def test_a_deleted_node_without_a_release_sent_is_a_loss() -> None:
+    """Only after a release of its own does a holder take an absent node for released."""
+    lost, _ = release(clock(), (Swap, ABSENT), clock())
+    assert isinstance(lost, Lost)
+    assert "deleted" in lost.why

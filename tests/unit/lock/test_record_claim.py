@@ -1,0 +1,196 @@
+"""What a claim writes: its own fields, and everything that the record has to remember."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.lock.records import MARGIN, NOW, TTL, at, node, released_node, request, slot, taken
+
+from firecron.base.clocks import Moment
+from firecron.base.instants import to_text
+from firecron.lock.record import Missed, Request, Take, decide
+
+UNKNOWN = {"note": {"by": "an operator"}, "team": "mail"}
+OWN = {
+    "acquired": to_text(NOW),
+    "acquiredAt": NOW,
+    "expires": to_text(NOW + TTL),
+    "expiresAt": NOW + TTL,
+    "holder": "mine",
+    "instance": "i1",
+    "instanceId": "rev-1",
+}
+REMEMBERING = released_node(
+    attempt=3,
+    fence=9,
+    missedAfter=slot(-600),
+    missedMore=f"{slot(-400)}/{slot(-350)} {slot(-300)}/{slot(-250)}",
+    missedUntil=slot(-500),
+    outcome="failed",
+    paused=False,
+    slot=slot(-60),
+    unfinished=slot(-120),
+    **UNKNOWN,
+)
+AT_ONCE = {"expires": to_text(NOW), "expiresAt": NOW, "releasedAt": NOW}
+
+CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
+    "nothing there": (None, request(), {}),
+    "nothing there, a slot": (None, request(slot=slot()), {"attempt": 1, "slot": slot(), "unfinished": slot()}),
+    "nothing there, fenced": (None, request(fenced=True), {"fence": NOW}),
+    "an idle node": ({"paused": False, **UNKNOWN}, request(), {"paused": False, **UNKNOWN}),
+    "an idle node, a slot and a fence": (
+        {"paused": False, **UNKNOWN},
+        request(slot=slot(), fenced=True),
+        {"attempt": 1, "fence": NOW, "paused": False, "slot": slot(), "unfinished": slot(), **UNKNOWN},
+    ),
+    "no slot: all that the record knows of slots stays": (
+        REMEMBERING,
+        request(),
+        {
+            "attempt": 3,
+            "fence": 9,
+            "missedAfter": slot(-600),
+            "missedMore": f"{slot(-400)}/{slot(-350)} {slot(-300)}/{slot(-250)}",
+            "missedUntil": slot(-500),
+            "paused": False,
+            "slot": slot(-60),
+            "unfinished": slot(-120),
+            **UNKNOWN,
+        },
+    ),
+    "no slot, and something else that was missed": (
+        released_node(slot=slot(-60), missedAfter=slot(-600)),
+        request(missed=Missed(slot(-300), slot(-200))),
+        {"missedAfter": slot(-300), "missedUntil": slot(-200), "slot": slot(-60)},
+    ),
+    "no slot, and nothing that was missed": (
+        released_node(slot=slot(-60), missedAfter=slot(-600)),
+        request(missed=Missed()),
+        {"slot": slot(-60)},
+    ),
+    "a new slot, and something that was missed": (
+        released_node(slot=slot(-60), missedAfter=slot(-600)),
+        request(slot=slot(), missed=Missed(slot(-300), slot(-250), f"{slot(-200)}/{slot(-100)}")),
+        {
+            "attempt": 1,
+            "missedAfter": slot(-300),
+            "missedMore": f"{slot(-200)}/{slot(-100)}",
+            "missedUntil": slot(-250),
+            "slot": slot(),
+            "unfinished": slot(),
+        },
+    ),
+    "momentary: claimed and let go, and nothing is unfinished": (
+        REMEMBERING,
+        request(slot=slot(), momentary=True),
+        {"attempt": 1, "fence": 9, "paused": False, "slot": slot(), **AT_ONCE, **UNKNOWN},
+    ),
+    "momentary, nothing there": (
+        None,
+        request(slot=slot(), momentary=True),
+        {"attempt": 1, "slot": slot(), **AT_ONCE},
+    ),
+    "momentary without a slot: no other run is touched": (
+        released_node(slot=slot(-60), unfinished=slot(-60), attempt=1),
+        request(momentary=True),
+        {"attempt": 1, "slot": slot(-60), "unfinished": slot(-60), **AT_ONCE},
+    ),
+    "a new slot: it is unfinished, and claimed once": (
+        REMEMBERING,
+        request(slot=slot()),
+        {"attempt": 1, "fence": 9, "paused": False, "slot": slot(), "unfinished": slot(), **UNKNOWN},
+    ),
+    "a rerun: one claim more, and the newest slot stays": (
+        REMEMBERING,
+        request(slot=slot(-120), rerun=True, fenced=True),
+        {"attempt": 4, "fence": NOW, "paused": False, "slot": slot(-60), "unfinished": slot(-120), **UNKNOWN},
+    ),
+    "a rerun of the newest slot, without a count of claims": (
+        released_node(slot=slot(-60), unfinished=slot(-60)),
+        request(slot=slot(-60), rerun=True),
+        {"attempt": 2, "slot": slot(-60), "unfinished": slot(-60)},
+    ),
+    "a rerun that was overtaken claims a new slot as anybody does": (
+        REMEMBERING,
+        request(slot=slot(-30), rerun=True),
+        {"attempt": 1, "fence": 9, "paused": False, "slot": slot(-30), "unfinished": slot(-30), **UNKNOWN},
+    ),
+    "the original's record": (
+        {"acquiredAt": NOW - 99_000, "expiresAt": NOW - 9_000, "instanceId": "nest-1"},
+        request(),
+        {},
+    ),
+    "a dead holder's record": (
+        node(expiresAt=NOW - MARGIN, slot=slot(-60), unfinished=slot(-60), attempt=1),
+        request(),
+        {"attempt": 1, "slot": slot(-60), "unfinished": slot(-60)},
+    ),
+}
+
+
+@pytest.mark.parametrize(("current", "wanted", "kept"), CLAIMS.values(), ids=CLAIMS.keys())
+def test_the_record_of_a_claim(current: object, wanted: Request, kept: dict[str, object]) -> None:
+    """A claim writes its own fields, keeps what it doesn't touch, and drops the last run's end."""
+    assert taken(current, wanted) == {**OWN, **kept}
+
+
+FENCES = {
+    "none before": (None, NOW),
+    "long ago": (7, NOW),
+    "just before": (NOW - 1, NOW),
+    "this millisecond": (NOW, NOW + 1),
+    "in what this clock takes for the future": (NOW + 5, NOW + 6),
+    "with a fraction": (NOW + 0.5, NOW + 1),
+    "negative": (-5, NOW),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), FENCES.values(), ids=FENCES.keys())
+def test_a_fence_rises(before: float | None, after: int) -> None:
+    """A fence is the time, or one more than the last where that is not enough."""
+    assert taken(released_node(fence=before), request(fenced=True))["fence"] == after
+
+
+def test_who_wants_no_fence_leaves_it_alone() -> None:
+    """A request without a fence carries the node's on, and gives a node without one none."""
+    assert taken(released_node(fence=7))["fence"] == 7
+    assert "fence" not in taken(released_node())
+
+
+def test_a_claim_brings_its_lease() -> None:
+    """The lease is reckoned from the very reading that made `expiresAt`."""
+    now = at(NOW, mono=123.25)
+    decision = decide(None, request(), now, {})
+    assert isinstance(decision, Take)
+    assert decision.term.reading is now
+    assert decision.term.expires_at == decision.record.expiresAt == NOW + TTL
+    assert decision.term.ends(MARGIN) == 123.25 + TTL - MARGIN
+
+
+@pytest.mark.parametrize(("late", "trusted"), [(-1, True), (-0.001, True), (0, False), (1, False)])
+def test_trust_ends_the_margin_before_the_expiry(late: float, trusted: bool) -> None:
+    """A holder trusts its lease until its end less the margin, and not at that instant."""
+    decision = decide(None, request(), at(NOW, mono=1_000.0), {})
+    assert isinstance(decision, Take)
+    assert decision.term.is_trusted(1_000.0 + TTL - MARGIN + late, MARGIN) is trusted
+
+
+@pytest.mark.parametrize(
+    ("uncertainty", "drift", "stops"),
+    [
+        (0.0, 0.0, MARGIN),
+        (1_000.0, 0.0, MARGIN),
+        (1_001.0, 0.0, 1_001.0),
+        (0.0, 200e-6, MARGIN),
+        (0.0, 20e-3, 1_200.0),
+        (400.0, 12e-3, 400.0 + 720.0),
+    ],
+)
+def test_trust_ends_sooner_where_the_clock_may_be_wrong_by_more_than_the_margin(
+    uncertainty: float, drift: float, stops: float
+) -> None:
+    """Where a clock may be wrong by more than the margin at the end of a lease, trust in it ends sooner by that."""
+    now = Moment(NOW, 0.0, uncertainty, drift)
+    decision = decide(None, request(), now, {})
+    assert isinstance(decision, Take)
+    assert decision.term.ends(MARGIN) == pytest.approx(TTL - stops)

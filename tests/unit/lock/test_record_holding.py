@@ -1,0 +1,151 @@
+"""What a holder may do with its record: lengthen it, give it back, or learn that it is lost."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.lock.records import DAY, EXPIRES, MARGIN, NOW, TTL, at, node, slot
+
+from firecron.base.clocks import Moment
+from firecron.base.instants import to_text
+from firecron.lock.record import LockRecord, Lost, Take, Term, check_holding, released, renewed
+
+AROUND = (-1, 0, 1)
+UNKNOWN = {"note": {"by": "an operator"}}
+WHOLE = node(
+    holder="mine", attempt=2, fence=9, outcome="left over", paused=True, slot=slot(), unfinished=slot(), **UNKNOWN
+)
+# A lease that is far from its end, so that the record alone decides.
+LONG = Term(NOW + DAY, Moment(NOW, 0.0))
+
+OVER: dict[str, tuple[object, str]] = {
+    "deleted": (None, "deleted"),
+    "deleted but for a pause": ({"paused": True}, "deleted"),
+    "another's": (node(), "rev-2/i2 holds it now"),
+    "nobody's": (node(holder=None), "holds it now"),
+    "released": (node(holder="mine", releasedAt=NOW), "released"),
+    "malformed": (node(holder="mine", attempt="x"), "can't be read any more: its field attempt"),
+    "no object": ("gone", "can't be read any more"),
+    "blocked by a slot far ahead": (node(holder="mine", slot=slot(2 * 86_400)), "can't be read any more"),
+}
+
+
+@pytest.mark.parametrize(("current", "why"), OVER.values(), ids=OVER.keys())
+def test_what_ends_a_lease(current: object, why: str) -> None:
+    """Anything but the holder's own unreleased record ends the lease, for a renewal and for a release."""
+    for answer in (
+        check_holding(current, "mine", NOW),
+        renewed(current, "mine", TTL, at(), LONG, MARGIN),
+        released(current, "mine", NOW, hold_at_least=TTL),
+    ):
+        assert isinstance(answer, Lost)
+        assert why in answer.why
+
+
+def test_a_renewal_moves_the_expiry_and_nothing_else() -> None:
+    """A renewed record has a whole ttl from now; all other fields are as they were read."""
+    now = at(NOW, mono=77.0)
+    answer = renewed(WHOLE, "mine", TTL, now, LONG, MARGIN)
+    assert isinstance(answer, Take)
+    assert answer.record.to_json() == {**WHOLE, "expiresAt": NOW + TTL, "expires": to_text(NOW + TTL)}
+    assert answer.term == Term(NOW + TTL, now)
+
+
+@pytest.mark.parametrize("off", AROUND)
+def test_a_record_is_renewed_until_the_margin_before_its_expiry(off: int) -> None:
+    """The record's own expiry counts, whatever the lease says."""
+    answer = renewed(WHOLE, "mine", TTL, at(EXPIRES - MARGIN + off), LONG, MARGIN)
+    assert isinstance(answer, Take if off < 0 else Lost)
+
+
+@pytest.mark.parametrize("off", AROUND)
+def test_a_lease_is_renewed_until_its_trust_ends(off: int) -> None:
+    """The lease's own age counts, whatever the record says."""
+    term = Term(NOW + TTL, Moment(NOW, 500.0))
+    answer = renewed(WHOLE, "mine", TTL, at(NOW, mono=500.0 + TTL - MARGIN + off), term, MARGIN)
+    assert isinstance(answer, Take if off < 0 else Lost)
+
+
+def test_an_unlocked_record_is_not_renewed() -> None:
+    """`expiresAt = 0`, as an operator types it, ends the lease."""
+    answer = renewed({**WHOLE, "expiresAt": 0}, "mine", TTL, at(), LONG, MARGIN)
+    assert isinstance(answer, Lost)
+    assert "unlocked" in answer.why
+
+
+PLAIN = node(holder="mine")
+RELEASED = {"releasedAt": NOW, "expiresAt": NOW, "expires": to_text(NOW)}
+KEPT = {
+    "a slot": {"slot": slot(-60)},
+    "a fence": {"fence": 1},
+    "a pause": {"paused": True},
+    "a pause that is off": {"paused": False},
+    "an unfinished slot": {"unfinished": slot(-60)},
+    "unknown fields": UNKNOWN,
+}
+
+
+@pytest.mark.parametrize("fields", KEPT.values(), ids=KEPT.keys())
+def test_a_record_with_something_to_remember_is_kept(fields: dict[str, object]) -> None:
+    """What the next holder has to know outlives the release."""
+    answer = released({**PLAIN, **fields}, "mine", NOW)
+    assert isinstance(answer, LockRecord)
+    assert answer.to_json() == {**PLAIN, **fields, **RELEASED}
+
+
+@pytest.mark.parametrize("fields", [{}, {"attempt": 1, "outcome": "x"}], ids=["plain", "run fields without a slot"])
+def test_a_record_with_nothing_to_remember_is_deleted(fields: dict[str, object]) -> None:
+    """A plain lock leaves no node."""
+    assert released({**PLAIN, **fields}, "mine", NOW, outcome="succeeded") is None
+
+
+@pytest.mark.parametrize("off", AROUND)
+def test_a_minimum_hold_outlives_the_release(off: int) -> None:
+    """A release before the end of the minimum hold leaves the rest of it; at its end there is nothing to keep."""
+    hold = 30_000
+    acquired = NOW - hold - off
+    answer = released({**PLAIN, "acquiredAt": acquired}, "mine", NOW, hold_at_least=hold)
+    if off >= 0:
+        assert answer is None
+    else:
+        assert isinstance(answer, LockRecord)
+        assert (answer.releasedAt, answer.expiresAt) == (NOW, acquired + hold)
+        assert answer.expires == to_text(acquired + hold)
+
+
+def test_a_minimum_hold_in_the_past_does_not_backdate_the_release() -> None:
+    """What is kept anyway expires now, not when its minimum hold ended."""
+    answer = released({**PLAIN, "fence": 1, "acquiredAt": NOW - 90_000}, "mine", NOW, hold_at_least=5_000)
+    assert isinstance(answer, LockRecord)
+    assert answer.expiresAt == NOW
+
+
+def test_a_release_after_the_expiry_is_still_a_release() -> None:
+    """While nobody has taken it, an expired record is its holder's to release."""
+    answer = released({**WHOLE, "expiresAt": NOW - DAY}, "mine", NOW, outcome="succeeded")
+    assert isinstance(answer, LockRecord)
+    assert answer.releasedAt == answer.expiresAt == NOW
+
+
+@pytest.mark.parametrize(
+    ("finished", "unfinished"),
+    [(None, slot()), (slot(), None), (slot(-60), slot())],
+    ids=["no run has ended", "its run has ended", "another slot's run has ended"],
+)
+def test_only_the_slot_that_has_ended_is_finished(finished: str | None, unfinished: str | None) -> None:
+    """A release takes `unfinished` away only when it names the run that ended; the outcome is written as told."""
+    answer = released(WHOLE, "mine", NOW, outcome="succeeded", finished=finished)
+    assert isinstance(answer, LockRecord)
+    expected = {**WHOLE, **RELEASED, "outcome": "succeeded", "unfinished": unfinished}
+    assert answer.to_json() == {name: value for name, value in expected.items() if value is not None}
+
+
+def test_a_release_without_an_outcome_leaves_none() -> None:
+    """An outcome that was left over is not taken for this run's."""
+    answer = released(WHOLE, "mine", NOW)
+    assert isinstance(answer, LockRecord)
+    assert "outcome" not in answer.to_json()
+
+
+def test_a_record_without_acquired_at_is_released_at_once() -> None:
+    """A minimum hold counts from `acquiredAt`; somebody who edits that away ends it."""
+    assert released({**PLAIN, "acquiredAt": None}, "mine", NOW, hold_at_least=TTL) is None

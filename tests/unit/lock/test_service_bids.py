@@ -1,0 +1,77 @@
+"""What a lock may be asked for: checked when it is said, before anything is sent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+from tests.simulation.fleet import START, Fleet, Instance
+
+from firecron import ConfigurationError
+
+WAYS: dict[str, Callable[[Instance, str, float], object]] = {
+    "acquire": lambda one, name, ttl: one.locks.acquire(name, ttl),
+    "hold": lambda one, name, ttl: one.locks.hold(name, ttl),
+    "with_lock": lambda one, name, ttl: one.locks.with_lock(name, lambda: None, ttl),
+    "bid": lambda one, name, ttl: one.locks.bid(name, ttl),
+}
+
+WRONG = {
+    "a bad name": ("a/b", 60.0, "can't name a lock"),
+    "no name": ("", 60.0, "can't name a lock"),
+    "a ttl in milliseconds": ("job", 300_000.0, "seconds, not milliseconds"),
+    "a ttl of nothing": ("job", 0.0, "too short"),
+    "a negative ttl": ("job", -1.0, "too short"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+@pytest.mark.parametrize(("name", "ttl", "said"), WRONG.values(), ids=WRONG.keys())
+def test_what_can_not_be_asked_for_is_refused(
+    fleet: Fleet, way: Callable[[Instance, str, float], object], name: str, ttl: float, said: str
+) -> None:
+    """A wrong name or ttl is an error at once, in every way to ask, and nothing is sent."""
+    one = fleet.instance()
+    with pytest.raises(ConfigurationError, match=said):
+        way(one, name, ttl)
+    assert one.network.calls == []
+
+
+def test_a_lock_that_expires_too_late_is_a_warning_once(fleet: Fleet) -> None:
+    """An expiry more than a day and a minute ahead is said with the remedy, once per name as a WARNING."""
+    one, far = fleet.instance(), int(START) + 86_460_000
+    for name in ("job", "other"):
+        fleet.put({"expiresAt": far, "holder": "x"}, name)
+        refusal = one.refused(name)
+        assert not refusal.is_strange
+        assert "unlock" not in refusal.message
+        fleet.put({"expiresAt": far + 1, "holder": "x"}, name)
+        for _ in range(3):
+            refusal = one.refused(name)
+            assert refusal.reason == "held"
+            assert refusal.is_strange
+            assert f"Free it with `firecron unlock {name}`" in refusal.message
+    assert [event.level for event in one.events] == 2 * [logging.INFO, logging.WARNING, logging.INFO, logging.INFO]
+
+
+def test_a_lock_of_this_instance_is_not_anothers(fleet: Fleet) -> None:
+    """Who is refused by a lock that this very instance holds is told so."""
+    one, other = fleet.instance(), fleet.instance()
+    one.acquire()
+    assert one.refused().message.startswith('Lock "job" held by this instance, skipping (local/')
+    assert other.refused().message.startswith('Lock "job" held by another instance, skipping (local/')
+
+
+@pytest.mark.parametrize("expires", [START * 1_000, 1e300, -1.0, -1e300])
+def test_an_expiry_that_slipped_is_told_as_well_as_it_can_be(fleet: Fleet, expires: float) -> None:
+    """A number that no date can be breaks nobody who meets it: far ahead the lock is held, far back it is free."""
+    fleet.put({"expiresAt": expires, "holder": "x"})
+    one = fleet.instance()
+    if expires < 0:
+        assert one.acquire().release()
+    else:
+        refusal = one.refused()
+        assert refusal.reason == "held"
+        assert refusal.until is not None
+        assert refusal.until.year == 9999

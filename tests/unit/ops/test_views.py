@@ -1,0 +1,224 @@
+"""What a node means to a person: every state of a lock, and whatever else somebody may have written."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.lock.records import MARGIN, NOW, at
+
+from firecron.lock.instances import inspect_instances
+from firecron.lock.record import LockRecord, Request, Take, decide, released, renewed
+from firecron.ops.views import (
+    LockState,
+    Unfinished,
+    inspect_lock,
+    inspect_run,
+    inspect_unfinished,
+    plain,
+)
+
+ACQUIRED = {"acquiredAt": NOW - 10_000, "holder": "h", "instanceId": "api-1", "instance": "0a"}
+RELEASED = {**ACQUIRED, "releasedAt": NOW - 5000}
+SLOT = "2026-11-18T09:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("node", "state"),
+    [
+        pytest.param(None, "absent", id="no node"),
+        pytest.param({"paused": True}, "free", id="only paused"),
+        pytest.param({**ACQUIRED, "expiresAt": NOW + 1}, "held", id="held"),
+        pytest.param({**ACQUIRED, "expiresAt": NOW - 999}, "held", id="within the margin"),
+        pytest.param({**ACQUIRED, "expiresAt": NOW - 1000}, "died", id="past the margin"),
+        pytest.param({**ACQUIRED, "expiresAt": 0}, "unlocked", id="unlocked"),
+        pytest.param({"expiresAt": 0}, "unlocked", id="unlocked, and nothing else"),
+        pytest.param({**RELEASED, "expiresAt": NOW - 5000}, "free", id="released"),
+        pytest.param({**RELEASED, "expiresAt": 0}, "free", id="released and unlocked"),
+        pytest.param({**RELEASED, "expiresAt": NOW + 1}, "minimum_hold", id="minimum hold"),
+        pytest.param({**RELEASED, "expiresAt": NOW}, "free", id="the end of a minimum hold"),
+        pytest.param({"acquiredAt": NOW, "expiresAt": NOW + 1, "instanceId": "old"}, "held", id="foreign"),
+        pytest.param("text", "malformed", id="no record"),
+        pytest.param({**ACQUIRED, "expiresAt": "soon"}, "malformed", id="a wrong field"),
+        pytest.param({"expiresAt": NOW, "slot": "2027-01-01T00:00:00Z"}, "malformed", id="a slot far ahead"),
+    ],
+)
+def test_each_node_is_in_one_state(node: object, state: LockState) -> None:
+    """A node's state is the one that a contender would find, and says why nobody has it."""
+    view = inspect_lock("job", node, NOW, MARGIN)
+    assert view.state == state
+    assert (view.problem is not None) == (state == "malformed")
+    assert view.is_taken == (state in ("held", "minimum_hold"))
+
+
+@pytest.mark.parametrize(
+    ("paused", "is_paused"), [(True, True), ("yes", True), (0, True), (False, False), (None, False)]
+)
+def test_paused_is_anything_but_false(paused: object, is_paused: bool) -> None:
+    """Whatever a contender takes for a pause is shown as one, beside a lock, without one and in a malformed node."""
+    for node in ({"paused": paused}, {**ACQUIRED, "expiresAt": 1, "paused": paused}, {"slot": 1, "paused": paused}):
+        assert inspect_lock("job", node, NOW, MARGIN).is_paused == is_paused
+
+
+def test_a_record_without_a_holder_is_the_originals() -> None:
+    """A record that names no holder was written by the NestJS original, one with a token was not."""
+    assert inspect_lock("job", {"expiresAt": NOW, "instanceId": "old"}, NOW, MARGIN).is_foreign
+    assert not inspect_lock("job", {**ACQUIRED, "expiresAt": NOW}, NOW, MARGIN).is_foreign
+    assert not inspect_lock("job", None, NOW, MARGIN).is_foreign
+
+
+def test_what_the_library_writes_is_understood() -> None:
+    """A claim is held with its slot unfinished, and its release is free with the outcome of the slot."""
+    request = Request("h", 60_000, "api-1", "0a", MARGIN, fenced=True, slot=SLOT)
+    taken = decide(None, request, at(), {})
+    assert isinstance(taken, Take)
+    view = inspect_lock("job", taken.record.to_json(), NOW, MARGIN)
+    assert (view.state, view.owner, view.slot, view.unfinished) == ("held", "api-1/0a", SLOT, SLOT)
+    assert (view.since, view.until, view.attempt, view.fence) == (NOW, NOW + 60_000, 1, NOW)
+    later = renewed(taken.record.to_json(), "h", 90_000, at(), taken.term, MARGIN)
+    assert isinstance(later, Take)
+    assert inspect_lock("job", later.record.to_json(), NOW, MARGIN).until == NOW + 90_000
+    after = released(taken.record.to_json(), "h", NOW + 5, outcome="succeeded", finished=SLOT)
+    assert isinstance(after, LockRecord)
+    view = inspect_lock("job", after.to_json(), NOW + 5, MARGIN)
+    assert (view.state, view.slot, view.unfinished, view.outcome) == ("free", SLOT, None, "succeeded")
+    assert view.released_at == NOW + 5
+
+
+@pytest.mark.parametrize("entry", [None, "text", 1, [], {}, {"outcome": "odd"}, {"outcome": {"a": 1}}, {"slot": SLOT}])
+def test_an_entry_that_is_no_run_is_malformed(entry: object) -> None:
+    """What is no entry of a history is shown as malformed, with what it holds."""
+    run = inspect_run("key", entry)
+    assert (run.key, run.outcome) == ("key", "malformed")
+    assert repr(entry) in str(run.error)
+
+
+def test_fields_that_make_no_sense_are_left_out() -> None:
+    """A field of another type than it should have is as if it weren't there, and the rest is shown."""
+    odd: dict[str, object] = dict.fromkeys(("slot", "instance", "error", "trigger"), 1)
+    odd |= dict.fromkeys(("startedAt", "endedAt", "durationMs", "attempt", "fence", "count"), "1")
+    run = inspect_run(
+        "key", {**odd, "outcome": "failed", "durationMs": True, "attempt": float("inf"), "instanceId": "a"}
+    )
+    assert (run.outcome, run.owner, run.count) == ("failed", "a", 1)
+    shown = {key for key, value in run.to_json().items() if value is not None}
+    assert shown == {"key", "outcome", "count", "atLeast", "instanceId"}
+
+
+UNFINISHED = {"slot": SLOT, "unfinished": SLOT, "attempt": 2}
+
+
+@pytest.mark.parametrize(
+    ("node", "entry", "found"),
+    [
+        pytest.param(None, None, None, id="no node"),
+        pytest.param("text", None, None, id="malformed"),
+        pytest.param({**ACQUIRED, "expiresAt": NOW + 1}, None, None, id="a run by hand"),
+        pytest.param(
+            {**ACQUIRED, **UNFINISHED, "expiresAt": NOW + 1},
+            None,
+            Unfinished(SLOT, True, NOW - 10_000, "api-1", "0a"),
+            id="under way",
+        ),
+        pytest.param(
+            {**ACQUIRED, **UNFINISHED, "expiresAt": NOW - 1000},
+            None,
+            Unfinished(SLOT, False, NOW - 10_000, "api-1", "0a"),
+            id="dead",
+        ),
+        pytest.param(
+            {**RELEASED, **UNFINISHED, "expiresAt": NOW - 5000}, None, Unfinished(SLOT, False), id="released by another"
+        ),
+        pytest.param(
+            {**RELEASED, **UNFINISHED, "expiresAt": NOW + 1},
+            None,
+            Unfinished(SLOT, False),
+            id="minimum hold of another",
+        ),
+        pytest.param(
+            {**ACQUIRED, **UNFINISHED, "expiresAt": NOW + 1},
+            {"outcome": "interrupted", "slot": SLOT, "attempt": 1},
+            Unfinished(SLOT, True, NOW - 10_000, "api-1", "0a"),
+            id="an earlier claim is recorded",
+        ),
+        pytest.param(
+            {**ACQUIRED, **UNFINISHED, "expiresAt": NOW - 1000},
+            {"outcome": "abandoned", "slot": SLOT, "attempt": 2},
+            None,
+            id="recorded",
+        ),
+    ],
+)
+def test_an_unfinished_tick_that_is_not_recorded(node: object, entry: object, found: Unfinished | None) -> None:
+    """What is not at its end and not in the history is found, with its instance unless that was another's since."""
+    runs = [] if entry is None else [inspect_run(SLOT, entry)]
+    assert inspect_unfinished(inspect_lock("job", node, NOW, MARGIN), runs) == found
+
+
+DAY = 86_400_000
+
+
+@pytest.mark.parametrize("record", [ACQUIRED, RELEASED], ids=["held", "minimum hold"])
+@pytest.mark.parametrize(("ahead", "is_stuck"), [(DAY + 60_000, False), (DAY + 60_001, True), (1e308, True)])
+def test_a_lock_that_expires_too_late_is_a_problem(record: dict[str, object], ahead: float, is_stuck: bool) -> None:
+    """A lock that expires later than any lease can is said to block, with the command that frees it."""
+    view = inspect_lock("job", {**record, "expiresAt": NOW + ahead}, NOW, MARGIN)
+    assert view.is_stuck is is_stuck
+    assert (view.problem is not None) is is_stuck
+    assert ("firecron unlock job" in str(view.remedy)) is is_stuck
+
+
+SCHEDULED = {**ACQUIRED, "slot": SLOT, "unfinished": SLOT, "fence": NOW, "expiresAt": NOW + 60_000}
+LONG_HELD = {**SCHEDULED, "acquiredAt": NOW - 300_000}
+PLAIN = {**ACQUIRED, "acquiredAt": NOW - 300_000, "expiresAt": NOW + 60_000, "fence": NOW}
+
+
+@pytest.mark.parametrize(
+    ("node", "seen", "words"),
+    [
+        pytest.param(SCHEDULED, {"0a-1": NOW - 90_000}, None, id="seen three beats ago"),
+        pytest.param(SCHEDULED, {"0a-1": NOW - 90_001}, "its instance was seen last at", id="silent"),
+        pytest.param(SCHEDULED, {"0a-1": 1, "0a-2": NOW}, None, id="another process of it is alive"),
+        pytest.param(SCHEDULED, {"0a1-1": 1}, None, id="another instance is silent"),
+        pytest.param(PLAIN, {"0a-1": NOW - 90_001}, "its instance was seen last at", id="plain, and silent"),
+        pytest.param(LONG_HELD, {}, "has no heartbeat", id="gone for ten beats"),
+        pytest.param(LONG_HELD, {"clock": 1, "0a": 1}, "has no heartbeat", id="gone, beside the clock"),
+        pytest.param({**LONG_HELD, "acquiredAt": NOW - 299_999}, {}, None, id="gone, and acquired a moment ago"),
+        pytest.param(PLAIN, {}, None, id="a plain lock has no heartbeat"),
+        pytest.param({**LONG_HELD, "unfinished": None}, {}, None, id="nor has a run by hand"),
+        pytest.param({**LONG_HELD, "instance": None}, {}, None, id="nobody knows which instance"),
+        pytest.param({**LONG_HELD, "releasedAt": NOW - 1}, {}, None, id="a minimum hold"),
+        pytest.param({**LONG_HELD, "expiresAt": NOW - 1000}, {}, None, id="dead, and free"),
+    ],
+)
+def test_a_holder_whose_instance_is_silent_is_a_problem(
+    node: dict[str, object], seen: dict[str, int], words: str | None
+) -> None:
+    """A lock whose holder's instance has stopped its heartbeat is said to be so, where that can be told at all."""
+    instances = inspect_instances({name: {"seenAt": at} for name, at in seen.items()}, 30)
+    view = inspect_lock("job", {key: value for key, value in node.items() if value is not None}, NOW, MARGIN, instances)
+    assert (view.problem is None) == (words is None)
+    assert words is None or words in str(view.problem)
+    assert ("firecron unlock job" in str(view.remedy)) == (words is not None)
+    assert not view.is_stuck
+    unfinished = inspect_unfinished(view, [])
+    assert unfinished is None or unfinished.problem == view.problem
+
+
+def test_numbers_are_cut_to_what_is_exact() -> None:
+    """A number beyond 2^53, which no clock and no counter of firecron's reaches, is shown as the greatest below it."""
+    view = inspect_lock("job", {"expiresAt": 1e308, "holder": "h"}, NOW, MARGIN)
+    assert view.until == 2**53 - 1
+    run = inspect_run("key", {"outcome": "succeeded", "durationMs": 1e308, "count": 1e300, "startedAt": 1e300})
+    assert (run.duration, run.count, run.started_at) == (2**53 - 1,) * 3
+    assert max(len(str(value)) for value in (*view.to_json().values(), *run.to_json().values())) < 120
+
+
+def test_nothing_from_the_database_commands_the_terminal() -> None:
+    """Control characters are replaced, lines joined and long texts cut, whatever they come in."""
+    evil = "a\x1b[31m\r\nb\u202e"
+    node = {**ACQUIRED, "expiresAt": NOW + 1, "instanceId": evil, "outcome": evil}
+    views = (inspect_lock(evil, node, NOW, MARGIN), inspect_lock(evil, evil, NOW, MARGIN))
+    runs = (inspect_run(evil, {"outcome": "failed", "error": evil, "slot": evil}), inspect_run(evil, evil))
+    for value in (value for shown in (*views, *runs) for value in shown.to_json().values()):
+        assert not isinstance(value, str) or value.isprintable()
+    assert plain("a\nb\r\nc\rd") == "a ⏎ b ⏎ c\N{REPLACEMENT CHARACTER}d"
+    assert plain("x" * 501) == "x" * 500 + "…"

@@ -1,0 +1,203 @@
+"""The bookkeeper's threads: who waits for it, and who does its work after a fork."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+from tests.simulation.world import NAME, slot
+from tests.unit.runs.test_runner_stop import Bench
+from tests.unit.threads import PATIENCE, ended
+
+from firecron.base.workers import Workers
+from firecron.runs.policy import Entry
+
+
+def missed_one(bench: Bench) -> None:
+    """A tick was finished three ticks ago, so that the next claim owes two."""
+    bench.store.set(
+        f"cron-locks/{NAME}",
+        {"slot": slot(-180), "expiresAt": bench.timing.now() - 150_000, "releasedAt": bench.timing.now() - 170_000},
+    )
+
+
+def entries(bench: Bench) -> set[object]:
+    found = bench.store.get(f"cron-runs/{NAME}")
+    return set(found) if isinstance(found, dict) else set()
+
+
+def test_a_stop_waits_for_what_is_not_yet_written(go_on: threading.Event) -> None:
+    """The stop of an instance comes back when all that its claims owe to the history is there."""
+    bench = Bench(lambda: None)
+    missed_one(bench)
+    waited = threading.Event()
+    record, wait = bench.crons.history.record_unrun, bench.timing.wait
+
+    def slowly(*arguments: object) -> None:
+        assert go_on.wait(PATIENCE)
+        record(*arguments)  # type: ignore[arg-type]  # handed through
+
+    def watched(condition: threading.Condition, seconds: float | None) -> None:
+        if condition is bench.runner._bookkeeper._changed:
+            waited.set()
+        wait(condition, seconds)
+
+    bench.crons.history.record_unrun = slowly  # type: ignore[method-assign,assignment]  # the same, slowly
+    bench.timing.wait = watched  # type: ignore[method-assign]  # the same, and watched
+    assert ended(bench.turn())
+
+    def stop_instance() -> None:
+        bench.crons.stop()
+        waited.set()
+
+    stop = bench.begin(stop_instance)
+    assert waited.wait(PATIENCE)
+    assert stop.is_alive()
+    go_on.set()
+    assert ended(stop)
+    assert {slot(-120), slot(-60)} <= entries(bench)
+
+
+def test_a_forked_child_writes_down_what_its_own_claims_owe(go_on: threading.Event) -> None:
+    """In a forked child the parent's thread is not there, and what the parent had to write is not the child's."""
+    bench = Bench(lambda: None)
+    missed_one(bench)
+    crew = bench.runner._bookkeeper._crew
+    assert isinstance(crew, Workers)
+    # What occupies the parent's only thread, which nothing ends in the child, and what waits there.
+    written = threading.Event()
+    crew.submit(lambda: go_on.wait(PATIENCE))
+    crew.submit(written.set)
+    bench.runner.after_fork()
+    assert ended(bench.turn())
+    bench.wait_for("books.missed")
+    assert ended(bench.stop())
+    assert {slot(-120), slot(-60)} <= entries(bench)
+    assert not written.is_set()
+
+
+def test_no_stop_waits_for_what_was_interrupted() -> None:
+    """Where Ctrl-C comes as the work is handed over, a stop has nothing to wait for."""
+
+    class Interrupted(Workers):
+        def submit(self, work: Callable[[], object]) -> None:
+            raise KeyboardInterrupt
+
+    bench = Bench(lambda: None)
+    missed_one(bench)
+    bench.runner._bookkeeper._crew = Interrupted(1)
+    with pytest.raises(KeyboardInterrupt):
+        bench.crons.registry.trigger(NAME, slot=datetime.fromisoformat(slot()))
+    assert ended(bench.begin(bench.crons.stop))
+    assert bench.timing.mono() == 0
+
+
+class Refusing(Workers):
+    """No thread can be started."""
+
+    def submit(self, work: Callable[[], object]) -> None:
+        raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.parametrize("owes", [True, False])
+@pytest.mark.parametrize("once_per_tick", [True, False])
+def test_what_can_not_be_written_down_is_said(owes: bool, once_per_tick: bool) -> None:
+    """Where no thread can be started to write down what a claim owes, that is said, the run begins all the same, and no
+    stop waits for it. A claim that owes nothing needs no thread.
+    """
+    bench = Bench(lambda: None, once_per_tick=once_per_tick)
+    if owes:
+        missed_one(bench)
+    bench.runner._bookkeeper._crew = Refusing(1)
+    assert ended(bench.turn())
+    failed = [(event.name, event.fields["why"]) for event in bench.heard if event.slug == "history.failed"]
+    assert failed == [(NAME, repr(RuntimeError("can't start new thread")))] * (owes and once_per_tick)
+    assert bench.outcome() == "succeeded"
+    assert ended(bench.stop())
+    assert bench.timing.mono() == 0
+
+
+def test_an_error_while_it_writes_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever breaks while the books are written is said with the job's name, and costs no stop its time."""
+    bench = Bench(lambda: None)
+    missed_one(bench)
+
+    def fail(*_: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(bench.crons.history, "record_unrun", fail)
+    assert ended(bench.turn())
+    bench.wait_for("history.failed")
+    (event,) = (event for event in bench.heard if event.slug == "history.failed")
+    assert (event.name, event.fields["why"]) == (NAME, repr(ValueError("a bug")))
+    assert ended(bench.stop())
+    assert bench.timing.mono() == 0
+
+
+def test_a_stop_waits_for_the_books_up_to_its_end(go_on: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where writing takes longer than the grace of a stop, the stop comes back without it."""
+    bench = Bench(lambda: None)
+    missed_one(bench)
+    monkeypatch.setattr(bench.crons.history, "record_unrun", lambda *_: go_on.wait(PATIENCE))
+    waited: list[float | None] = []
+    wait = bench.timing.wait
+
+    def watched(condition: threading.Condition, seconds: float | None) -> None:
+        if condition is bench.runner._bookkeeper._changed:
+            waited.append(seconds)
+        wait(condition, seconds)
+
+    monkeypatch.setattr(bench.timing, "wait", watched)
+    assert ended(bench.turn())
+    bench.timing.advance(100)
+    stop = bench.stop(8)
+    assert 8 <= bench.pass_until(lambda: not stop.is_alive()) <= 9
+    assert waited[0] is not None
+    assert waited[0] <= 8
+    go_on.set()
+
+
+@pytest.mark.parametrize(
+    ("entry", "level", "said"),
+    [
+        (Entry(slot(), "missed"), logging.WARNING, "tick {} did not run: missed"),
+        (Entry(slot(), "skipped", count=2), logging.INFO, "2 ticks up to {} did not run: skipped"),
+        (
+            Entry(slot(), "missed", count=9, at_least=True),
+            logging.WARNING,
+            "at least 9 ticks up to {} did not run: missed",
+        ),
+        (Entry(slot(), "abandoned", 1, 5), logging.WARNING, "tick {} did not run to the end: abandoned"),
+    ],
+)
+def test_the_books_are_told(entry: Entry, level: int, said: str) -> None:
+    """Each entry is told as one tick or as how many; only what overlap skipped is no WARNING."""
+    bench = Bench(lambda: None)
+    bench.runner._bookkeeper._tell(bench.crons.registry.get(NAME), entry)
+    (event,) = bench.heard
+    assert (event.level, event.message) == (level, f'"{NAME}": {said.format(slot())}')
+
+
+def test_an_entry_names_the_instance_that_wrote_it() -> None:
+    """What a claim owes is written with the claimer's instance and revision."""
+    bench = Bench(lambda: None)
+    missed_one(bench)
+    assert ended(bench.turn())
+    assert ended(bench.stop())
+    entry = bench.store.get(f"cron-runs/{NAME}/{slot(-60)}")
+    assert isinstance(entry, dict)
+    identity = bench.crons.locks.identity
+    assert (entry["instance"], entry["instanceId"]) == (identity.instance, identity.instance_id)
+
+
+def test_a_record_without_a_lock_owes_nothing() -> None:
+    """A node that holds an operator's fields alone is no run that anything could be owed for."""
+    bench = Bench(lambda: None)
+    bench.store.set(f"cron-locks/{NAME}", {"paused": False})
+    assert ended(bench.turn())
+    assert ended(bench.stop())
+    assert "history.failed" not in bench.slugs()
+    assert entries(bench) == {slot()}

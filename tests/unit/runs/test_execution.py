@@ -1,0 +1,94 @@
+"""A run under way, as the threads around it see it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+from tests.unit.runs.test_body import Passing, job_of, make_run, raising, running_loop
+from tests.unit.threads import PATIENCE, ended
+
+from firecron.base.events import Event, Events
+from firecron.runs.body import Ending
+from firecron.runs.execution import Execution
+from firecron.testing import FakeTiming
+
+
+def test_a_run_that_is_cancelled_before_its_first_call_begins_nothing() -> None:
+    """A stop's last seconds may come before the function is called: then it is not, and whoever cancels goes on."""
+    ran: list[int] = []
+    execution = Execution(job_of(lambda: ran.append(1)), make_run(), None, FakeTiming(), Events())
+    execution.cancel()
+    ending = execution.perform()
+    assert (ending.how, type(ending.error).__name__) == ("stopped", "Stopping")
+    assert ran == []
+
+
+def test_a_lease_that_is_lost_before_the_first_call_breaks_nothing() -> None:
+    """The keeper's thread tells of a loss that comes before the function is called: then it is not."""
+    run = make_run()
+    execution = Execution(job_of(lambda: None), run, None, FakeTiming(), Events())
+    run.lost.set()
+    execution.on_lost()
+    assert execution.perform().how == "lost"
+
+
+def test_a_run_that_blocks_the_loop_says_so_once() -> None:
+    """A job that blocks the application's loop at each of its tries is told of once a run."""
+    heard: list[Event] = []
+    events = Events()
+    events.subscribe(heard.append)
+    go_on = threading.Event()
+    timing = Passing(0, go_on.set)
+    tries: list[float] = []
+
+    async def work() -> None:
+        tries.append(timing.mono())
+        go_on.clear()
+        timing.until = timing.mono() + 5_000
+        timing.begun.set()
+        assert go_on.wait(PATIENCE)
+        timing.begun.clear()
+        raise ValueError
+
+    job = job_of(work)
+    job = replace(job, options=replace(job.options, retries=1, retry_backoff=0))
+    with running_loop() as loop:
+        assert Execution(job, make_run(), loop, timing, events).perform().how == "failed"
+    assert tries == [0, 5_000]
+    blocked = [event.fields["blocked"] for event in heard if event.slug == "loop.blocked"]
+    assert blocked == [5_000]
+
+
+class Waiting(FakeTiming):
+    """Time in which who waits is woken by nothing but a notification."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = threading.Event()
+
+    def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+        self.waits.set()
+        assert condition.wait(PATIENCE), "nobody has woken it"
+
+
+@pytest.mark.parametrize(
+    ("is_lost", "is_stopping", "how"), [(True, False, "lost"), (False, True, "stopped"), (True, True, "lost")]
+)
+def test_a_pause_between_tries_ends_with_the_run(is_lost: bool, is_stopping: bool, how: str) -> None:
+    """A loss of the lease, or a stop, ends the pause before the next try at once; of both the loss is what counts."""
+    job = job_of(raising(ValueError("no")))
+    job = replace(job, options=replace(job.options, retries=3, retry_backoff=100_000))
+    timing, run, endings = Waiting(), make_run(), list[Ending]()
+    execution = Execution(job, run, None, timing, Events())
+    thread = threading.Thread(target=lambda: endings.append(execution.perform()))
+    thread.start()
+    assert timing.waits.wait(PATIENCE)
+    if is_lost:
+        run.lost.set()
+    if is_stopping:
+        run.stopping.set()
+    (execution.on_lost if is_lost else execution.stop)()
+    assert ended(thread)
+    assert [ending.how for ending in endings] == [how]

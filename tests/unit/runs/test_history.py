@@ -1,0 +1,234 @@
+"""The history: who may write over whom, what is tried again, and what is pruned."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.simulation.instances import Fleet, Instance
+from tests.simulation.world import NAME, START, slot
+
+from firecron.errors import Unavailable
+from firecron.jobs.run import Outcome
+from firecron.runs.history import Finished, manual_key
+from firecron.runs.policy import Entry
+
+
+def finished(fence: int | None = 5, outcome: Outcome = "succeeded", key: str = slot(), attempt: int = 1) -> Finished:
+    return Finished(key, outcome, "schedule", key, START, START + 10, attempt, fence, "instance", "revision")
+
+
+def write(one: Instance, entry: Finished | Entry) -> None:
+    """As the run, or as the bookkeeper."""
+    if isinstance(entry, Finished):
+        one.crons.history.record(NAME, entry)
+    else:
+        one.crons.history.record_unrun(NAME, [entry], "instance", "revision")
+
+
+@pytest.fixture
+def fleet() -> Fleet:
+    return Fleet()
+
+
+RUN, LATER_RUN, UNFENCED = finished(5), finished(6), finished(None)
+ABANDONED, LATER_ABANDONED = Entry(slot(), "abandoned", 1, 5), Entry(slot(), "abandoned", 2, 6)
+MISSED = Entry(slot(), "missed")
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "is_replaced"),
+    [
+        (RUN, LATER_RUN, True),
+        (LATER_RUN, RUN, False),
+        (RUN, finished(5, "failed"), False),
+        (ABANDONED, RUN, True),
+        (RUN, ABANDONED, False),
+        (ABANDONED, LATER_RUN, True),
+        (RUN, LATER_ABANDONED, True),
+        (LATER_RUN, ABANDONED, False),
+        (LATER_ABANDONED, RUN, False),
+        (ABANDONED, ABANDONED, False),
+        # The fence that the bookkeeper found was a run by hand's, after this one.
+        (Entry(slot(), "abandoned", 1, 20), RUN, True),
+        (RUN, Entry(slot(), "abandoned", 1, 20), False),
+        (Entry(slot(), "abandoned", 2, 20), RUN, False),
+        (MISSED, RUN, True),
+        (RUN, MISSED, False),
+        (MISSED, UNFENCED, True),
+        (UNFENCED, MISSED, False),
+        (UNFENCED, finished(None, "failed"), False),
+    ],
+)
+def test_the_higher_fence_wins_and_a_run_over_a_guess(
+    fleet: Fleet, first: Finished | Entry, then: Finished | Entry, is_replaced: bool
+) -> None:
+    """An entry replaces one of a lower fence, and a run the bookkeeper's of its own; all others stay."""
+    one = fleet.instance()
+    write(one, then)
+    wanted = fleet.world.history()[slot()]
+    fleet.world.store.set(f"cron-runs/{NAME}/{slot()}", None)
+    write(one, first)
+    before = fleet.world.history()[slot()]
+    write(one, then)
+    assert fleet.world.history() == {slot(): wanted if is_replaced else before}
+
+
+@given(st.permutations([finished(4, "lost"), RUN, LATER_RUN, ABANDONED, MISSED]))
+def test_the_order_of_the_writers_does_not_matter(entries: list[Finished | Entry]) -> None:
+    """Whoever comes first, the entry of the latest claim of a slot is the one that stays."""
+    fleet = Fleet()
+    one = fleet.instance()
+    for entry in entries:
+        write(one, entry)
+    assert fleet.world.history() == {slot(): LATER_RUN.to_json()}
+
+
+def test_what_is_there_without_sense_is_replaced(fleet: Fleet) -> None:
+    """A node that is no entry gives way to one."""
+    fleet.world.store.set(f"cron-runs/{NAME}/{slot()}", "note")
+    write(fleet.instance(), RUN)
+    assert fleet.world.outcomes() == {slot(): "succeeded"}
+
+
+def test_an_entry_has_what_the_console_shows(fleet: Fleet) -> None:
+    """An unrun tick's entry has outcome and slot, a count only where it stands for several, and its writer's name."""
+    one = fleet.instance()
+    write(one, Entry(slot(), "missed"))
+    write(one, Entry(slot(60), "skipped", count=77))
+    write(one, Entry(slot(120), "missed", count=500, at_least=True))
+    first, second, third = fleet.world.history().values()
+    assert first == {
+        "outcome": "missed",
+        "slot": slot(),
+        "recordedBy": "bookkeeper",
+        "instance": "instance",
+        "instanceId": "revision",
+    }
+    assert (second["count"], second.get("atLeast")) == (77, None)
+    assert (third["count"], third["atLeast"]) == (500, True)
+
+
+def test_a_lost_reply_is_written_once_more(fleet: Fleet) -> None:
+    """A write that failed is tried again, and finds its own entry where it had landed."""
+    one = fleet.instance()
+    one.network.lost_replies = 1
+    write(one, RUN)
+    assert fleet.world.history() == {slot(): RUN.to_json()}
+    assert one.network.requests("cron-runs").count("swap") == 2
+    assert one.said("history.failed") == []
+
+
+def test_what_can_not_be_written_is_given_up(fleet: Fleet) -> None:
+    """An entry that can't be written within release_timeout is reported and given up; nothing is raised."""
+    one = fleet.instance(release_timeout=4)
+    one.network.is_down = True
+    write(one, RUN)
+    assert 2_000 < fleet.world.mono() <= 4_000
+    one.network.is_down, one.network.is_denied = False, True
+    write(one, MISSED)
+    assert [event.fields["key"] for event in one.said("history.failed")] == [slot(), slot()]
+    assert fleet.world.history() == {}
+
+
+def test_a_write_that_is_always_overtaken_ends(fleet: Fleet) -> None:
+    """An entry that others keep changing is given up, and said to be, within the same time."""
+    one = fleet.instance()
+    numbers = iter(range(10_000))
+
+    def overtake(method: str, path: str) -> None:
+        fleet.world.store.set(path, {"fence": -1, "number": next(numbers)})
+
+    one.network.before = overtake
+    write(one, RUN)
+    assert len(one.said("history.failed")) == 1
+    assert fleet.world.mono() <= 5_000
+
+
+def test_every_tenth_write_or_so_prunes(fleet: Fleet) -> None:
+    """As chance has it a write also prunes, after itself, to the limit."""
+    one = fleet.instance(history_limit=3)
+    for number in range(6):
+        one.crons.history._chance = lambda: 0.1
+        write(one, finished(key=slot(60 * number)))
+    assert len(fleet.world.history()) == 6
+    one.crons.history._chance = lambda: 0.0999
+    write(one, finished(key=slot(400)))
+    assert list(fleet.world.history()) == [slot(240), slot(300), slot(400)]
+
+
+def test_pruning_that_fails_is_only_said(fleet: Fleet) -> None:
+    """When pruning fails the entry is there all the same."""
+    one = fleet.instance()
+    one.crons.history._chance = lambda: 0.0
+
+    def before(method: str, path: str) -> None:
+        one.network.is_denied = method == "keys"
+
+    one.network.before = before
+    write(one, RUN)
+    assert fleet.world.outcomes() == {slot(): "succeeded"}
+    assert len(one.said("history.failed")) == 1
+
+
+def test_keys_sort_by_time(fleet: Fleet) -> None:
+    """Runs by hand lie between the ticks, where they happened."""
+    one = fleet.instance()
+    keys = [slot(), manual_key(START + 30_000, "abc123"), slot(60)]
+    for key in reversed(keys):
+        write(one, finished(key=key))
+    assert list(fleet.world.history()) == keys
+    fleet.world.store.set(f"cron-runs/{NAME}", {key: {"outcome": "succeeded"} for key in reversed(keys)})
+    assert list(one.crons.history.read(NAME)) == keys
+    assert one.crons.history.read("nothing") == {}
+
+
+def test_an_error_is_cut(fleet: Fleet) -> None:
+    """Of an error's text 500 characters are kept."""
+    one = fleet.instance()
+
+    def fail(run: object) -> None:
+        raise ValueError("x" * 1_000)
+
+    fleet.body = fail
+    one.turn(slot())
+    assert len(str(fleet.world.history()[slot()]["error"])) == 500
+
+
+@pytest.mark.parametrize("node", [{"fence": True}, {"outcome": "lost"}])
+def test_what_is_no_fence_counts_as_none(fleet: Fleet, node: object) -> None:
+    """An entry whose fence is missing, or no number, gives way to one with any fence."""
+    fleet.world.store.set(f"cron-runs/{NAME}/{slot()}", node)
+    write(fleet.instance(), finished(1))
+    assert fleet.world.outcomes() == {slot(): "succeeded"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "times"),
+    [(None, [0, 0.025, 0.075, 0.175]), (2.0, [0, 2]), (4.0, [0])],
+)
+def test_a_write_is_tried_again_after_growing_pauses(fleet: Fleet, asked: float | None, times: list[float]) -> None:
+    """The pauses double, are no shorter than the database asks for, and none begins that would last to the end."""
+    one = fleet.instance(release_timeout=4)
+    tried: list[float] = []
+
+    def fail(method: str, path: str) -> None:
+        tried.append(fleet.world.mono() / 1000)
+        raise Unavailable("busy", retry_after=asked)
+
+    one.network.before = fail
+    write(one, RUN)
+    assert tried[: len(times)] == pytest.approx(times)
+    assert asked is None or len(tried) == len(times)
+    assert len(one.said("history.failed")) == 1
+
+
+def test_nothing_is_pruned_where_nothing_is_old_or_written(fleet: Fleet) -> None:
+    """Within the limit pruning is one question, and after a write that failed there is none."""
+    one = fleet.instance()
+    one.crons.history._chance = lambda: 0.0
+    write(one, RUN)
+    assert one.network.requests("cron-runs") == ["swap", "keys"]
+    one.network.is_denied = True
+    write(one, LATER_RUN)
+    assert "keys" not in one.network.requests("cron-runs")

@@ -1,0 +1,523 @@
+"""Turns at one job on one instance, which come in each other's way."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.simulation.instances import Fleet
+from tests.simulation.world import NAME, START, slot
+
+from firecron import FireCron, Run, distributed_cron
+from firecron.errors import FirecronError, Stopping, Unavailable
+from firecron.runs.claimer import Wish
+from firecron.runs.lanes import Lane, Place
+from firecron.settings import load
+from firecron.testing import FakeTiming, MemoryStore
+
+NINE = datetime(2026, 11, 18, 9, tzinfo=UTC)
+LONG_AGO = {
+    "acquiredAt": START - 3_600_000,
+    "expiresAt": START - 3_590_000,
+    "releasedAt": START - 3_590_000,
+    "holder": "another",
+    "slot": slot(-3_600),
+}
+
+
+@pytest.mark.parametrize("body", [0, 1])
+def test_three_in_line_keep_their_order(body: float) -> None:
+    """Ticks that queue with a grace of their own all run, in their order, however many stand behind a long run."""
+    fleet = Fleet(overlap="queue", grace=600)
+    one = fleet.instance()
+
+    def long(run: Run) -> None:
+        fleet.body = lambda run: fleet.world.advance(body)
+        for seconds in (60, 120, 180):
+            fleet.world.until(seconds)
+            assert one.turn(slot(seconds)) == []
+
+    fleet.body = long
+    one.turn(slot())
+    fleet.world.advance(20)
+    assert fleet.slots() == [slot(seconds) for seconds in (0, 60, 120, 180)]
+
+
+def test_ticks_that_queue_behind_a_foreign_lock_keep_their_order() -> None:
+    """Ticks that came while somebody else held the lock run one after another, oldest first."""
+    fleet = Fleet("*/10 * * * * *", overlap="queue", grace=60)
+    one, other = fleet.instance(), fleet.instance()
+    lease = other.hold(slot())
+    one.start()
+    fleet.body = lambda run: fleet.world.advance(1)
+    fleet.world.until(35)
+    lease.release()
+    fleet.world.until(65)
+    assert fleet.slots()[:6] == [slot(seconds) for seconds in (10, 20, 30, 40, 50, 60)]
+
+
+@pytest.mark.parametrize("options", [{}, {"overlap": "queue", "grace": 60}])
+def test_a_start_after_a_stop_in_a_rerun_ticks_on(options: dict[str, object]) -> None:
+    """A stop that comes while a turn has more to claim leaves nothing in the way of the ticks after the next start."""
+    fleet = Fleet("* * * * *", on_abandoned="rerun", **options)
+    dead, one = fleet.instance(), fleet.instance()
+    dead.die_holding(slot(-60))
+    fleet.world.until(40)
+
+    def ended(run: Run) -> None:
+        fleet.body = lambda run: None
+        one.crons.stop()
+
+    fleet.body = ended
+    one.turn(slot())
+    assert fleet.slots() == [slot(-60)]
+    one.start()
+    fleet.world.until(200)
+    assert fleet.slots() == [slot(-60), slot(), slot(60), slot(120), slot(180)]
+
+
+def test_a_stop_takes_those_in_line_along() -> None:
+    """A tick that stood in line at a stop doesn't run after the next start: by then the look back is what counts."""
+    fleet = Fleet(overlap="queue")
+    one = fleet.instance()
+
+    def ended(run: Run) -> None:
+        fleet.body = lambda run: None
+        assert one.turn(slot(60)) == []
+        one.crons.stop()
+
+    fleet.world.until(60)
+    fleet.body = ended
+    one.turn(slot())
+    assert fleet.slots() == [slot()]
+    fleet.world.until(125)
+    one.start()
+    fleet.world.until(130)
+    assert fleet.slots() == [slot(), slot(120)]
+
+
+def busy(method: str, path: str) -> None:
+    raise Unavailable("too many requests", retry_after=30)
+
+
+@pytest.mark.parametrize("action", ["pause", "remove"])
+def test_what_is_taken_off_the_schedule_does_not_start(action: str) -> None:
+    """A tick that waits for the lock, or for the database, is given up when the job is paused here or removed."""
+    for overlap in ("queue", "skip"):
+        fleet = Fleet(overlap=overlap)
+        one, other = fleet.instance(), fleet.instance()
+        one.start()
+        fleet.world.until(59)
+        lease = other.hold(slot()) if overlap == "queue" else None
+        one.network.before = busy if overlap == "skip" else one.network.before
+        fleet.world.until(62)
+        getattr(one.crons.registry, action)(NAME)
+        one.network.before = lambda method, path: None
+        if lease is not None:
+            lease.release()
+        fleet.world.until(90)
+        assert fleet.slots() == []
+        assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot(60)]
+
+
+def test_a_pause_ends_catching_up() -> None:
+    """After a pause in the middle of a catch-up the run under way comes to its end, and no other begins."""
+    fleet = Fleet(catch_up="all", grace=1)
+    fleet.world.put(LONG_AGO)
+    one = fleet.instance()
+    fleet.body = lambda run: one.crons.registry.pause(NAME)
+    one.start()
+    fleet.world.until(30)
+    assert len(fleet.runs) == 1
+
+
+@pytest.mark.parametrize("by_tick", [False, True])
+def test_a_refused_run_by_hand_costs_no_tick(by_tick: bool) -> None:
+    """A tick that comes while a run by hand asks for the lock waits for that answer, and runs if it is a refusal."""
+    fleet = Fleet()
+    one = fleet.instance()
+    one.turn(slot(-60))
+    one.network.is_down = not by_tick
+
+    def come(method: str, path: str) -> None:
+        one.network.before = lambda method, path: None
+        assert one.turn(slot()) == []
+
+    one.network.before = come
+    wanted = NINE - timedelta(seconds=60) if by_tick else None
+    refusal = one.crons.registry.trigger(NAME, slot=wanted).refusal
+    assert refusal is not None
+    assert refusal.reason == ("slot_done" if by_tick else "unavailable")
+    one.network.is_down = False
+    fleet.world.advance(1)
+    assert fleet.slots() == [slot(-60), slot()]
+
+
+def test_a_run_by_hand_that_begins_costs_the_tick_that_came() -> None:
+    """A tick that comes while a run by hand asks for the lock is skipped once that run has begun."""
+    fleet = Fleet()
+    one = fleet.instance()
+
+    def come(method: str, path: str) -> None:
+        one.network.before = lambda method, path: None
+        assert one.turn(slot()) == []
+
+    one.network.before = come
+    assert one.crons.registry.trigger(NAME).outcome == "succeeded"
+    fleet.world.advance(1)
+    assert fleet.slots() == [None]
+    assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot()]
+
+
+@pytest.mark.parametrize("how", ["told", "stopped"])
+def test_a_trigger_claims_no_more_once_the_instance_stops(how: str) -> None:
+    """Who catches up before the tick that was asked for begins no further run after a stop."""
+    fleet = Fleet(catch_up="all", grace=1)
+    fleet.world.put(LONG_AGO)
+    one = fleet.instance()
+
+    def body(run: Run) -> None:
+        one.crons.stop()
+        if how == "told":
+            run.check()
+
+    fleet.body = body
+    fleet.world.until(5)
+    with pytest.raises(Stopping):
+        one.crons.registry.trigger(NAME, slot=NINE, source="http")
+    assert len(fleet.runs) == 1
+
+
+def test_an_older_turn_does_not_take_over_a_newer_one() -> None:
+    """A tick that comes to a worker after the one that follows it leaves that one alone."""
+    fleet = Fleet("*/20 * * * * *")
+    one = fleet.instance()
+    fleet.world.until(21)
+    newer, older = (one.runner.turn(one.job(), Wish(slot(seconds), "schedule")) for seconds in (20, 0))
+    one.network.is_down = True
+    assert one.runner.go_on(newer) is not None
+    assert one.runner.go_on(older) is None
+    one.network.is_down = False
+    assert one.runner.go_on(newer) is None
+    fleet.world.advance(1)
+    assert slot(20) in fleet.slots()
+
+
+def test_every_tick_that_is_displaced_is_said() -> None:
+    """A tick that was called, and displaced by a newer one before it got a worker, is skipped and said to be."""
+    fleet = Fleet("*/20 * * * * *", overlap="queue")
+    one = fleet.instance()
+    turns = [one.runner.turn(one.job(), Wish(slot(seconds), "schedule")) for seconds in (0, 20, 40)]
+
+    def body(run: Run) -> None:
+        fleet.body = lambda run: None
+        fleet.world.until(20)
+        assert one.runner.go_on(turns[1]) is None
+
+    fleet.body = body
+    one.runner.go_on(turns[0])
+    fleet.world._ahead = 40_000  # the crew was busy until now
+    one.runner.go_on(turns[2])
+    fleet.world.advance(1)
+    assert fleet.slots() == [slot(), slot(40)]
+    assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot(20)]
+
+
+def test_a_job_that_comes_again_has_its_own_places() -> None:
+    """After a job is removed, one of the same name has as many places as it wants."""
+    fleet = Fleet()
+    one = fleet.instance()
+    one.turn(slot())
+    one.crons.registry.remove(NAME)
+
+    @distributed_cron(NAME, "* * * * *", overlap="allow")
+    def work() -> None:
+        """Nothing."""
+
+    one.crons.registry.add(work)
+    assert one.runner._places.lane(one.job()).most == 3
+
+
+def test_a_run_by_hand_does_not_slip_through_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stop that has returned is not followed by the body of a run that was asked for just before."""
+    timing = FakeTiming(wall=START)
+    began: list[int] = []
+    job = distributed_cron(NAME, "* * * * *")(lambda: began.append(1))
+    crons = FireCron(job, store=MemoryStore(timing.now), timing=timing, settings=load())
+    places = crons._engine.runner._places
+    reserve = places.reserve
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slowly(place: Place) -> bool:
+        asked.set()
+        assert go_on.wait(20)
+        return reserve(place)
+
+    monkeypatch.setattr(places, "reserve", slowly)
+    failures: list[FirecronError] = []
+
+    def by_hand() -> None:
+        try:
+            crons.registry.trigger(NAME)
+        except FirecronError as error:
+            failures.append(error)
+
+    runs = threading.Thread(target=by_hand)
+    runs.start()
+    assert asked.wait(20)
+    stops = threading.Thread(target=crons.stop)
+    stops.start()
+    assert crons._engine.runner.stopping.wait(20)
+    assert stops.is_alive(), "the stop waits for whoever is about to run"
+    go_on.set()
+    for thread in (runs, stops):
+        thread.join(20)
+        assert not thread.is_alive()
+    assert (began, failures) == ([1], [])
+
+
+def test_a_takeover_that_fails_is_tried_again_soon() -> None:
+    """An instance that can't reach the database when the dead one's lock expires takes the run over seconds after it
+    can.
+    """
+    fleet = Fleet("0 9 * * *", on_abandoned="rerun")
+    times: list[float] = []
+    fleet.body = lambda run: times.append(fleet.world.mono() / 1000)
+    dead, one = fleet.instance(), fleet.instance()
+    one.start()
+    dead.die_holding(slot())
+    one.turn(slot())
+    fleet.world.until(30.5)
+    one.network.is_down = True
+    fleet.world.until(45)
+    one.network.is_down = False
+    fleet.world.until(100)
+    assert len(times) == 1
+    assert times[0] < 45 + 15
+
+
+@pytest.mark.parametrize(("options", "ran"), [({"overlap": "queue"}, True), ({}, False)])
+def test_a_queued_tick_waits_out_a_freeze(options: dict[str, object], ran: bool) -> None:
+    """A frozen process runs a queued tick as late as it would have queued for it: until the next; others not past
+    their grace.
+    """
+    fleet = Fleet("0 * * * *", **options)
+    one = fleet.instance()
+    one.start()
+    fleet.world.until(3_590)
+    one.freeze(100)
+    fleet.world.until(4_000)
+    assert fleet.slots() == [slot(3_600)] * ran
+    assert len(one.said("run.missed")) == (not ran)
+
+
+def test_half_a_character_in_an_error_is_written_down() -> None:
+    """What RTDB would refuse in the text of an error doesn't cost the history its entry."""
+    fleet = Fleet()
+
+    def body(run: Run) -> None:
+        raise ValueError("no such file: caf\udce9")
+
+    fleet.body = body
+    one = fleet.instance()
+    one.turn(slot())
+    assert fleet.world.history()[slot()]["error"] == "ValueError: no such file: caf?"
+
+
+def test_what_was_overtaken_is_said_once() -> None:
+    """A tick that a newer one has taken over is not said to be skipped again when the job is paused afterwards."""
+    fleet = Fleet("*/20 * * * * *")
+    one = fleet.instance()
+    older, newer = (one.runner.turn(one.job(), Wish(slot(seconds), "schedule")) for seconds in (0, 20))
+    one.network.is_down = True
+    assert one.runner.go_on(older) is not None
+    fleet.world.until(20)
+    assert one.runner.go_on(newer) is not None
+    one.crons.registry.pause(NAME)
+    for turn in (older, newer):
+        assert one.runner.go_on(turn) is None
+    said = [(event.slug, event.fields["slot"]) for event in one.events if event.slug in ("run.missed", "run.skipped")]
+    assert said == [("run.missed", slot()), ("run.skipped", slot(20))]
+
+
+def test_a_look_for_a_dead_run_waits_its_turn() -> None:
+    """A run that died is taken over at its lock's expiry, although a queued tick is given up just then."""
+    fleet = Fleet("0,25 * * * * *", overlap="queue", grace=6, on_abandoned="rerun")
+    dying, one = fleet.instance(), fleet.instance()
+    dying.die_holding(slot())
+    turn = one.runner.turn(one.job(), Wish(slot(25), "schedule"))
+    fleet.world.until(25)
+    assert one.runner.go_on(turn)
+    fleet.world.until(31)
+    assert one.runner.go_on(one.runner.turn(one.job(), Wish(None, "rerun"))) is None
+    fleet.world.until(31.01)
+    assert one.runner.go_on(turn) is None  # its time is over
+    fleet.world.advance(0)
+    assert [(run.trigger, run.attempt) for run in fleet.runs] == [("rerun", 2)]
+
+
+def test_one_look_is_enough_and_none_behind_a_body() -> None:
+    """Looks that come while a turn waits cost one request in all; behind a body that began since, none."""
+    fleet = Fleet(overlap="queue")
+    one, other = fleet.instance(), fleet.instance()
+    lease = other.hold(slot(-60))
+    turn = one.runner.turn(one.job(), Wish(slot(), "schedule"))
+    assert one.runner.go_on(turn)
+    for _ in range(3):
+        assert one.runner.go_on(one.runner.turn(one.job(), Wish(None, "rerun"))) is None
+    one.network.requests()
+    one.runner._places.give_up(turn)
+    fleet.world.advance(0)
+    assert one.network.requests("cron-locks") == ["read"]
+    lease.release()
+    turn = one.runner.turn(one.job(), Wish(slot(60), "schedule"))
+    fleet.world.until(60)
+
+    def body(run: Run) -> None:
+        one.network.requests()
+
+    fleet.body = body
+    assert one.runner._places.enter(turn)
+    assert one.runner.go_on(one.runner.turn(one.job(), Wish(None, "rerun"))) is None
+    one.runner._places.wait(turn)
+    assert one.runner.go_on(turn) is None
+    fleet.world.advance(0)
+    assert fleet.slots() == [slot(60)]
+    assert one.network.requests("cron-locks") == ["swap"]
+
+
+def test_a_stop_frees_the_lane_of_a_turn_that_waits() -> None:
+    """After a stop while a queued tick waits, the next start's ticks run."""
+    fleet = Fleet(overlap="queue", grace=600)
+    one, other = fleet.instance(), fleet.instance()
+    lease = other.hold(slot())
+    turn = one.runner.turn(one.job(), Wish(slot(60), "schedule"))
+    fleet.world.until(60)
+    assert one.runner.go_on(turn)
+    one.crons.stop()
+    lease.release()
+    one.start()
+    fleet.world.until(125)
+    assert fleet.slots()[-1] == slot(120)
+
+
+def test_i07_after_a_run_by_hand_there_is_one_place_still() -> None:
+    """A run by hand gives back the one place it took: a second body of the job beside a first is refused."""
+    fleet = Fleet()
+    one = fleet.instance()
+    one.crons.registry.trigger(NAME)
+    seen: list[object] = []
+    fleet.body = lambda run: seen.append(one.crons.registry.trigger(NAME).refusal)
+    one.turn(slot())
+    assert "still runs on this instance" in str(seen[0])
+    assert len(fleet.runs) == 2
+
+
+def test_a_turn_that_was_overtaken_leaves_the_newer_one_alone() -> None:
+    """A queued tick's timer that fires after a newer tick took its place, beside a run by hand, costs no tick."""
+    fleet = Fleet(overlap="queue")
+    one, other = fleet.instance(), fleet.instance()
+    lease = other.hold(slot())
+    older = one.runner.turn(one.job(), Wish(slot(60), "schedule"))
+    fleet.world.until(60)
+    assert one.runner.go_on(older)
+    newer = one.runner.turn(one.job(), Wish(slot(120), "schedule"))
+    fleet.world.until(120)
+    assert one.runner.go_on(newer)
+    lease.release()
+
+    def by_hand(run: Run) -> None:
+        fleet.body = lambda run: None
+        assert one.runner.go_on(older) is None
+
+    fleet.body = by_hand
+    one.crons.registry.trigger(NAME)
+    assert one.runner.go_on(newer) is None
+    fleet.world.advance(0)
+    assert fleet.slots() == [None, slot(120)]
+
+
+class Guarded(Lane):
+    """A lane that may be changed only while the places' lock is held, and so may its sets."""
+
+    lock: threading.Lock | None = None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        assert Guarded.lock is None or Guarded.lock.locked(), f"{name} was changed without the lock"
+        super().__setattr__(name, GuardedSet(value) if isinstance(value, set) else value)
+
+
+class GuardedSet(set[object]):
+    def add(self, item: object) -> None:
+        assert Guarded.lock is None or Guarded.lock.locked(), f"{item} was added without the lock"
+        super().add(item)
+
+    def discard(self, item: object) -> None:
+        assert Guarded.lock is None or Guarded.lock.locked(), f"{item} was taken out without the lock"
+        super().discard(item)
+
+
+def test_lanes_are_changed_under_the_lock_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever turns, runs by hand and stops do, no lane is changed by a thread that doesn't hold the lock."""
+    monkeypatch.setattr("firecron.runs.lanes.Lane", Guarded)
+    fleet = Fleet(overlap="queue")
+    one, other = fleet.instance(), fleet.instance()
+    monkeypatch.setattr(Guarded, "lock", one.runner._places._lock)
+    lease = other.locks.acquire(NAME, 90)
+    assert lease
+    one.start()
+    fleet.world.until(70)
+    lease.release()
+    fleet.world.until(130)
+    one.crons.registry.trigger(NAME)
+    one.crons.stop()
+    assert fleet.slots() == [slot(60), slot(120), None]
+
+
+def test_a_newer_tick_in_line_inherits_the_token() -> None:
+    """A tick whose claim may have landed, and that a run by hand has put back in line, is found by the newer tick that
+    takes its place there.
+    """
+    fleet = Fleet("*/20 * * * * *", overlap="queue")
+    one = fleet.instance()
+    one.network.lost_replies = 1
+
+    def unread(method: str, path: str) -> None:
+        if path.startswith("cron-locks") and method == "read":
+            busy(method, path)
+
+    one.network.before = unread
+    older = one.runner.turn(one.job(), Wish(slot(), "schedule"))
+    assert one.runner.go_on(older)
+    place = Place(one.runner._places.lane(one.job()))
+    assert one.runner._places.reserve(place)
+    assert one.runner.go_on(older) is None
+    fleet.world.until(20)
+    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(20), "schedule"))) is None
+    one.network.before = lambda method, path: None
+    one.runner._places.vacate(place)
+    fleet.world.advance(0)
+    assert fleet.slots() == [slot(), slot(20)]
+    assert one.said("run.skipped") == one.said("run.missed") == []
+
+
+def test_a_stop_in_the_middle_of_a_try_frees_the_lane() -> None:
+    """A turn that was trying at a stop, and has nobody left to call it, is in the way of no tick after the next
+    start.
+    """
+    fleet = Fleet(overlap="queue", grace=600)
+    one, other = fleet.instance(), fleet.instance()
+    lease = other.hold(slot())
+    fleet.world.until(60)
+
+    def stop(method: str, path: str) -> None:
+        one.network.before = lambda method, path: None
+        one.crons.stop()
+
+    one.network.before = stop
+    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(60), "schedule")))
+    lease.release()
+    one.start()
+    fleet.world.until(125)
+    assert fleet.slots()[-1] == slot(120)

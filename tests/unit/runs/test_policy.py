@@ -1,0 +1,268 @@
+"""Which tick to claim, and what is owed for those in between: every rule, against tables and a walk through all
+ticks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.simulation.world import START, slot
+
+from firecron import distributed_cron
+from firecron.jobs.decorator import declared
+from firecron.jobs.options import JobOptions
+from firecron.lock.record import LockRecord, Missed
+from firecron.runs.policy import (
+    MOST_COUNTED,
+    MOST_ENTRIES,
+    MOST_MISSED,
+    Claim,
+    Entry,
+    between,
+    choose,
+    missed,
+)
+
+MARGIN = 1_000
+MINUTELY, SECONDLY = "* * * * *", "* * * * * *"
+
+
+def options(line: str = MINUTELY, /, **given: object) -> JobOptions:
+    """Those of a job; grace is 10 seconds."""
+
+    @distributed_cron("job", line, **{"lock_ttl": 30, "grace": 10, **given})  # type: ignore[arg-type]
+    def job() -> None: ...
+
+    (found,) = declared(job)
+    return found
+
+
+def record(
+    claimed: float, *, released: float | None = None, expires: float | None = None, **fields: object
+) -> LockRecord:
+    """A record of the tick at this second after nine, claimed then; without a release it is still unfinished."""
+    ends = claimed + 30 if expires is None else expires
+    return LockRecord.model_validate(
+        {
+            "slot": slot(claimed),
+            "acquiredAt": at(claimed),
+            "expiresAt": at(ends if released is None else max(released, expires or 0)),
+            "holder": "theirs",
+            **({"unfinished": slot(claimed)} if released is None else {"releasedAt": at(released)}),
+            **fields,
+        }
+    )
+
+
+def at(seconds: float) -> int:
+    return START + round(seconds * 1000)
+
+
+def chosen(current: LockRecord | None, wanted: JobOptions, due: float | None, now: float) -> Claim | None:
+    return choose(current, wanted, None if due is None else slot(due), at(now), MARGIN)
+
+
+def kept(after: float, until: float = 599) -> Missed:
+    """What a claim remembers: one span, here up to the second before ten past nine."""
+    return Missed(slot(after), slot(until))
+
+
+OWN = Claim(slot(600), "schedule")
+ALL, ONCE = {"catch_up": "all"}, {"catch_up": "once"}
+RERUN = {"on_abandoned": "rerun"}
+
+
+@pytest.mark.parametrize(
+    ("current", "wanted", "claim"),
+    [
+        (None, {}, OWN),
+        (None, {**ALL, **RERUN}, OWN),
+        (record(540, released=541), {**ALL, **RERUN}, OWN),
+        (record(0, released=1), {}, OWN),
+        (record(0, released=1), ONCE, Claim(slot(540), "catch_up")),
+        (record(480, released=590, acquiredAt=at(585), missedAfter=slot(480)), ONCE, Claim(slot(540), "catch_up")),
+        (
+            record(480, released=590, acquiredAt=at(585), missedAfter=slot(480)),
+            ALL,
+            Claim(slot(540), "catch_up"),
+        ),
+        (
+            record(480, released=590, acquiredAt=at(585), missedAfter=slot(500)),
+            ONCE,
+            Claim(slot(540), "catch_up"),
+        ),
+        (record(0, released=1), ALL, Claim(slot(60), "catch_up", kept(60))),
+        (record(480, released=481), ALL, Claim(slot(540), "catch_up")),
+        # Skipped, because somebody held it.
+        (record(0, released=599), ALL, OWN),
+        (record(0, released=1, expires=595), ALL, OWN),
+        (record(0, released=541), ALL, OWN),
+        (record(0, released=539), ALL, Claim(slot(540), "catch_up")),
+        (record(0), ALL, Claim(slot(60), "catch_up", kept(60))),
+        # Not further back than the window.
+        (record(0, released=1), {**ALL, "catch_up_window": 125}, Claim(slot(480), "catch_up", kept(480))),
+        # Abandoned comes first, whatever else there is to do.
+        (record(540), {}, OWN),
+        (record(540), RERUN, Claim(slot(540), "rerun")),
+        (record(540), {**RERUN, "overlap": "queue"}, Claim(slot(540), "rerun")),
+        (record(0), {**RERUN, **ALL}, Claim(slot(0), "rerun", kept(30))),
+        (record(560), {**RERUN, **ALL}, Claim(slot(560), "rerun")),
+        (record(540, attempt=2), RERUN, Claim(slot(540), "rerun")),
+        (record(540, attempt=3), RERUN, OWN),
+        (record(540, released=541, unfinished=slot(540)), RERUN, Claim(slot(540), "rerun")),
+        # Live, to the millisecond: neither abandoned nor to be caught up.
+        (record(0, expires=599.001), {**RERUN, **ALL}, OWN),
+        (record(0, expires=599), RERUN, Claim(slot(0), "rerun")),
+        (record(0, released=1, expires=600.001), ALL, OWN),
+    ],
+)
+def test_a_tick_that_is_due_comes_after_what_others_left(
+    current: LockRecord | None, wanted: dict[str, object], claim: Claim
+) -> None:
+    """At the tick of 9:10: what was abandoned first, then what was missed, then the tick itself."""
+    assert chosen(current, options(**wanted), 600, 600) == claim
+
+
+@pytest.mark.parametrize(
+    ("current", "wanted", "claim"),
+    [
+        (None, {**ALL, **RERUN}, None),
+        (record(0, released=1), {}, None),
+        (record(0), {}, None),
+        (record(0), RERUN, Claim(slot(0), "rerun", kept(30, 604))),
+        (record(540, expires=600), RERUN, Claim(slot(540), "rerun")),
+        (record(0, attempt=3), RERUN, None),
+        (record(0, released=1), ONCE, Claim(slot(540), "catch_up", kept(540, 604))),
+    ],
+)
+def test_without_a_tick_only_what_others_left_is_claimed(
+    current: LockRecord | None, wanted: dict[str, object], claim: Claim | None
+) -> None:
+    """A look between two ticks claims an abandoned run or a missed tick, or nothing."""
+    assert chosen(current, options(**wanted), None, 605) == claim
+
+
+def test_a_lock_by_name_knows_of_no_other_tick() -> None:
+    """With once_per_tick=False the tick that is due is the one, whatever the record remembers."""
+    assert chosen(record(0), options(once_per_tick=False), 600, 600) == OWN
+
+
+@pytest.mark.parametrize(("late", "found"), [(10_000, []), (10_001, [slot(540)])])
+def test_a_tick_is_missed_once_it_is_older_than_grace(late: int, found: list[str]) -> None:
+    """To the millisecond: within its grace a tick may still be started by whoever tries it."""
+    assert missed(record(480, released=481), options(**ALL), at(540) + late, None) == found
+
+
+def test_the_newest_hundred_are_caught_up() -> None:
+    """Of more missed ticks than a hundred the newest hundred are caught up, oldest first."""
+    late = missed(record(0, released=1), options(SECONDLY, **ALL), at(86_400), None)
+    assert late == [slot(86_400 - 10 - number) for number in range(MOST_MISSED, 0, -1)]
+
+
+def test_a_record_without_a_slot_has_missed_nothing() -> None:
+    """A record of a plain lock says nothing of ticks, so there is none to catch up and none to write down."""
+    plain = LockRecord(expiresAt=at(0))
+    assert missed(plain, options(**ALL), at(600), None) == []
+    assert between(plain, options(), OWN) == []
+
+
+@pytest.mark.parametrize(
+    ("current", "claim", "entries"),
+    [
+        (None, OWN, []),
+        (record(540, released=541), OWN, []),
+        (record(420, released=541), OWN, [Entry(slot(480), "skipped"), Entry(slot(540), "skipped")]),
+        (record(420, released=500), OWN, [Entry(slot(480), "skipped"), Entry(slot(540), "missed")]),
+        (record(420, released=480), OWN, [Entry(slot(480), "skipped"), Entry(slot(540), "missed")]),
+        (record(420, released=479), OWN, [Entry(slot(480), "missed"), Entry(slot(540), "missed")]),
+        # A minimum hold keeps others out after the release as well.
+        (record(420, released=421, expires=485), OWN, [Entry(slot(480), "skipped"), Entry(slot(540), "missed")]),
+        # The dead.
+        (record(540, fence=7), OWN, [Entry(slot(540), "abandoned", 1, 7)]),
+        (record(480, attempt=3), OWN, [Entry(slot(480), "abandoned", 3), Entry(slot(540), "missed")]),
+        (record(480, expires=0), OWN, [Entry(slot(480), "abandoned", 1), Entry(slot(540), "missed")]),
+        (
+            record(420, expires=0, acquiredAt=at(500), missedAfter=slot(420)),
+            OWN,
+            [Entry(slot(420), "abandoned", 1), Entry(slot(480), "missed"), Entry(slot(540), "missed")],
+        ),
+        (record(540), Claim(slot(540), "rerun"), []),
+        (record(420), Claim(slot(540), "catch_up"), [Entry(slot(420), "abandoned", 1), Entry(slot(480), "missed")]),
+        # Between a slot and its late claim nobody held the lock, where the claim has said so.
+        (
+            record(420, released=545, acquiredAt=at(490), missedAfter=slot(420), missedUntil=slot(489)),
+            OWN,
+            [Entry(slot(540), "skipped"), Entry(slot(480), "missed")],
+        ),
+        # After an unlock the lock counts as free from the claim on, and not from its slot on.
+        (
+            record(420, expires=0, acquiredAt=at(485)),
+            OWN,
+            [Entry(slot(420), "abandoned", 1), Entry(slot(480), "skipped"), Entry(slot(540), "missed")],
+        ),
+        # An older revision's claim, or a later slot than this one.
+        (record(600, released=601), OWN, []),
+    ],
+)
+def test_a_claim_owes_what_lies_between(current: LockRecord | None, claim: Claim, entries: list[Entry]) -> None:
+    """The claim of 9:10 owes the history an abandoned run, the ticks skipped while it was held, and those missed."""
+    assert between(current, options(), claim) == entries
+
+
+@pytest.mark.parametrize(
+    ("released", "entries"),
+    [
+        (1, [(slot(1), "skipped", 1, False), (slot(50), "missed", 49, False)]),
+        (51, [(slot(50), "skipped", 50, False)]),
+        (0, [(slot(50), "missed", 50, False)]),
+    ],
+)
+def test_beyond_fifty_there_is_one_entry_with_a_count(released: int, entries: list[tuple[str, str, int, bool]]) -> None:
+    """Up to fifty ticks have an entry each, and the sum of their counts is right."""
+    owed = between(record(0, released=released), options(SECONDLY), Claim(slot(51), "schedule"))
+    assert sum(entry.count for entry in owed) == sum(count for _, _, count, _ in entries) == 50
+    assert owed[-1].slot == entries[-1][0]
+    more = between(record(0, released=released), options(SECONDLY), Claim(slot(200), "schedule"))
+    assert sum(entry.count for entry in more) == 199
+    assert max(entry.count for entry in more) > MOST_ENTRIES
+
+
+def test_a_count_that_nobody_counted_to_its_end_says_so() -> None:
+    """The ticks of a whole day are one entry that counts so many, and says that there were more."""
+    (entry,) = between(record(0, released=0), options(SECONDLY), Claim(slot(86_400), "schedule"))
+    assert entry == Entry(slot(86_399), "missed", count=MOST_COUNTED, at_least=True)
+    (entry,) = between(record(0, released=0), options(SECONDLY), Claim(slot(MOST_COUNTED + 1), "schedule"))
+    assert entry == Entry(slot(MOST_COUNTED), "missed", count=MOST_COUNTED)
+
+
+def test_what_is_still_to_be_caught_up_is_remembered() -> None:
+    """After the first of several missed ticks was run, its record leads on to the next, and past what came up since."""
+    wanted = options(**ALL)
+    current = record(0, released=1)
+    ran = []
+    now = 600.5
+    while (claim := chosen(current, wanted, None, now)) is not None:
+        ran.append(claim.slot)
+        fields: dict[str, Any] = {"acquiredAt": at(now), **claim.missed.to_json(), "slot": claim.slot}
+        current = record(0, released=now + 1, **fields)
+        now += 2
+    assert ran == [slot(seconds) for seconds in range(60, 601, 60)]
+    assert chosen(current, wanted, 660, 660) == Claim(slot(660), "schedule")
+
+
+def test_a_rerun_forgets_no_missed_ticks() -> None:
+    """The rerun of a run that died hours ago keeps in mind what nobody ran since, but not what the run overlapped."""
+    wanted = options(**ALL, **RERUN)
+    dead = record(0, expires=125)
+    claim = chosen(dead, wanted, None, 300)
+    assert claim == Claim(slot(0), "rerun", kept(125, 299))
+    fields: dict[str, Any] = claim.missed.to_json()
+    rerun = record(0, released=310, acquiredAt=at(300), attempt=2, **fields)
+    assert missed(rerun, wanted, at(320), None) == [slot(180), slot(240)]
+    assert [(entry.slot, entry.outcome) for entry in between(rerun, wanted, Claim(slot(360), "schedule"))] == [
+        (slot(60), "skipped"),
+        (slot(120), "skipped"),
+        (slot(300), "skipped"),
+        (slot(180), "missed"),
+        (slot(240), "missed"),
+    ]

@@ -1,0 +1,51 @@
+"""The engine without threads of its own: when it wants to work next, and what it leaves alone."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+from tests.simulation.instances import Fleet
+from tests.simulation.world import START, slot
+
+from firecron.base.forks import _after_fork
+
+
+@pytest.mark.parametrize(("held", "waits"), [(False, 30), (True, 10)])
+def test_it_wants_to_work_when_the_first_thing_is_due(by_hand: None, held: bool, waits: float) -> None:
+    """The engine's next work is a tick, a sign of life, or the renewal of a lock that is held, whatever comes first."""
+    fleet = Fleet("0 * * * *")
+    one = fleet.instance(heartbeat=60)
+    engine = one.crons._engine
+    fleet.world.machines.clear()
+    one.start()
+    fleet.world.until(1)
+    engine.work()
+    with one.locks.hold("other", ttl=30) if held else nullcontext() as lease:
+        assert engine.work() == pytest.approx(waits, abs=0.001)
+        fleet.world.until(1 + waits)
+        engine.work()
+        if lease is not None:
+            assert lease.expires_at.timestamp() * 1000 == START + 41_000
+
+
+@pytest.mark.parametrize("once_per_tick", [True, False])
+def test_it_looks_back_only_on_what_is_claimed(once_per_tick: bool) -> None:
+    """A tick of just before the start is run where ticks are claimed: elsewhere nobody knows whether it has run."""
+    fleet = Fleet(once_per_tick=once_per_tick)
+    one = fleet.instance()
+    one.turn(slot(-60))
+    fleet.world.until(10)
+    one.start()
+    fleet.world.until(30)
+    assert fleet.slots()[1:] == [slot()] * once_per_tick
+
+
+def test_a_forked_child_has_a_crew_of_its_own() -> None:
+    """The threads that do the jobs' work are told of a fork."""
+    fleet = Fleet()
+    one = fleet.instance()
+    told: list[bool] = []
+    one._crew.after_fork = lambda: told.append(True)  # type: ignore[method-assign]  # noted
+    _after_fork()
+    assert True in told

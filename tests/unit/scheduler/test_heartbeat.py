@@ -1,0 +1,255 @@
+"""Signs of life: what an instance writes of itself, and when it looks for what others left behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.simulation.instances import Fleet, Instance, forget_apps
+from tests.simulation.world import START, slot
+
+from firecron import FireCron, distributed_cron
+from firecron.base.clocks import Deadline
+from firecron.base.events import Event, Events
+from firecron.base.identity import Identity
+from firecron.base.server_clock import ServerClock
+from firecron.lock.instances import Roster
+from firecron.scheduler.heartbeat import Heartbeat
+from firecron.settings import load
+from firecron.store import Snapshot
+from firecron.testing import FakeTiming, MemoryStore
+from rtdb_emulator.pytest_plugin import Rtdb
+
+
+@pytest.fixture(autouse=True)
+def no_app_stays() -> Iterator[None]:
+    yield
+    forget_apps()
+
+
+def new_crons(*providers: object) -> FireCron:
+    return FireCron(*providers, settings=load(), enabled=True, has_threads=False)
+
+
+def nodes(rtdb: Rtdb) -> dict[str, dict[str, object]]:
+    found = rtdb.get("/cron-instances")
+    assert found is None or isinstance(found, dict)
+    return {key: node for key, node in (found or {}).items() if key != "clock"}
+
+
+@distributed_cron("job", "0 0 * * *", lock_ttl=30)
+def job() -> None: ...
+
+
+def test_an_instance_says_what_it_is(rtdb: Rtdb) -> None:
+    """A beat writes when the instance was seen and begun, whose it is, and what it has; later beats keep the start."""
+    crons = new_crons(job)
+    beginnings = set()
+    for _ in range(2):
+        crons._engine.heartbeat.beat()
+        ((key, node),) = nodes(rtdb).items()
+        assert key == crons._engine.heartbeat.id
+        instance, _, suffix = key.partition("-")
+        assert (len(instance), len(suffix)) == (12, 6)
+        assert node.keys() == {"seenAt", "startedAt", "instanceId", "jobs", "running"}
+        assert (node["instanceId"], node["jobs"], node["running"]) == ("local", 1, 0)
+        assert isinstance(node["seenAt"], int)
+        beginnings.add(node["startedAt"])
+    assert len(beginnings) == 1
+
+
+def test_a_beat_brings_the_time(rtdb: Rtdb) -> None:
+    """An instance that beats needs no other sample of RTDB's clock."""
+    crons = new_crons()
+    assert crons.locks.clock.peek() is None
+    crons._engine.heartbeat.beat()
+    moment = crons.locks.clock.peek()
+    assert moment is not None
+    assert moment.server == pytest.approx(time.time() * 1000, abs=2_000)
+    assert rtdb.count() == 1
+
+
+def test_the_dead_are_removed(rtdb: Rtdb) -> None:
+    """Nodes that were not seen for ten beats, or say nothing of it, are removed; the living and locks are not."""
+    crons, other = new_crons(), new_crons()
+    for each in (crons, other):
+        each._engine.heartbeat.beat()
+    now = nodes(rtdb)[crons._engine.heartbeat.id]["seenAt"]
+    assert isinstance(now, int)
+    beats = {"young": 299_000, "dead": 302_000}
+    for name, age in beats.items():
+        rtdb.set(f"/cron-instances/{name}", {"seenAt": now - age})
+    rtdb.set("/cron-instances/odd", {"seenAt": "yesterday"})
+    # An instance that was frozen has not been seen for long either, and is here.
+    rtdb.set(f"/cron-instances/{crons._engine.heartbeat.id}", {"seenAt": now - 302_000})
+    rtdb.set("/cron-locks/job", {"expiresAt": 1, "slot": slot()})
+    crons._engine.heartbeat.prune(crons.locks.deadline(20))
+    assert nodes(rtdb).keys() == {"young", crons._engine.heartbeat.id, other._engine.heartbeat.id}
+    assert rtdb.get("/cron-locks/job") == {"expiresAt": 1, "slot": slot()}
+
+
+def test_the_node_goes_with_its_instance(rtdb: Rtdb) -> None:
+    """A stop removes the instance's own node, and no other's."""
+    one, other = FireCron(enabled=True, settings=load()), new_crons()
+    other._engine.heartbeat.beat()
+    beaten = threading.Event()
+
+    def rounds(deadline: Deadline) -> bool:
+        beaten.set()
+        return True
+
+    one._engine.heartbeat._make_rounds = rounds
+    with one:
+        assert beaten.wait(20)
+        assert nodes(rtdb).keys() == {one._engine.heartbeat.id, other._engine.heartbeat.id}
+    assert nodes(rtdb).keys() == {other._engine.heartbeat.id}
+
+
+def bench(fleet: Fleet, rounds: list[float], **settings: Any) -> tuple[Instance, Heartbeat]:
+    """An instance, and its heartbeat with rounds that only note when they are made."""
+    one = fleet.instance(**settings)
+
+    def make(deadline: Deadline) -> bool:
+        rounds.append(fleet.world.mono() / 1000)
+        return True
+
+    one.crons._engine.heartbeat._make_rounds = make
+    return one, one.crons._engine.heartbeat
+
+
+def test_rounds_are_made_at_the_start_and_every_so_often() -> None:
+    """An instance looks around when it starts and every recovery_interval, whatever its beats."""
+    fleet = Fleet()
+    rounds: list[float] = []
+    one, _ = bench(fleet, rounds, recovery_interval=100, heartbeat=30)
+    one.start()
+    fleet.world.until(250)
+    assert rounds == [0, 120, 240]
+
+
+def test_rounds_wait_for_the_time() -> None:
+    """Without RTDB's time there are no rounds, and with the first beat that brings it they are made."""
+    fleet = Fleet()
+    rounds: list[float] = []
+    one, heartbeat = bench(fleet, rounds)
+    one.timing.step_wall(100)
+    one.network.is_down = True
+    heartbeat.work()
+    assert rounds == []
+    assert len(one.said("heartbeat.failed")) == 1
+    one.network.is_down = False
+    heartbeat.work()
+    assert rounds == [0]
+
+
+def test_rounds_cost_only_jobs_that_want_them() -> None:
+    """A job that neither catches up nor reruns is not looked at in the rounds."""
+    for options, reads in (({}, 0), ({"catch_up": "once"}, 1), ({"on_abandoned": "rerun"}, 1), ({"disabled": True}, 0)):
+        fleet = Fleet("0 0 * * *", **options)
+        one = fleet.instance()
+        one.start()
+        assert len(one.network.requests("cron-locks")) == reads
+
+
+class OneWait(FakeTiming):
+    """Time whose first wait is noted, and is the last."""
+
+    def __init__(self) -> None:
+        super().__init__(wall=START)
+        self.waits: list[float | None] = []
+        self.then: Callable[[], object] = lambda: None
+
+    def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+        self.waits.append(seconds)
+        self.then()
+
+
+def test_rounds_put_off_no_beat() -> None:
+    """After rounds that took twenty seconds the next beat is ten seconds away."""
+    timing = OneWait()
+    crons = FireCron(store=MemoryStore(timing.now), timing=timing, settings=load(heartbeat=30), enabled=True)
+    heartbeat = crons._engine.heartbeat
+
+    def make(deadline: Deadline) -> bool:
+        timing.advance(20)
+        return True
+
+    heartbeat._make_rounds = make
+    timing.then = heartbeat.leave
+    heartbeat.start()
+    for thread in list(heartbeat._at_work):
+        thread.join(20)
+    assert timing.waits == [10]
+    assert not heartbeat._at_work
+
+
+def test_trouble_does_not_end_the_heartbeat() -> None:
+    """Whatever a beat or the rounds raise, it is told each time, and the thread goes on to the next beat."""
+    timing, events = FakeTiming(), Events()
+    beats = threading.Semaphore(0)
+    said: list[Event] = []
+    events.subscribe(said.append)
+
+    class Broken:
+        def merge(self, *arguments: object) -> object:
+            beats.release()
+            raise ZeroDivisionError
+
+    clock = ServerClock(
+        lambda deadline: START,
+        timing,
+        margin=1_000,
+        samples=1,
+        drift=0.0,
+        interval=300,
+        request_timeout=3,
+    )
+    heartbeat = Heartbeat(
+        Broken(),  # type: ignore[arg-type]  # all that it does is raise
+        "cron-instances",
+        clock,
+        timing,
+        events,
+        load(),
+        Identity({}),
+        Roster(),
+        dict,
+        lambda deadline: True,
+    )
+    heartbeat.start()
+    thread = heartbeat._thread
+    for _ in range(3):
+        while not beats.acquire(timeout=0.01):
+            timing.advance(30)
+    heartbeat.leave()
+    assert thread is not None
+    thread.join(20)
+    assert not thread.is_alive()
+    told = [event.fields["why"] for event in said if event.slug == "heartbeat.failed"]
+    assert told.count("ZeroDivisionError()") == len(told) - 1 >= 3, "each beat, and the removal at the end"
+
+
+@pytest.mark.parametrize(("rounds", "left"), [(0, 3), (29, 1), (40, 0)])
+def test_the_dead_are_removed_in_the_time_that_rounds_leave(rounds: float, left: float) -> None:
+    """To remove dead instances there is the time of one request, or what is left until the next beat."""
+    timing = FakeTiming(wall=START)
+    deadlines: list[float] = []
+
+    class Noting(MemoryStore):
+        def read(self, path: str, deadline: Deadline) -> Snapshot:
+            if path == "cron-instances":
+                deadlines.append(deadline.remaining())
+            return super().read(path, deadline)
+
+    crons = FireCron(store=Noting(timing.now), timing=timing, settings=load(heartbeat=30, request_timeout=3))
+
+    def make(deadline: Deadline) -> bool:
+        timing.advance(rounds)
+        return True
+
+    crons._engine.heartbeat._make_rounds = make
+    crons._engine.heartbeat.work()
+    assert deadlines == [left]

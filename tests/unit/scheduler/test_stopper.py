@@ -1,0 +1,76 @@
+"""On which thread a stop is done: where the caller is, or on one of its own where that would wait for itself."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+from tests.unit.threads import ended
+
+from firecron.scheduler.stopper import Stopper
+
+
+def called_from(module: str, call: Callable[[], object]) -> None:
+    """Make the call from a function of a module of that name."""
+    scope: dict[str, object] = {"__name__": module, "call": call}
+    exec("def function(): call()\nfunction()", scope)
+
+
+class Bench:
+    """A stopper, the threads that it has worked on, and what is registered for the end of the process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.threads: list[threading.Thread] = []
+        self.registered: list[object] = []
+        self.working: Callable[[], object] = lambda: None
+        monkeypatch.setattr(atexit, "register", self.registered.append)
+        monkeypatch.setattr(atexit, "unregister", self._unregister)
+        self.stopper = Stopper(self._work, has_threads=True)
+
+    def _unregister(self, call: object) -> None:
+        self.registered[:] = [other for other in self.registered if other != call]
+
+    def _work(self) -> None:
+        self.threads.append(threading.current_thread())
+        assert self.registered == ([] if self.threads[-1] is threading.main_thread() else [self.stopper.stop_here])
+        self.working()
+
+    def stop(self) -> None:
+        self.stopper.stop(sys._getframe())
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(monkeypatch)
+
+
+@pytest.mark.parametrize("module", ["shop", "firecron.cli.commands.run", "firecron.demo.show", "firecrony"])
+def test_who_is_outside_stops_by_itself(bench: Bench, module: str) -> None:
+    """A caller outside of the engine stops on its own thread."""
+    called_from(module, bench.stop)
+    assert bench.threads == [threading.current_thread()]
+
+
+def test_who_is_inside_has_a_thread_for_it(bench: Bench) -> None:
+    """A caller inside of the engine has a daemon thread stop, which the end of the process completes; each time, but
+    not from the stop itself.
+    """
+    bench.working = lambda: called_from("firecron.runs.runner", bench.stop)
+    bench.stop()
+    for number in (2, 3):
+        called_from("firecron.runs.runner", bench.stop)
+        assert all(ended(thread) for thread in threading.enumerate() if thread.name == "firecron-stop")
+        assert len(bench.threads) == number
+        assert bench.threads[-1].name == "firecron-stop"
+        assert bench.threads[-1].daemon
+        assert bench.registered == []
+
+
+def test_without_threads_it_is_done_here(bench: Bench) -> None:
+    """Where there are no threads the stop is done where it is asked for, from the inside too."""
+    bench.stopper._has_threads = False
+    called_from("firecron.runs.runner", bench.stop)
+    assert bench.threads == [threading.current_thread()]

@@ -1,0 +1,261 @@
+"""FireCron: what starts, what is said at the start, and what ends with the program."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import flask
+import pytest
+from tests.simulation.instances import Fleet
+from tests.simulation.world import NAME, START
+
+from firecron import ConfigurationError, FireCron, Run, distributed_cron
+from firecron.base.events import Event
+from firecron.settings import load
+from firecron.testing import FakeTiming, MemoryStore
+
+
+class Heard(list[Event]):
+    def slugs(self) -> list[str]:
+        return [event.slug for event in self]
+
+    def messages(self, slug: str) -> list[str]:
+        return [event.message for event in self if event.slug == slug]
+
+
+def new_crons(*providers: object, enabled: bool | None = True, **settings: object) -> tuple[FireCron, Heard]:
+    """One without threads, and all that it says."""
+    timing = FakeTiming(wall=START)
+    crons = FireCron(
+        *providers,
+        store=MemoryStore(timing.now),
+        timing=timing,
+        settings=load(**settings),
+        enabled=enabled,
+        has_threads=False,
+    )
+    heard = Heard()
+    crons.events.subscribe(heard.append)
+    return crons, heard
+
+
+@distributed_cron(NAME, "* * * * *", lock_ttl=30)
+def job() -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("variable", "service", "state", "level"),
+    [
+        ("production", "", "ticking", None),
+        (None, "", "idle", logging.INFO),
+        ("", "", "idle", logging.INFO),
+        ("staging", "", "idle", logging.WARNING),
+        (None, "api", "idle", logging.WARNING),
+        ("Production", "api", "idle", logging.WARNING),
+    ],
+)
+def test_the_guard_decides_where_jobs_tick(
+    monkeypatch: pytest.MonkeyPatch, variable: str | None, service: str, state: str, level: int | None
+) -> None:
+    """Only in production do jobs tick; elsewhere one line says so, loudly where production may be meant."""
+    monkeypatch.delenv("RUNTIME_INSTANCE", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("RUNTIME_INSTANCE", variable)
+    monkeypatch.setenv("K_SERVICE", service)
+    crons, heard = new_crons(job, enabled=None)
+    with crons:
+        assert crons.registry.state(NAME) == state
+    disabled = [event for event in heard if event.slug == "crons.disabled"]
+    assert [event.level for event in disabled] == ([] if level is None else [level])
+    if disabled:
+        assert "RUNTIME_INSTANCE" in disabled[0].message
+        assert len(crons.registry.jobs()) == 1
+
+
+def test_the_start_says_what_there_is() -> None:
+    """Each job that ticks is registered in the log with its line and its function, and whether it runs here."""
+
+    @distributed_cron("elsewhere", "0 * * * *", lock_ttl=30, role="worker")
+    def elsewhere() -> None: ...
+
+    @distributed_cron("off", "0 * * * *", lock_ttl=30, disabled=True)
+    def off() -> None: ...
+
+    crons, heard = new_crons(job, elsewhere, off)
+    with crons:
+        lines = heard.messages("job.registered")
+    assert len(lines) == 2
+    assert lines[0] == f'Registered distributed cron "{NAME}" [* * * * *] -> {__name__}.job'
+    assert "'worker'" in lines[1]
+    assert heard.slugs()[-1] == "crons.stopped"
+
+
+@pytest.mark.parametrize("enabled", [True, None])
+def test_a_command_does_not_tick_though_the_guard_is_open(
+    monkeypatch: pytest.MonkeyPatch, enabled: bool | None
+) -> None:
+    """In a command of Flask jobs don't tick, whoever opened the guard; a program that did is told what that means."""
+    monkeypatch.setattr("sys.argv", ["flask", "shell"])
+    monkeypatch.setenv("RUNTIME_INSTANCE", "production")
+    crons, heard = new_crons(job, enabled=enabled)
+    with crons:
+        assert crons.registry.state(NAME) == "idle"
+    (message,) = heard.messages("crons.not_started")
+    assert "the Flask command 'shell'" in message
+    assert ("enabled=True opens the production guard, not this" in message) is bool(enabled)
+
+
+@pytest.mark.parametrize(
+    ("program", "level"), [("/venv/bin/gunicorn", logging.WARNING), ("app.py", logging.INFO), ("-c", logging.INFO)]
+)
+def test_a_forked_child_is_told_that_it_does_not_tick(
+    monkeypatch: pytest.MonkeyPatch, program: str, level: int
+) -> None:
+    """It is a WARNING where the child may be a server's worker, else an INFO; and only if its parent ticked."""
+    monkeypatch.setattr("sys.argv", [program])
+    crons, heard = new_crons(job)
+    crons.after_fork()
+    assert heard == []
+    crons.start()
+    crons.after_fork()
+    assert [(event.slug, event.level) for event in heard[-1:]] == [("crons.forked", level)]
+
+
+def test_a_job_that_can_not_work_refuses_the_start() -> None:
+    """A ttl too short for the margin is an error of the start, which then has not begun, and can be mended."""
+    short = distributed_cron("short", "* * * * *", lock_ttl=2)(lambda: None)
+    crons, _ = new_crons(short)
+    with pytest.raises(ConfigurationError, match="lock_ttl of 'short'"):
+        crons.start()
+    assert crons.registry.state("short") == "idle"
+    crons.registry.remove("short")
+    crons.registry.add(job)
+    with crons:
+        assert crons.registry.state(NAME) == "ticking"
+
+
+def test_a_rounds_look_takes_no_turn_without_cause() -> None:
+    """The look around takes a turn only where there is a run to rerun or a tick to catch up."""
+    for options, seconds, runs in (
+        ({"on_abandoned": "rerun"}, 31, 1),
+        ({"on_abandoned": "rerun"}, 10, 0),
+        ({"catch_up": "once", "grace": 5}, 200, 1),
+        ({"catch_up": "once"}, 45, 0),
+    ):
+        fleet = Fleet("*/2 * * * *", **options)
+        fleet.instance().die_holding("2026-11-18T09:00:00Z")
+        fleet.world.until(seconds)
+        one = fleet.instance()
+        one.start()
+        assert len(fleet.runs) == runs, (options, seconds)
+
+
+def test_a_look_is_taken_also_after_a_restart() -> None:
+    """What an instance was to look at again when it stopped is looked at when it has been started again."""
+    fleet = Fleet(on_abandoned="rerun")
+    dying, one = fleet.instance(), fleet.instance(recovery_interval=80_000)
+    one.start()
+    dying.die_holding("2026-11-18T09:00:00Z")
+    one.turn("2026-11-18T09:00:00Z")
+    one.crons.stop()
+    one.start()
+    one.turn("2026-11-18T09:00:00Z")
+    fleet.world.until(35)
+    assert [run.attempt for run in fleet.runs] == [2]
+
+
+def test_rounds_survive_a_node_that_nobody_understands() -> None:
+    """A malformed node is its next tick's trouble, and keeps the rounds from no other job."""
+    fleet = Fleet(on_abandoned="rerun")
+    fleet.world.put({"holder": 3})
+    one = fleet.instance()
+    one.start()
+    assert (fleet.runs, one.said("heartbeat.failed")) == ([], [])
+
+
+def test_a_lifespan_gives_its_loop_to_the_jobs() -> None:
+    """Within a lifespan async jobs run on the application's loop, inside of one's own lifespan, whose state goes on."""
+    crons, heard = new_crons()
+    order: list[str] = []
+    loops: list[object] = []
+
+    @distributed_cron("where", "* * * * *", lock_ttl=30)
+    async def where(run: Run) -> None:
+        loops.append(asyncio.get_running_loop())
+
+    crons.registry.add(where)
+
+    @asynccontextmanager
+    async def mine(app: object) -> AsyncIterator[dict[str, int]]:
+        order.append("mine begins")
+        yield {"state": 1}
+        order.append("stopped" if "crons.stopped" in heard.slugs() else "still ticking")
+
+    async def main() -> None:
+        async with crons.lifespan_with(mine)(None) as state:
+            assert state == {"state": 1}
+            await asyncio.to_thread(crons.registry.trigger, "where")
+            assert loops == [asyncio.get_running_loop()]
+        async with crons.lifespan(None):
+            assert crons.registry.state("where") == "ticking"
+        assert crons._engine.runner.loop is None
+
+    asyncio.run(main())
+    assert order == ["mine begins", "stopped"]
+
+
+def test_a_start_that_fails_leaves_no_loop_behind() -> None:
+    """A lifespan whose start is refused raises, and async jobs don't wait for its loop."""
+    crons, _ = new_crons(distributed_cron("short", "* * * * *", lock_ttl=2)(lambda: None))
+
+    async def main() -> None:
+        with pytest.raises(ConfigurationError):
+            async with crons:
+                raise AssertionError("it must not begin")
+
+    asyncio.run(main())
+    assert crons._engine.runner.loop is None
+
+
+def test_a_flask_application_starts_it() -> None:
+    """`init_app` starts, and is found among the application's extensions; anything else is refused."""
+    crons, _ = new_crons(job)
+    app = flask.Flask("app")
+    crons.init_app(app)
+    assert app.extensions["firecron"] is crons
+    assert crons.registry.state(NAME) == "ticking"
+    crons.stop()
+    with pytest.raises(ConfigurationError, match="Flask"):
+        crons.init_app(object())
+
+
+def test_where_jobs_do_not_tick_no_database_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine that the guard keeps quiet, starting and stopping asks for no database."""
+    for variable in ("RUNTIME_INSTANCE", "K_SERVICE", "FIRECRON_DATABASE_URL", "FIREBASE_DATABASE_EMULATOR_HOST"):
+        monkeypatch.delenv(variable, raising=False)
+    with FireCron(job) as crons:
+        assert crons.registry.state(NAME) == "idle"
+
+
+def test_where_jobs_are_to_tick_a_database_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where jobs are to tick and nothing says which database has their locks, starting refuses with the remedy."""
+    for variable in ("FIRECRON_DATABASE_URL", "FIREBASE_DATABASE_EMULATOR_HOST", "FIREBASE_CONFIG"):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(ConfigurationError, match="FIRECRON_DATABASE_URL"):
+        FireCron(job, enabled=True).start()
+
+
+def test_the_guard_can_look_at_another_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which variable the guard looks at, and for which value, can be set."""
+    monkeypatch.setenv("STAGE", "live")
+    crons, _ = new_crons(job, enabled=None, runtime_variable="STAGE", runtime_value="live")
+    with crons:
+        assert crons.registry.state(NAME) == "ticking"
+    crons, heard = new_crons(job, enabled=None, runtime_variable="STAGE", runtime_value="prod")
+    with crons:
+        assert crons.registry.state(NAME) == "idle"
+    [message] = heard.messages("crons.disabled")
+    assert "STAGE is 'live', and jobs tick where it is 'prod'" in message

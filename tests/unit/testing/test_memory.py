@@ -1,0 +1,52 @@
+"""The store in memory is one tree, as the database is."""
+
+from __future__ import annotations
+
+from firecron import FireCron, LockService, Refusal, distributed_cron
+from firecron.base.clocks import Deadline
+from firecron.store import NULL_ETAG
+from firecron.testing import FakeClock, MemoryStore
+
+
+def test_children_are_part_of_their_node() -> None:
+    """What is written below a node is in it, with another ETag; the last child that goes takes its parents along."""
+    clock = FakeClock()
+    store, soon = MemoryStore(clock.now), Deadline.after(clock, 1)
+    store.set("a/b", {"c": 1})
+    before = store.read("a", soon)
+    assert store.merge("a/b", {"d": 2, "at": {".sv": "timestamp"}}, soon) == {"d": 2, "at": clock.now()}
+    after = store.read("a", soon)
+    assert after.node == {"b": {"c": 1, "d": 2, "at": clock.now()}}
+    assert after.etag != before.etag
+    assert store.keys("a/b", soon) == ["at", "c", "d"]
+    store.merge("a/b", {"c": None, "d": None, "at": None}, soon)
+    assert store.read("a", soon).etag == NULL_ETAG
+
+
+def test_a_pause_is_seen_by_those_who_acquire() -> None:
+    """A lock that is paused through the service is refused, and free again when it is resumed."""
+    clock = FakeClock()
+    locks = LockService(store=MemoryStore(clock.now), timing=clock, has_threads=False)
+    locks.pause("x")
+    refusal = locks.acquire("x", 60)
+    assert isinstance(refusal, Refusal)
+    assert refusal.reason == "paused"
+    locks.pause("x", is_paused=False)
+    assert locks.acquire("x", 60)
+
+
+def test_a_job_can_be_paused_in_a_rehearsal() -> None:
+    """A pause everywhere keeps a job from its ticks until it is resumed."""
+    ran: list[int] = []
+
+    @distributed_cron("job", "* * * * *", lock_ttl=30)
+    def job() -> None:
+        ran.append(1)
+
+    with FireCron(job).testing("2026-11-18T09:00:30Z") as test:
+        test.locks.pause("job")
+        test.advance(60)
+        assert ran == []
+        test.locks.pause("job", is_paused=False)
+        test.advance(60)
+        assert ran == [1]
