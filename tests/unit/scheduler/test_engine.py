@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 from tests.simulation.instances import Fleet
-from tests.simulation.world import START, slot
+from tests.simulation.world import NAME, START, slot
 
 from firecron.base.forks import _after_fork
 
@@ -31,21 +31,25 @@ def test_it_wants_to_work_when_the_first_thing_is_due(by_hand: None, held: bool,
 
 @pytest.mark.parametrize("once_per_tick", [True, False])
 def test_it_looks_back_only_on_what_is_claimed(once_per_tick: bool) -> None:
-    """A tick of just before the start is run where ticks are claimed: elsewhere nobody knows whether it has run."""
+    """A tick of just before the start is run where ticks are claimed: elsewhere nobody knows whether it has run, and
+    nobody is asked.
+    """
     fleet = Fleet(once_per_tick=once_per_tick)
     one = fleet.instance()
     one.turn(slot(-60))
     fleet.world.until(10)
+    one.network.requests()
     one.start()
-    fleet.world.until(30)
+    fleet.world.until(20)
     assert fleet.slots()[1:] == [slot()] * once_per_tick
+    assert bool(one.network.requests(f"cron-locks/{NAME}")) is once_per_tick
 
 
 def test_a_forked_child_has_a_crew_of_its_own() -> None:
-    """The threads that do the jobs' work are told of a fork."""
+    """Both the threads that do the jobs' work and the bookkeeper's are told of a fork."""
     fleet = Fleet()
     one = fleet.instance()
     told: list[bool] = []
     one._crew.after_fork = lambda: told.append(True)  # type: ignore[method-assign]  # noted
     _after_fork()
-    assert True in told
+    assert told == [True, True]
