@@ -201,6 +201,7 @@ def test_a_lease_may_be_forgotten_while_the_keeper_looks(name: str) -> None:
 
     def check(made: tuple[Keeper, list[Kept]]) -> None:
         assert set(made[0]._kept) == {made[1][0]}
+        assert made[0].work() == made[1][0].renewal_due
 
     race(
         make,

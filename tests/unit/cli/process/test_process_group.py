@@ -112,30 +112,30 @@ def test_a_group_is_signalled_as_one(guardians: list[subprocess.Popen[bytes]]) -
 
 
 @pytest.mark.parametrize(
-    ("terminals", "group", "is_so"),
+    ("terminals", "foreground", "is_so"),
     [
-        ({0, 1}, os.getpgrp(), True),
-        ({0, 1}, os.getpgrp() + 1, False),
-        ({0, 1}, None, False),
-        ({0}, os.getpgrp(), False),
-        ({1}, os.getpgrp(), False),
+        ({0, 1}, "this", True),
+        ({0, 1}, "another", False),
+        ({0, 1}, "of another terminal", False),
+        ({0}, "this", False),
+        ({1}, "this", False),
     ],
 )
 def test_the_foreground_is_this_process_at_its_own_terminal(
-    terminals: set[int], group: int | None, is_so: bool, monkeypatch: pytest.MonkeyPatch
+    terminals: set[int], foreground: str, is_so: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A group is put into the foreground only where both ends are a terminal that this process is in the foreground of,
     and that controls it.
     """
 
-    def foreground(terminal: int) -> int:
+    def group(terminal: int) -> int:
         assert terminal == 0
-        if group is None:
+        if foreground == "of another terminal":
             raise OSError("inappropriate ioctl")
-        return group
+        return os.getpgrp() + (foreground == "another")
 
     monkeypatch.setattr(os, "isatty", terminals.__contains__)
-    monkeypatch.setattr(os, "tcgetpgrp", foreground)
+    monkeypatch.setattr(os, "tcgetpgrp", group)
     assert process_group._is_in_foreground() is is_so
 
 
