@@ -55,6 +55,7 @@ WITHOUT_THREADS = ("cron", "lock.record", "lock.protocol", "runs.policy", "ops.v
 
 KNOWS_RTDB = ("rtdb", "lock.service", "ops", "cli")
 
+CONVERSIONS = ("to_text", "to_milliseconds", "to_datetime")
 NODES = ("cron-locks", "cron-runs", "cron-instances")
 # The conformance kit says what the contract says, whatever the code does.
 INDEPENDENT = ("testing.conformance",)
@@ -66,28 +67,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "layers": (),
     "packages": (),
     "port": ("triggers.oidc: imports rtdb.transport",),
-    "one place": (
-        "cli.commands.run: makes milliseconds of a datetime in _text",
-        "cli.run_lines: makes milliseconds of a datetime in run_lines",
-        "cli.run_lines: makes milliseconds of a datetime in unfinished_line",
-        "cli.words: makes milliseconds of a datetime in distance",
-        "cron.ticks: makes milliseconds of a datetime in _milliseconds",
-        "cron.ticks: makes milliseconds of a datetime in newest",
-        "demo.show: spells cron-runs in summarise",
-        "lock.service: makes milliseconds of a datetime in LockService.tell",
-        "runs.claimer: makes milliseconds of a datetime in Claimer._note",
-        "runs.performer: makes milliseconds of a datetime in Performer.perform",
-        "runs.performer: makes milliseconds of a datetime in _text",
-        "runs.policy: makes milliseconds of a datetime in start_ends",
-        "scheduler.engine: makes milliseconds of a datetime in _text",
-        "scheduler.ticker: makes milliseconds of a datetime in Ticker._hand_over",
-        "scheduler.ticker: makes milliseconds of a datetime in Ticker._plan_tick",
-        "testing.clocks: makes milliseconds of a datetime in FakeClock.__init__",
-        "triggers.handler: makes milliseconds of a datetime in _text",
-        "triggers.overview: makes milliseconds of a datetime in Overview._show",
-        "triggers.responses: makes milliseconds of a datetime in of_run",
-        "triggers.schedule_time: makes milliseconds of a datetime in is_future",
-    ),
+    "one place": ("demo.show: spells cron-runs in summarise",),
     "size": (
         "jobs.registry: Registry is given 9 callables",
         "lock.record: has more than 350 lines",
@@ -251,7 +231,7 @@ def goes_around_the_port() -> Iterator[str]:
 
 
 def repeats() -> Iterator[str]:
-    """The name of a node, the way to milliseconds, and the margin in them, elsewhere than in their own place."""
+    """The name of a node, a conversion of an instant, and the margin in milliseconds, outside their own place."""
     for module, tree in modules().items():
         if is_in(module, INDEPENDENT):
             continue
@@ -274,7 +254,18 @@ def repeats() -> Iterator[str]:
                     found.add(f"{module}: makes milliseconds of a datetime in {where}")
                 if what.split(".")[-1].lstrip("_") == "margin" and module != "settings":
                     found.add(f"{module}: makes milliseconds of the margin in {where}")
+            if _converts_twice(node):
+                found.add(f"{module}: converts an instant twice in {where}")
         yield from sorted(found)
+
+
+def _converts_twice(node: ast.AST) -> bool:
+    """A conversion of an instant that was just converted: there is a function that does it at once."""
+    return (
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func) in CONVERSIONS
+        and any(isinstance(given, ast.Call) and ast.unparse(given.func) in CONVERSIONS for given in node.args)
+    )
 
 
 def is_too_large() -> Iterator[str]:
@@ -309,7 +300,7 @@ RULES: dict[str, tuple[Callable[[], Iterator[str]], str]] = {
     ),
     "one place": (
         repeats,
-        "node names are in firecron.store, a datetime becomes milliseconds in firecron.base.instants, the margin does "
+        "node names are in firecron.store, firecron.base.instants converts datetimes and texts, the margin does "
         "in firecron.settings: call what is there",
     ),
     "size": (

@@ -1,6 +1,7 @@
 """Instants as the console shows them: UTC, whole seconds, 20 characters (`2026-11-18T09:00:00Z`).
 
-Such texts sort as the instants do. Inside, an instant is milliseconds since the epoch, always of RTDB's clock.
+Such texts sort as the instants do. Inside, an instant is milliseconds since the epoch, always of RTDB's clock; a
+schedule and a job know it as a datetime. Only this module makes one form of another.
 """
 
 from __future__ import annotations
@@ -13,18 +14,32 @@ _LAST = 253_402_300_799_000
 _FORM = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII)
 
 
-def to_text(milliseconds: int) -> str:
-    """The instant, cut to the second."""
+def to_text(instant: int | datetime) -> str:
+    """The instant as a text, cut to the second."""
+    milliseconds = to_milliseconds(instant) if isinstance(instant, datetime) else instant
     return to_datetime(milliseconds // 1000 * 1000).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def to_milliseconds(text: str) -> int:
-    """The instant of such a text; ValueError for any other form."""
-    if not _FORM.fullmatch(text):
-        raise ValueError(f"{text!r} is no instant: it must look like 2026-11-18T09:00:00Z")
-    return round(datetime.fromisoformat(text).timestamp() * 1000)
+def to_milliseconds(instant: str | datetime) -> int:
+    """The instant in milliseconds; ValueError for a text of any other form."""
+    if isinstance(instant, datetime):
+        return round(exact_milliseconds(instant))
+    if not _FORM.fullmatch(instant):
+        raise ValueError(f"{instant!r} is no instant: it must look like 2026-11-18T09:00:00Z")
+    return round(exact_milliseconds(datetime.fromisoformat(instant)))
 
 
-def to_datetime(milliseconds: int) -> datetime:
+def exact_milliseconds(instant: datetime) -> float:
+    """The instant in milliseconds, with a fraction."""
+    return instant.timestamp() * 1000
+
+
+def to_datetime(instant: int | str) -> datetime:
     """The instant as an aware datetime in UTC; the nearest of 1970 to 9999 where it is none of them."""
-    return datetime.fromtimestamp(min(max(milliseconds, 0), _LAST) / 1000, UTC)
+    milliseconds = to_milliseconds(instant) if isinstance(instant, str) else instant
+    return datetime.fromtimestamp(nearest(milliseconds) / 1000, UTC)
+
+
+def nearest(milliseconds: int) -> int:
+    """The nearest instant that a datetime can be."""
+    return min(max(milliseconds, 0), _LAST)

@@ -40,7 +40,7 @@ class Paper:
 
 def run_lines(wanted: Sequence[RunView], among: Sequence[RunView], today: datetime, paper: Paper) -> list[Text]:
     """A line for each, with another below it for what doesn't fit or isn't usual; without a width all in one."""
-    now = round(today.timestamp() * 1000)
+    now = to_milliseconds(today)
     rows = [(_when(run, now, today), run.outcome, "" if run.duration is None else took(run.duration)) for run in wanted]
     when, outcome, duration = [max(map(len, column), default=0) for column in zip(*rows, strict=True)] or [0, 0, 0]
     longest = max((run.duration or 0 for run in among), default=0)
@@ -62,7 +62,7 @@ def run_lines(wanted: Sequence[RunView], among: Sequence[RunView], today: dateti
 
 def unfinished_line(found: Unfinished, today: datetime, paper: Paper) -> Text:
     """A line for the tick that isn't in the history yet."""
-    now = round(today.timestamp() * 1000)
+    now = to_milliseconds(today)
     tick = _milliseconds(found.slot, None)
     line = Text(f"{found.slot if tick is None else clock_time(tick, now, today.tzinfo)}  ")
     if not found.is_live:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, tzinfo
 
-from firecron.base.instants import to_datetime
+from firecron.base.instants import nearest, to_datetime
 
 _UNITS = ((365 * 86_400, "y"), (86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -32,7 +32,7 @@ def took(milliseconds: int) -> str:
 
 def distance(instant: int, now: int) -> str:
     """How far away it is: `in 42 s`, `12 min ago`, `just now`."""
-    instant = round(to_datetime(instant).timestamp() * 1000)  # as it is shown: not later than the year 9999
+    instant = nearest(instant)  # as it is shown: not later than the year 9999
     if abs(instant - now) < 1000:
         return "just now"
     return f"in {span(instant - now)}" if instant > now else f"{span(now - instant)} ago"

@@ -21,13 +21,13 @@ _LEAD = timedelta(seconds=5)
 
 def newest_tick(schedule: Schedule, now: datetime, grace: float | None = None) -> datetime:
     """The newest tick that there has been by now. NoTick if there is none, or it is more than `grace` seconds ago."""
-    found = newest(schedule, 0, _milliseconds(now), 1)
+    found = newest(schedule, 0, to_milliseconds(now), 1)
     said = f"[{schedule.line}] ({schedule.timezone})"
     if not found:
         raise NoTick(f"there has been no tick of {said} yet")
-    tick = to_datetime(to_milliseconds(found[0]))
+    tick = to_datetime(found[0])
     if grace is not None and now - tick > timedelta(seconds=grace):
-        coming = to_text(_milliseconds(schedule.after(now)))
+        coming = to_text(schedule.after(now))
         raise NoTick(
             f"there has been no tick of {said} in the last {grace:g} s: the newest was {found[0]}, the next is {coming}"
         )
@@ -41,10 +41,6 @@ def meant_tick(schedule: Schedule, now: datetime, grace: float | None = None) ->
     if coming - now <= lead:
         return coming, (coming - now).total_seconds()
     return newest_tick(schedule, now, grace), 0.0
-
-
-def _milliseconds(instant: datetime) -> int:
-    return round(instant.timestamp() * 1000)
 
 
 def newest(schedule: Schedule, start: int, end: int, most: int) -> list[str]:
@@ -66,10 +62,10 @@ def newest(schedule: Schedule, start: int, end: int, most: int) -> list[str]:
         last = low
         if len(ticks) <= most // 2:
             span *= 4
-    return [to_text(round(tick.timestamp() * 1000)) for tick in found[-most:]] if most > 0 else []
+    return [to_text(tick) for tick in found[-most:]] if most > 0 else []
 
 
 def is_tick(schedule: Schedule, slot: str) -> bool:
     """Whether a slot is on this schedule."""
-    instant = to_datetime(to_milliseconds(slot))
+    instant = to_datetime(slot)
     return schedule.after(instant - _SECOND) == instant

@@ -477,7 +477,7 @@ class LockService:
     def tell(self, answer: Lease | Refusal) -> None:
         """Say in an event what came of a bid."""
         if isinstance(answer, Lease):
-            message = f'Lock "{answer.name}" acquired until {to_text(round(answer.expires_at.timestamp() * 1000))}'
+            message = f'Lock "{answer.name}" acquired until {to_text(answer.expires_at)}'
             self.events.emit(
                 "lock.acquired",
                 answer.name,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from firecron.base.backoff import backoff
 from firecron.base.clocks import Timing
+from firecron.base.instants import to_milliseconds
 from firecron.cron.ticks import is_tick
 from firecron.errors import Malformed
 from firecron.jobs.explorer import Job
@@ -270,7 +271,7 @@ class Claimer:
         """What a refusal tells beside the answer: who may have to take a dead run over, and other schedules."""
         self._compare(job, refusal.slot)
         if job.options.on_abandoned == "rerun" and refusal.unfinished is not None and refusal.until is not None:
-            expires = round(refusal.until.timestamp() * 1000) + self._margin
+            expires = to_milliseconds(refusal.until) + self._margin
             moment = self._locks.clock.peek()
             if moment is not None and expires > moment.server:
                 self._look_again(job, expires)

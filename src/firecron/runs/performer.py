@@ -10,7 +10,7 @@ from datetime import datetime
 
 from firecron.base.clocks import Timing
 from firecron.base.identity import Identity
-from firecron.base.instants import to_text
+from firecron.base.instants import to_milliseconds, to_text
 from firecron.jobs.explorer import Job
 from firecron.jobs.run import Outcome, Run
 from firecron.lock.lease import Lease
@@ -76,7 +76,7 @@ class Performer:
         active = Active(execution, lease)
         under_way = self._active
         started = claimed.held.term.reading
-        lag = None if run.slot is None else started.server - round(run.slot.timestamp() * 1000)
+        lag = None if run.slot is None else started.server - to_milliseconds(run.slot)
         said = f'"{run.name}" runs ({run.idempotency_key}, {run.trigger})'
         # What Ctrl-C, a signal's handler or a listener raises may come at any line: nothing is kept outside of this.
         try:
@@ -172,4 +172,4 @@ class Performer:
 
 
 def _text(instant: datetime | None) -> str | None:
-    return None if instant is None else to_text(round(instant.timestamp() * 1000))
+    return None if instant is None else to_text(instant)

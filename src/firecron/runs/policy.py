@@ -56,7 +56,7 @@ def start_ends(options: JobOptions, due: str) -> int:
     that was given.
     """
     if options.overlap == "queue" and not options.grace_given:
-        return round(options.schedule.after(to_datetime(to_milliseconds(due))).timestamp() * 1000)
+        return to_milliseconds(options.schedule.after(to_datetime(due)))
     return to_milliseconds(due) + max(options.grace, _LEAST_GRACE)
 
 

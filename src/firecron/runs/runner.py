@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from firecron.base.clocks import Timing
 from firecron.base.flag import Flag
 from firecron.base.identity import Identity
-from firecron.base.instants import to_datetime, to_milliseconds
+from firecron.base.instants import to_datetime
 from firecron.errors import Stopping
 from firecron.jobs.explorer import Job
 from firecron.jobs.result import Result
@@ -309,7 +309,7 @@ def _run_of(job: Job, claimed: Claimed) -> Run:
     assert claim is not None
     return Run(
         job.name,
-        slot=to_datetime(to_milliseconds(claim.slot)),
+        slot=to_datetime(claim.slot),
         attempt=int(claimed.held.record.attempt or 1),
         fence=_fence(claimed),
         idempotency_key=f"{job.name}:{claim.slot}",

@@ -117,7 +117,7 @@ class Engine:
         try:
             if slot is None:
                 return self.runner.run_manually(job, trigger)
-            return self.runner.run_tick(job, _text(slot), trigger)
+            return self.runner.run_tick(job, to_text(slot), trigger)
         except Stopping:
             # What a run is told when it should end says nothing to somebody who wants one.
             message = f'"{job.name}" is not run: this instance is stopping, or was stopped and not started again'
@@ -135,11 +135,11 @@ class Engine:
         return Ticker(self._locks.clock, self._timing, self._events, self._dispatch, self._look_back)
 
     def _dispatch(self, job: Job, slot: datetime) -> None:
-        self._submit(self.runner.turn(job, Wish(_text(slot), "schedule")))
+        self._submit(self.runner.turn(job, Wish(to_text(slot), "schedule")))
 
     def _look_back(self, job: Job, slot: datetime) -> None:
         if job.options.once_per_tick:
-            self._submit(self.runner.turn(job, Wish(_text(slot), "schedule", looks_back=True)))
+            self._submit(self.runner.turn(job, Wish(to_text(slot), "schedule", looks_back=True)))
 
     def _submit(self, turn: Turn) -> None:
         """Have a worker go on with it."""
@@ -155,7 +155,3 @@ class Engine:
 
     def _describe(self) -> dict[str, int]:
         return {"jobs": len(self._registry.jobs()), "running": sum(self.runner.running().values())}
-
-
-def _text(slot: datetime) -> str:
-    return to_text(round(slot.timestamp() * 1000))

@@ -222,7 +222,7 @@ class Ticker:
             self._plan_tick(job, slot)
             return
         (text,) = newest(options.schedule, oldest, now.server, 1)
-        before = to_datetime(to_milliseconds(text))
+        before = to_datetime(text)
         self._schedule(job, before)
         self._look_back(job, before)
 
@@ -230,7 +230,7 @@ class Ticker:
         self._plan_tick(job, job.options.schedule.after(after))
 
     def _plan_tick(self, job: Job, slot: datetime) -> None:
-        start = round(slot.timestamp() * 1000 + job.options.jitter * self._chance())
+        start = to_milliseconds(slot) + round(job.options.jitter * self._chance())
         with self._changed:
             if self._jobs.get(job.name) is job:
                 tick = _Tick(start, next(self._numbers), job, slot)
@@ -254,9 +254,9 @@ class Ticker:
         if now.server - tick.start < _LATE:
             self._dispatch(job, tick.slot)  # ticks are a second apart at the least, so there is no newer one
             return tick.slot
-        found = newest(options.schedule, round(tick.slot.timestamp() * 1000), now.server, 1)
-        slot = to_datetime(to_milliseconds(found[-1])) if found else tick.slot
-        due = round(slot.timestamp() * 1000)
+        found = newest(options.schedule, to_milliseconds(tick.slot), now.server, 1)
+        slot = to_datetime(found[-1]) if found else tick.slot
+        due = to_milliseconds(slot)
         late = now.server - due
         if now.server > start_ends(options, to_text(due)):
             message = f'"{job.name}" missed its tick {to_text(due)}: it is {late / 1000:.0f} s late, past its time'

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from firecron.base.durations import Duration
+from firecron.base.instants import exact_milliseconds
 
 # A nanosecond: who sleeps for the rest of a float's rounding must get on nevertheless.
 _LEAST_SLEEP = 1e-9
@@ -81,7 +82,7 @@ class FakeClock(FakeTiming):
     """
 
     def __init__(self, at: datetime | str = "2026-01-01T00:00:00Z") -> None:
-        super().__init__(wall=_instant(at).timestamp() * 1000)
+        super().__init__(wall=exact_milliseconds(_instant(at)))
 
     @property
     def time(self) -> datetime:

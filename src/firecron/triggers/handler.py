@@ -186,4 +186,4 @@ def _not_allowed(allow: str, message: str, job: str | None = None) -> Answer:
 
 
 def _text(slot: datetime | None) -> str | None:
-    return None if slot is None else to_text(round(slot.timestamp() * 1000))
+    return None if slot is None else to_text(slot)

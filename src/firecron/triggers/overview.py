@@ -47,7 +47,7 @@ class Overview:
             "schedule": schedule.line,
             "timezone": schedule.timezone,
             "state": self._registry.state(job.name),
-            "next": to_text(round(following.timestamp() * 1000)),
+            "next": to_text(following),
             "paused": None,
             "last_run": None,
         }

@@ -83,7 +83,7 @@ def answer(
 
 def of_run(options: JobOptions, run: Run, outcome: Outcome, message: str) -> Answer:
     """A run that has ended in this request."""
-    slot = None if run.slot is None else to_text(round(run.slot.timestamp() * 1000))
+    slot = None if run.slot is None else to_text(run.slot)
     can_rerun = slot is not None and options.on_abandoned == "rerun" and run.attempt < MOST_CLAIMS
     return answer(_status(outcome, can_rerun), outcome, message, job=options.name, slot=slot, run=run)
 

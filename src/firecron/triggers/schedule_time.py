@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from firecron.base.instants import to_milliseconds
+
 HEADER = "X-CloudScheduler-ScheduleTime"
 
 _FORM = re.compile(
@@ -36,4 +38,4 @@ def is_future(slot: datetime, now: int, margin: int) -> bool:
     """Whether it is still to come by RTDB's time (in milliseconds); what is only ahead by the margin may have begun for
     Cloud Scheduler.
     """
-    return slot.timestamp() * 1000 > now + margin
+    return to_milliseconds(slot) > now + margin

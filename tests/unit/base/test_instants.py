@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firecron.base.instants import to_datetime, to_milliseconds, to_text
+from firecron.base.instants import exact_milliseconds, to_datetime, to_milliseconds, to_text
 
 NINE = 1_794_992_400_000
 MILLISECONDS = st.integers(0, 253_402_300_799_000)
@@ -73,6 +73,27 @@ def test_a_datetime_is_aware_and_in_utc(milliseconds: int) -> None:
     assert found.utcoffset() == timedelta(0)
     exact = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
     assert abs(found - exact) < timedelta(milliseconds=0.1)
+
+
+@given(MILLISECONDS)
+def test_each_form_is_made_of_either_of_the_others(milliseconds: int) -> None:
+    """A datetime is its milliseconds again, and its text is theirs; a text is the datetime of its second."""
+    found = to_datetime(milliseconds)
+    assert to_milliseconds(found) == milliseconds
+    assert to_text(found) == to_text(milliseconds)
+    assert to_datetime(to_text(milliseconds)) == found.replace(microsecond=0)
+
+
+def test_a_datetime_is_rounded_to_the_millisecond() -> None:
+    """Only `exact_milliseconds` keeps the fraction. A text is cut after the rounding."""
+    before = datetime(2026, 11, 18, 8, 59, 59, 999_600, tzinfo=UTC)
+    assert (to_milliseconds(before), to_text(before)) == (NINE, "2026-11-18T09:00:00Z")
+    assert exact_milliseconds(before) == pytest.approx(NINE - 0.4, abs=0.001)
+
+
+def test_a_text_before_1970_is_the_nearest_datetime() -> None:
+    """A datetime is one of 1970 to 9999, whatever it is made of."""
+    assert to_datetime("0001-01-01T00:00:00Z") == to_datetime(0)
 
 
 @pytest.mark.parametrize(

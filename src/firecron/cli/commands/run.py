@@ -98,10 +98,10 @@ def _tick(crons: FireCron, job: Job, slot: str, answers: Answers) -> datetime:
     tick = _instant(slot)
     if tick > now:
         raise Failure(f"--slot {slot} is in the future: it is {now:%Y-%m-%dT%H:%M:%SZ}", Exit.USAGE)
-    if not is_tick(job.options.schedule, _text(tick)):
+    if not is_tick(job.options.schedule, to_text(tick)):
         schedule = job.options.schedule
         answers.say(
-            f"firecron: WARNING: {_text(tick)} is no tick of {job.name} [{schedule.line}] ({schedule.timezone}); "
+            f"firecron: WARNING: {to_text(tick)} is no tick of {job.name} [{schedule.line}] ({schedule.timezone}); "
             "it is claimed all the same"
         )
     return tick
@@ -165,7 +165,7 @@ def _show(answers: Answers, name: str, result: Result, duration: int | None, log
     value = {
         "name": name,
         "outcome": result.outcome,
-        "slot": None if run is None or run.slot is None else _text(run.slot),
+        "slot": None if run is None or run.slot is None else to_text(run.slot),
         "trigger": None if run is None else run.trigger,
         "attempt": None if run is None else run.attempt,
         "fence": None if run is None else run.fence,
@@ -182,7 +182,7 @@ def _show(answers: Answers, name: str, result: Result, duration: int | None, log
         return
     said = f"{name} {result.outcome}" + ("" if duration is None else f" after {took(duration)}")
     if run is not None and run.slot is not None:
-        said += f", as the run of {_text(run.slot)}"
+        said += f", as the run of {to_text(run.slot)}"
     answers.give(value, said)
 
 
@@ -200,7 +200,3 @@ def _code(result: Result, number: int | None, held_exit_code: int) -> int:
     if result.outcome == "interrupted" and number is not None:
         return 128 + number
     return Exit.FINE if result.outcome == "succeeded" else Exit.FAILED
-
-
-def _text(instant: datetime) -> str:
-    return to_text(round(instant.timestamp() * 1000))
