@@ -70,9 +70,10 @@ def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("overlap", ["skip", "allow"])
-def test_ctrl_c_leaves_no_lease_that_is_renewed(by_hand: None, overlap: Overlap) -> None:
-    """Wherever Ctrl-C interrupts the performing of a run, at the first line or the last, its lease is kept no more."""
-
+def test_ctrl_c_leaves_no_run_under_way(by_hand: None, overlap: Overlap) -> None:
+    """Wherever Ctrl-C interrupts the performing of a run, at the first line or the last, its lease is kept no more, and
+    the run is not counted among those under way.
+    """
     presses = 0
 
     def press() -> None:
@@ -85,6 +86,7 @@ def test_ctrl_c_leaves_no_lease_that_is_renewed(by_hand: None, overlap: Overlap)
         with suppress(KeyboardInterrupt):
             interrupt(bench.trigger, line, press, since=PERFORM)
         assert not bench.crons.locks.keeper._kept, line
+        assert not bench.crons._engine.runner.running(), line
     assert presses > 100
 
 

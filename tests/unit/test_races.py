@@ -304,7 +304,7 @@ def test_runs_that_begin_and_end_at_once_are_counted() -> None:
     def other(made: Made) -> None:
         made.crons.registry.trigger("b")
 
-    race(make, first, other, looping(Performer.perform.__code__), check)
+    race(make, first, other, looping(Performer._end.__code__), check)
 
 
 @pytest.mark.parametrize("name", ["write", "_commit"])

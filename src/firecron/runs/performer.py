@@ -80,22 +80,24 @@ class Performer:
         said = f'"{run.name}" runs ({run.idempotency_key}, {run.trigger})'
         # What Ctrl-C, a signal's handler or a listener raises may come at any line: nothing is kept outside of this.
         try:
-            self._keep(job, claimed, lease)
-            with self._lock:
-                # A stop either finds this run here, or is found by it.
-                under_way.append(active)
-                if self._is_stopping():
-                    run.stopping.set()
-            self._emit(run, "run.started", logging.INFO, said, lag=lag)
-            ending = execution.perform()
-            outcome = self._release(run, lease, ending, self._is_over(job, claimed))
+            try:
+                self._keep(job, claimed, lease)
+                with self._lock:
+                    # A stop either finds this run here, or is found by it.
+                    under_way.append(active)
+                    if self._is_stopping():
+                        run.stopping.set()
+                self._emit(run, "run.started", logging.INFO, said, lag=lag)
+                ending = execution.perform()
+                outcome = self._release(run, lease, ending, self._is_over(job, claimed))
+            except BaseException:
+                self._release(run, lease, _CUT_SHORT)
+                raise
+            finally:
+                self._end(active, under_way)
         except BaseException:
-            self._release(run, lease, _CUT_SHORT)
+            self._end(active, under_way)  # Ctrl-C interrupts the end as well, at any line
             raise
-        finally:
-            self._locks.keeper.forget(lease)
-            with self._lock:
-                under_way[:] = [other for other in under_way if other is not active]
         if self._active is not under_way:
             return Ran(run, "lost")  # the body has forked, and this is the child: the parent records the run
         took = round(self._timing.mono() - started.mono)
@@ -131,6 +133,12 @@ class Performer:
     def _keep(self, job: Job, claimed: Claimed, lease: Lease | Unlocked) -> None:
         limit = claimed.held.term.reading.mono + job.options.max_runtime
         self._locks.keeper.keep(lease, renews=job.options.renew, limit=limit)
+
+    def _end(self, active: Active, under_way: list[Active]) -> None:
+        """Its lease is kept no more, and it is not under way; however often this is said."""
+        self._locks.keeper.forget(active.lease)
+        with self._lock:
+            under_way[:] = [other for other in under_way if other is not active]
 
     def _is_over(self, job: Job, claimed: Claimed) -> bool:
         """Whether the job's own options have ended the run: a rerun would only be ended by them once more."""
