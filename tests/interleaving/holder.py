@@ -13,7 +13,7 @@ from firecron.base.clocks import Moment
 from firecron.errors import StoreError, Unavailable
 from firecron.lock import protocol
 from firecron.lock.protocol import Answer, Conversation, Held, Now, Pause, Read, Step, Swap, Swapped
-from firecron.lock.record import Lost, Number, Refused, Request, Term
+from firecron.lock.record import LeaseTerm, Lost, Number, Refused, Request
 from firecron.store import Snapshot
 
 
@@ -47,7 +47,7 @@ class Holder:
         self._tries = 0
         self._believes = False
         self._known: Snapshot | None = None
-        self._written: dict[Number, Term] = {}
+        self._written: dict[Number, LeaseTerm] = {}
         self._talk: Conversation[object] | None = None
         self._step: Step | None = None
         self._reading: tuple[Moment, float] | None = None

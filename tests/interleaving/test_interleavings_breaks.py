@@ -16,12 +16,12 @@ from tests.interleaving.world import World
 from firecron.base.clocks import Moment
 from firecron.lock import protocol, record
 from firecron.lock.protocol import Answer, Conversation, Held, Now, Swapped
-from firecron.lock.record import LockRecord, Lost, Mine, Number, Refused, Request, Take, Term
+from firecron.lock.record import LeaseTerm, LockRecord, Lost, Mine, Number, Refused, Request, Take
 from firecron.store import Snapshot
 
 Node: TypeAlias = Any  # as the rules take it: whatever is stored
 Decision: TypeAlias = Take | Mine | Refused
-Written: TypeAlias = dict[Number, Term]
+Written: TypeAlias = dict[Number, LeaseTerm]
 Break: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
 acquiring = protocol.acquiring
@@ -47,8 +47,8 @@ def contenders_wait_too_long(patch: pytest.MonkeyPatch) -> None:
 
 
 def holders_ignore_the_margin(patch: pytest.MonkeyPatch) -> None:
-    ends = Term.ends
-    patch.setattr(Term, "is_trusted", lambda self, mono, margin: mono < ends(self, 0))
+    ends = LeaseTerm.ends
+    patch.setattr(LeaseTerm, "is_trusted", lambda self, mono, margin: mono < ends(self, 0))
 
 
 def etags_are_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def mine_gets_a_new_term(patch: pytest.MonkeyPatch) -> None:
     def broken(node: Node, request: Request, now: Moment, written: Written) -> Decision:
         decision = decide(node, request, now, written)
         if isinstance(decision, Mine):
-            return Mine(decision.record, Term(now.server + request.ttl, now))
+            return Mine(decision.record, LeaseTerm(now.server + request.ttl, now))
         return decision
 
     patch.setattr(protocol, "decide", broken)
@@ -117,8 +117,8 @@ def releases_forget(patch: pytest.MonkeyPatch) -> None:
 
 
 def renewals_ignore_the_expiry(patch: pytest.MonkeyPatch) -> None:
-    def broken(node: Node, holder: str, ttl: int, now: Moment, term: Term, margin: int) -> Take | Lost:
-        later = Term(now.server + ttl, now)
+    def broken(node: Node, holder: str, ttl: int, now: Moment, term: LeaseTerm, margin: int) -> Take | Lost:
+        later = LeaseTerm(now.server + ttl, now)
         return renewed(node and {**node, "expiresAt": later.expires_at}, holder, ttl, now, later, margin)
 
     patch.setattr(protocol, "renewed", broken)
@@ -127,7 +127,7 @@ def renewals_ignore_the_expiry(patch: pytest.MonkeyPatch) -> None:
 def renewals_recreate_the_node(patch: pytest.MonkeyPatch) -> None:
     seen: list[Node] = []
 
-    def broken(node: Node, holder: str, ttl: int, now: Moment, term: Term, margin: int) -> Take | Lost:
+    def broken(node: Node, holder: str, ttl: int, now: Moment, term: LeaseTerm, margin: int) -> Take | Lost:
         seen.append(node or seen[-1])
         return renewed(seen[-1], holder, ttl, now, term, margin)
 
@@ -135,9 +135,9 @@ def renewals_recreate_the_node(patch: pytest.MonkeyPatch) -> None:
 
 
 def renewals_compare_no_holder(patch: pytest.MonkeyPatch) -> None:
-    def broken(node: Node, holder: str, ttl: int, now: Moment, term: Term, margin: int) -> Take | Lost:
+    def broken(node: Node, holder: str, ttl: int, now: Moment, term: LeaseTerm, margin: int) -> Take | Lost:
         if node["holder"] != holder:
-            later = Term(now.server + ttl, now)
+            later = LeaseTerm(now.server + ttl, now)
             return Take(LockRecord.model_validate({**node, "expiresAt": later.expires_at}), later)
         return renewed(node, holder, ttl, now, term, margin)
 

@@ -83,7 +83,7 @@ RECORD = _in(
     ("(record.releasedAt is None or request.momentary)", "True", DECIDE),
     ("written.get(record.expiresAt)", "next(iter(written.values()), None)", DECIDE),
     ("if term is not None and (request.momentary or term.is_trusted(now.mono, request.margin)):", "if term:", DECIDE),
-    ("return Mine(record, term)", "return Mine(record, Term(term.expires_at, now))", DECIDE),
+    ("return Mine(record, term)", "return Mine(record, LeaseTerm(term.expires_at, now))", DECIDE),
     # Paused.
     ("if current.paused is not None and current.paused is not False:", "if current.paused is True:", DECIDE),
     ("if current.paused is not None and current.paused is not False:", "if current.paused is not None:", DECIDE),
@@ -145,7 +145,7 @@ RECORD = _in(
     ("now.server < record.expiresAt - margin:", "now.server < record.expiresAt:", HOLDING),
     ("now.server < record.expiresAt - margin:", "now.server <= record.expiresAt - margin:", HOLDING),
     ("if not term.is_trusted(now.mono, margin):", "if False:", HOLDING),
-    ("later = Term(now.server + ttl, now)", "later = Term(now.server + ttl, term.reading)", HOLDING),
+    ("later = LeaseTerm(now.server + ttl, now)", "later = LeaseTerm(now.server + ttl, term.reading)", HOLDING),
     ("max(now, int(record.acquiredAt or 0) + hold_at_least)", "now", HOLDING),
     ("max(now, int(record.acquiredAt or 0) + hold_at_least)", "int(record.acquiredAt or 0) + hold_at_least", HOLDING),
     ("finished is not None and record.unfinished == finished", "finished is not None", HOLDING),

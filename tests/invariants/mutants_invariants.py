@@ -25,7 +25,11 @@ INVARIANTS = (
     *_of(
         3,
         HOLDER,
-        ("lock/record.py", "return Mine(record, term)", "return Mine(record, Term(now.server + request.ttl, now))"),
+        (
+            "lock/record.py",
+            "return Mine(record, term)",
+            "return Mine(record, LeaseTerm(now.server + request.ttl, now))",
+        ),
         ("lock/record.py", "            return Mine(record, term)", "            return _taken(current, request, now)"),
         ("lock/record.py", "term.is_trusted(now.mono, request.margin)):", "True):"),
     ),
@@ -104,13 +108,13 @@ INVARIANTS = (
             "lock/protocol.py",
             "return Held(decision.record, decision.term, Snapshot(answer.etag, node), snapshot.node)",
             "later = Moment(now.server, answer.mono)\n"
-            "            term = Term(decision.term.expires_at, later)\n"
+            "            term = LeaseTerm(decision.term.expires_at, later)\n"
             "            return Held(decision.record, term, Snapshot(answer.etag, node))",
         ),
         (
             "lock/record.py",
             "return Mine(record, term)",
-            "return Mine(record, Term(term.expires_at, Moment(term.reading.server, now.mono)))",
+            "return Mine(record, LeaseTerm(term.expires_at, Moment(term.reading.server, now.mono)))",
         ),
         ("lock/lease.py", "timing.mono() >= self.ends:", "timing.mono() < 0:"),
     ),

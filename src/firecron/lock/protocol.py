@@ -27,13 +27,13 @@ from typing import TypeAlias, TypeVar
 from firecron.base.clocks import Moment
 from firecron.errors import Denied, StoreError, Unavailable
 from firecron.lock.record import (
+    LeaseTerm,
     LockRecord,
     Lost,
     Mine,
     Number,
     Refused,
     Request,
-    Term,
     check_holding,
     decide,
     released,
@@ -101,7 +101,7 @@ class Held:
     """A lock in hand: its record, its lease, the node as it was written or found, and the one that it replaced."""
 
     record: LockRecord
-    term: Term
+    term: LeaseTerm
     snapshot: Snapshot
     replaced: object = None
 
@@ -113,7 +113,7 @@ Choose: TypeAlias = Callable[[Request, object, int], Request | Refused]
 def acquiring(
     request: Request,
     known: Snapshot | None,
-    written: dict[Number, Term],
+    written: dict[Number, LeaseTerm],
     replaced: dict[Number, object] | None = None,
     choose: Choose | None = None,
 ) -> Conversation[Held | Refused]:

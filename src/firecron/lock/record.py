@@ -11,7 +11,7 @@ The margin is how far two instances' ideas of RTDB's time may be apart. It cuts 
     contender  |<-- takes it for held --------------------------------->|   waits for expiresAt + margin
 
 So two of them never both believe that the lock is theirs, as long as each one's estimate is right to within the
-margin and the holder ages its lease on a monotonic clock from the very reading that made `expiresAt` (`Term`).
+margin and the holder ages its lease on a monotonic clock from the very reading that made `expiresAt` (`LeaseTerm`).
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def parse(node: object, now: int) -> Current:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class LeaseTerm:
     """A lease as its holder must see it: the `expiresAt` that was written, aged from the reading that it was computed
     from.
     """
@@ -200,7 +200,7 @@ class Take:
     """Write this record, under the ETag of what was read."""
 
     record: LockRecord
-    term: Term
+    term: LeaseTerm
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class Mine:
     """It is acquired already: an earlier write of this very request landed, and this is its lease."""
 
     record: LockRecord
-    term: Term
+    term: LeaseTerm
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ class Refused:
     is_stuck: bool = False
 
 
-def decide(node: object, request: Request, now: Moment, written: Mapping[Number, Term]) -> Take | Mine | Refused:
+def decide(node: object, request: Request, now: Moment, written: Mapping[Number, LeaseTerm]) -> Take | Mine | Refused:
     """What may be done with a node that was just read. `written` are the terms of this request's own writes, by
     `expiresAt`.
     """
@@ -263,7 +263,7 @@ def decide(node: object, request: Request, now: Moment, written: Mapping[Number,
 
 def _taken(current: Current, request: Request, now: Moment) -> Take:
     record = current if isinstance(current, LockRecord) else None
-    term = Term(now.server if request.momentary else now.server + request.ttl, now)
+    term = LeaseTerm(now.server if request.momentary else now.server + request.ttl, now)
     kept = dict(current.kept) if isinstance(current, Idle) else dict(record.model_extra or {}) if record else {}
     fields: dict[str, object] = {
         **kept,
@@ -326,7 +326,7 @@ def check_holding(node: object, holder: str, now: int) -> LockRecord | Lost:
     return record
 
 
-def renewed(node: object, holder: str, ttl: int, now: Moment, term: Term, margin: int) -> Take | Lost:
+def renewed(node: object, holder: str, ttl: int, now: Moment, term: LeaseTerm, margin: int) -> Take | Lost:
     """The record with a later expiry, if the lease is still trusted: by the record and by the holder's own clock."""
     record = check_holding(node, holder, now.server)
     if isinstance(record, Lost):
@@ -337,7 +337,7 @@ def renewed(node: object, holder: str, ttl: int, now: Moment, term: Term, margin
         return Lost("an operator unlocked it" if is_unlocked else f"it expired at {to_text(int(record.expiresAt))}")
     if not term.is_trusted(now.mono, margin):
         return Lost("its lease ran out before it could be renewed")
-    later = Term(now.server + ttl, now)
+    later = LeaseTerm(now.server + ttl, now)
     return Take(
         record.model_copy(update={"expiresAt": later.expires_at, "expires": to_text(later.expires_at)}),
         later,

@@ -49,7 +49,7 @@ from firecron.lock.keeper import Keeper
 from firecron.lock.lease import Lease
 from firecron.lock.names import check_name
 from firecron.lock.protocol import ABSENT, Choose, Held, acquiring
-from firecron.lock.record import Number, Refused, Request, Term
+from firecron.lock.record import LeaseTerm, Number, Refused, Request
 from firecron.lock.refusal import LEVELS, NotAcquired, Refusal, not_known, refusal_of
 from firecron.lock.waiting import Patience
 from firecron.rtdb.store import RtdbStore
@@ -83,7 +83,7 @@ class Bid:
     renews: bool
     choose: Choose | None = None
     max_runtime: int | None = None
-    written: dict[Number, Term] = field(default_factory=dict)
+    written: dict[Number, LeaseTerm] = field(default_factory=dict)
     replaced: dict[Number, object] = field(default_factory=dict)
 
 

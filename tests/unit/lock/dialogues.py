@@ -8,7 +8,7 @@ from tests.unit.lock.records import NOW, at, node, request
 
 from firecron.errors import Denied, StoreError, Unavailable
 from firecron.lock.protocol import Answer, Conversation, Held, Now, Step, Swap, Swapped, acquiring
-from firecron.lock.record import Number, Refused, Request, Term
+from firecron.lock.record import LeaseTerm, Number, Refused, Request
 from firecron.store import NULL_ETAG, Snapshot
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ def acquire(
     *dialogue: tuple[type[Step], Answer | StoreError],
     wanted: Request | None = None,
     known: Snapshot | None = None,
-    written: dict[Number, Term] | None = None,
+    written: dict[Number, LeaseTerm] | None = None,
 ) -> tuple[Held | Refused, list[Step]]:
     return converse(acquiring(wanted or request(), known, {} if written is None else written), *dialogue)
 

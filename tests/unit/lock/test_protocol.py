@@ -12,7 +12,7 @@ from tests.unit.lock.records import EXPIRES, MARGIN, NOW, TTL, at, node, release
 from firecron.base.clocks import Moment
 from firecron.errors import Denied, Unavailable
 from firecron.lock.protocol import Conversation, Held, Now, Pause, Read, Swap, Swapped, acquiring, run
-from firecron.lock.record import Number, Refused, Request, Term
+from firecron.lock.record import LeaseTerm, Number, Refused, Request
 from firecron.store import NULL_ETAG, Snapshot
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ def test_a_free_lock_is_one_request() -> None:
     assert isinstance(held, Held)
     assert swaps(steps) == [Swap(NULL_ETAG, taken(None))]
     assert held.snapshot == Snapshot("new", taken(None))
-    assert held.term == Term(NOW + TTL, at())
+    assert held.term == LeaseTerm(NOW + TTL, at())
 
 
 def test_what_is_known_saves_the_look() -> None:
@@ -55,7 +55,7 @@ def test_each_decision_has_a_reading_of_its_own() -> None:
     """The lease that is written counts from the reading just before it, not from an earlier one."""
     held, _ = acquire(clock(), (Swap, Snapshot("free", released_node())), clock(700), (Swap, DONE))
     assert isinstance(held, Held)
-    assert held.term == Term(NOW + 700 + TTL, at(NOW + 700))
+    assert held.term == LeaseTerm(NOW + 700 + TTL, at(NOW + 700))
 
 
 def test_contention_is_met_with_a_pause() -> None:
@@ -80,12 +80,12 @@ def test_contention_is_met_with_a_pause() -> None:
 
 def test_a_write_whose_reply_was_lost_is_a_win() -> None:
     """The read-back shows my token: the lock is held, with the lease of that write."""
-    written: dict[Number, Term] = {}
+    written: dict[Number, LeaseTerm] = {}
     held, steps = acquire(
         clock(), (Swap, DOWN), (Pause, None), (Read, Snapshot("e", taken(None))), clock(900), written=written
     )
     assert isinstance(held, Held)
-    assert held.term == Term(NOW + TTL, at())
+    assert held.term == LeaseTerm(NOW + TTL, at())
     assert held.snapshot.etag == "e"
     assert len(swaps(steps)) == 1
     assert written == {NOW + TTL: held.term}
@@ -106,7 +106,7 @@ def test_a_write_that_did_not_land_is_decided_anew(found: Snapshot, etag: str) -
     held, steps = acquire(clock(), (Swap, DOWN), (Pause, None), (Read, found), clock(30), (Swap, DONE))
     assert isinstance(held, Held)
     assert swaps(steps)[1].etag == etag
-    assert held.term == Term(NOW + 30 + TTL, at(NOW + 30))
+    assert held.term == LeaseTerm(NOW + 30 + TTL, at(NOW + 30))
 
 
 def test_after_a_failure_a_live_record_of_another_refuses() -> None:
@@ -235,7 +235,7 @@ def test_an_answer_of_the_wrong_kind_is_a_bug() -> None:
 
 def test_a_hint_that_says_mine_is_not_believed() -> None:
     """A node last seen as this request's own is read again: it may have been deleted and taken by somebody since."""
-    term = Term(EXPIRES, Moment(EXPIRES - TTL, EXPIRES - TTL - NOW))
+    term = LeaseTerm(EXPIRES, Moment(EXPIRES - TTL, EXPIRES - TTL - NOW))
     mine = Snapshot("mine", node(holder="mine"))
     refused, _ = acquire(clock(), (Read, THEIRS), clock(), known=mine, written={EXPIRES: term})
     assert isinstance(refused, Refused)

@@ -9,14 +9,14 @@ from tests.unit.lock.records import EXPIRES, MARGIN, NOW, TTL, at, node, slot
 from firecron.base.clocks import Moment
 from firecron.errors import StoreError
 from firecron.lock.protocol import Answer, Held, Pause, Read, Step, Swap, Swapped, releasing, renewing
-from firecron.lock.record import Lost, Term
+from firecron.lock.record import LeaseTerm, Lost
 from firecron.store import NULL_ETAG, Snapshot
 
 MINE = Snapshot("mine", node(holder="mine", slot=slot(), unfinished=slot(), fence=7))
 
 
 def in_hand(snapshot: Snapshot = MINE) -> Held:
-    term = Term(EXPIRES, Moment(EXPIRES - TTL, EXPIRES - TTL - NOW))
+    term = LeaseTerm(EXPIRES, Moment(EXPIRES - TTL, EXPIRES - TTL - NOW))
     held, _ = acquire(clock(), (Read, snapshot), clock(), known=snapshot, written={EXPIRES: term})
     assert isinstance(held, Held)
     return held
@@ -35,7 +35,7 @@ def test_a_renewal_is_one_request() -> None:
     assert swap.node is not None
     assert swap.node["expiresAt"] == NOW + 5_000 + TTL
     assert held.snapshot == Snapshot("new", swap.node)
-    assert held.term == Term(NOW + 5_000 + TTL, at(NOW + 5_000))
+    assert held.term == LeaseTerm(NOW + 5_000 + TTL, at(NOW + 5_000))
 
 
 def test_a_renewal_keeps_what_others_changed() -> None:
@@ -75,7 +75,7 @@ def test_a_renewal_that_may_have_landed_is_read_back_and_written_anew(error: Sto
     held, steps = renew(clock(), (Swap, error), (Pause, None), (Read, landed), clock(40), (Swap, DONE))
     assert isinstance(held, Held)
     assert swaps(steps)[1].etag == "landed"
-    assert held.term == Term(NOW + 40 + TTL, at(NOW + 40))
+    assert held.term == LeaseTerm(NOW + 40 + TTL, at(NOW + 40))
 
 
 def test_a_renewal_and_a_release_that_are_overtaken_pause() -> None:
@@ -84,7 +84,7 @@ def test_a_renewal_and_a_release_that_are_overtaken_pause() -> None:
     overtaken = clock(), (Swap, edited[0]), clock(1), (Swap, edited[1]), (Pause, None), clock(2), (Swap, edited[2])
     held, renewal = renew(*overtaken, (Pause, None), clock(3), (Swap, DONE))
     assert isinstance(held, Held)
-    assert held.term == Term(NOW + 3 + TTL, at(NOW + 3))
+    assert held.term == LeaseTerm(NOW + 3 + TTL, at(NOW + 3))
     left, release_ = release(*overtaken, (Pause, None), clock(3), (Swap, DONE))
     assert isinstance(left, Snapshot)
     for steps in (renewal, release_):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.lock.records import MARGIN, NOW, at, request, slot, verdict
 
 from firecron.base.clocks import Moment
-from firecron.lock.record import Lost, Number, Take, Term, check_holding, decide, released, renewed
+from firecron.lock.record import LeaseTerm, Lost, Number, Take, check_holding, decide, released, renewed
 
 HOLDERS = st.integers(0, 2)
 SECONDS = st.integers(0, 8)
@@ -117,7 +117,7 @@ class Lock:
     node: dict[str, object] | None = None
     now: int = NOW
     tokens: int = 0
-    holders: dict[int, tuple[str, Term]] = field(default_factory=dict)
+    holders: dict[int, tuple[str, LeaseTerm]] = field(default_factory=dict)
 
     @property
     def moment(self) -> Moment:
@@ -139,7 +139,7 @@ class Lock:
         return verdict(decision)
 
     def renew(self, who: int, ttl: int) -> bool:
-        token, term = self.holders.get(who, ("nobody", Term(0, at())))
+        token, term = self.holders.get(who, ("nobody", LeaseTerm(0, at())))
         answer = renewed(self.node, token, ttl, self.moment, term, MARGIN)
         if isinstance(answer, Take):
             self.node = answer.record.to_json()
@@ -233,7 +233,7 @@ class Skewed:
     """An instance whose idea of the time is off by a constant, and which may hold a lease."""
 
     error: int
-    term: Term | None = None
+    term: LeaseTerm | None = None
     token: str = ""
 
     def moment(self, true: int) -> Moment:
@@ -254,7 +254,7 @@ def test_two_never_trust_their_leases_at_once(errors: tuple[int, int, int], step
     fleet = [Skewed(error) for error in errors]
     node: dict[str, object] | None = None
     true, fences = NOW, [0]
-    written: dict[Number, Term] = {}
+    written: dict[Number, LeaseTerm] = {}
     for number, (what, who, pause) in enumerate(steps):
         true += pause
         me = fleet[who]
