@@ -70,7 +70,6 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "one place": ("demo.show: spells cron-runs in summarise",),
     "size": (
         "jobs.registry: Registry is given 9 callables",
-        "lock.record: has more than 350 lines",
         "lock.service: has more than 350 lines",
         "scheduler.recovery: Rounds is given 4 callables",
     ),

@@ -12,8 +12,9 @@ from tests.interleaving.world import Event, Flight, World
 from firecron.base.clocks import Moment
 from firecron.errors import StoreError, Unavailable
 from firecron.lock import protocol
+from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.protocol import Answer, Conversation, Held, Now, Pause, Read, Step, Swap, Swapped
-from firecron.lock.record import LeaseTerm, Lost, Number, Refused, Request
+from firecron.lock.record import Lost, Number, Refused, Request
 from firecron.store import Snapshot
 
 

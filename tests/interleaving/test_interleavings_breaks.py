@@ -15,8 +15,9 @@ from tests.interleaving.world import World
 
 from firecron.base.clocks import Moment
 from firecron.lock import protocol, record
+from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.protocol import Answer, Conversation, Held, Now, Swapped
-from firecron.lock.record import LeaseTerm, LockRecord, Lost, Mine, Number, Refused, Request, Take
+from firecron.lock.record import LockRecord, Lost, Mine, Number, Refused, Request, Take
 from firecron.store import Snapshot
 
 Node: TypeAlias = Any  # as the rules take it: whatever is stored

@@ -55,7 +55,6 @@ RECORD = _in(
     ("strict=True, frozen=True", "strict=False, frozen=True", PARSE),
     ('extra="allow"', 'extra="ignore"', CLAIM),
     ('frozenset(LockRecord.model_fields) - {"paused"}', "frozenset(LockRecord.model_fields)", PARSE),
-    ("    to_milliseconds(text)\n", "", PARSE),
     ("> now + DAY:", ">= now + DAY:", PARSE),
     ("> now + DAY:", "> now + 2 * DAY:", DECIDE),
     ("now < self.expiresAt + (", "now <= self.expiresAt + (", DECIDE),
@@ -71,13 +70,6 @@ RECORD = _in(
     ("example = 1 if name ==", "example = 2 if name !=", PARSE),
     ("(margin if self.releasedAt is None else 0)", "0", DECIDE),
     ("(margin if self.releasedAt is None else 0)", "margin", DECIDE),
-    # The lease as its holder sees it.
-    ("span - max(margin, wrong)", "span", DECIDE),
-    ("span - max(margin, wrong)", "span - wrong", DECIDE),
-    ("span - max(margin, wrong)", "span - margin", CLAIM),
-    ("self.reading.uncertainty + self.reading.drift * span", "self.reading.uncertainty", CLAIM),
-    ("self.reading.uncertainty + self.reading.drift * span", "self.reading.drift * span", CLAIM),
-    ("return mono < self.ends(margin)", "return mono <= self.ends(margin)", DECIDE),
     # Mine.
     ("record.holder == request.holder and (", "(", DECIDE),
     ("(record.releasedAt is None or request.momentary)", "True", DECIDE),
@@ -156,6 +148,21 @@ RECORD = _in(
     (" and not record.model_extra", "", HOLDING),
     (" and expires_at == now:", ":", HOLDING),
     ('            "outcome": outcome,\n', "", HOLDING),
+)
+
+TERM = _in(
+    "lock/lease_term.py",
+    ("span - max(margin, wrong)", "span", DECIDE),
+    ("span - max(margin, wrong)", "span - wrong", DECIDE),
+    ("span - max(margin, wrong)", "span - margin", CLAIM),
+    ("self.reading.uncertainty + self.reading.drift * span", "self.reading.uncertainty", CLAIM),
+    ("self.reading.uncertainty + self.reading.drift * span", "self.reading.drift * span", CLAIM),
+    ("return mono < self.ends(margin)", "return mono <= self.ends(margin)", DECIDE),
+)
+
+INSTANTS = _in(
+    "base/instants.py",
+    ("    to_milliseconds(text)\n", "", PARSE),
 )
 
 CONVERSATION = _in(
@@ -419,4 +426,4 @@ TRANSPORT = _in(
     ('    if request.method != "GET":\n', "    if True:\n", PROXIES),
 )
 
-LOCK_MUTANTS = STORE + TRANSPORT + RECORD + CONVERSATION + LEASES + LOCK + REFUSALS + ROSTER + WAITING
+LOCK_MUTANTS = STORE + TRANSPORT + INSTANTS + RECORD + TERM + CONVERSATION + LEASES + LOCK + REFUSALS + ROSTER + WAITING

@@ -91,7 +91,7 @@ INVARIANTS = (
         ("lock/record.py", "now < self.expiresAt + (", "now <= self.expiresAt + ("),
         ("lock/record.py", "(margin if self.releasedAt is None else 0)", "0"),
         ("lock/record.py", "(margin if self.releasedAt is None else 0)", "margin"),
-        ("lock/record.py", "span - max(margin, wrong)", "span"),
+        ("lock/lease_term.py", "span - max(margin, wrong)", "span"),
         ("lock/lease.py", "timing.mono() >= self.ends:", "timing.mono() > self.ends:"),
         ("lock/record.py", "now.server < record.expiresAt - margin:", "now.server < record.expiresAt + margin:"),
     ),

@@ -34,6 +34,20 @@ def exact_milliseconds(instant: datetime) -> float:
     return instant.timestamp() * 1000
 
 
+def check_instant(text: str) -> str:
+    """The text itself; ValueError for any other form."""
+    to_milliseconds(text)
+    return text
+
+
+def check_spans(text: str) -> str:
+    """The text itself; ValueError if it is no list of spans (`<instant>/<instant> <instant>/<instant>`)."""
+    for span in text.split(" "):
+        start, _, end = span.partition("/")
+        check_instant(start), check_instant(end)
+    return text
+
+
 def to_datetime(instant: int | str) -> datetime:
     """The instant as an aware datetime in UTC; the nearest of 1970 to 9999 where it is none of them."""
     milliseconds = to_milliseconds(instant) if isinstance(instant, str) else instant

@@ -26,8 +26,8 @@ from typing import TypeAlias, TypeVar
 
 from firecron.base.clocks import Moment
 from firecron.errors import Denied, StoreError, Unavailable
+from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.record import (
-    LeaseTerm,
     LockRecord,
     Lost,
     Mine,

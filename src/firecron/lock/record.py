@@ -11,7 +11,7 @@ The margin is how far two instances' ideas of RTDB's time may be apart. It cuts 
     contender  |<-- takes it for held --------------------------------->|   waits for expiresAt + margin
 
 So two of them never both believe that the lock is theirs, as long as each one's estimate is right to within the
-margin and the holder ages its lease on a monotonic clock from the very reading that made `expiresAt` (`LeaseTerm`).
+margin and the holder ages its lease on a monotonic clock from the very reading that made `expiresAt` (`lease_term`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from firecron.base.clocks import Moment
-from firecron.base.instants import to_milliseconds, to_text
+from firecron.base.instants import check_instant, check_spans, to_milliseconds, to_text
 from firecron.errors import Malformed
+from firecron.lock.lease_term import LeaseTerm
 
 Reason: TypeAlias = Literal["held", "slot_done", "slot_early", "paused", "malformed", "unavailable", "denied"]
 
@@ -33,21 +34,8 @@ _OUT_OF_RANGE = frozenset({"greater_than", "greater_than_equal", "less_than"})
 # No ttl is longer than a day; the minute is for clocks that differ.
 _FURTHEST = DAY + 60_000
 
-
-def _instant(text: str) -> str:
-    to_milliseconds(text)
-    return text
-
-
-def _spans(text: str) -> str:
-    for pair in text.split(" "):
-        start, _, end = pair.partition("/")
-        to_milliseconds(start), to_milliseconds(end)
-    return text
-
-
-Instant = Annotated[str, AfterValidator(_instant)]
-Spans = Annotated[str, AfterValidator(_spans)]
+Instant = Annotated[str, AfterValidator(check_instant)]
+Spans = Annotated[str, AfterValidator(check_spans)]
 Number: TypeAlias = int | float
 # Doubles count exactly to 2^53 - 1, and the next fence has to be exact too.
 _TOO_HIGH = 2**53 - 1
@@ -83,6 +71,11 @@ class LockRecord(BaseModel):
     def to_json(self) -> dict[str, object]:
         """The record as it is stored: fields that are None are not there."""
         return {key: value for key, value in self if value is not None}
+
+    @property
+    def owner(self) -> str:
+        """Who holds it, for people."""
+        return "/".join(part for part in (self.instanceId, self.instance) if part) or "somebody unknown"
 
     def is_live(self, now: int, margin: int) -> bool:
         """Whether a contender must take it for held: past its expiry by the margin, or past the end of a minimum
@@ -136,29 +129,6 @@ def parse(node: object, now: int) -> Current:
     if record.slot is not None and to_milliseconds(record.slot) > now + DAY:
         raise Malformed(f"its slot {record.slot} is more than a day ahead, and would block every tick until then")
     return record
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseTerm:
-    """A lease as its holder must see it: the `expiresAt` that was written, aged from the reading that it was computed
-    from.
-    """
-
-    expires_at: int
-    reading: Moment
-
-    def ends(self, margin: int) -> float:
-        """When, on the monotonic clock, its holder stops trusting it.
-
-        That is a margin before it expires; sooner only if by then the holder's clock may be wrong by more than that,
-        as at the end of a lease of hours that nothing has renewed.
-        """
-        span = self.expires_at - self.reading.server
-        wrong = self.reading.uncertainty + self.reading.drift * span
-        return self.reading.mono + span - max(margin, wrong)
-
-    def is_trusted(self, mono: float, margin: int) -> bool:
-        return mono < self.ends(margin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +290,7 @@ def check_holding(node: object, holder: str, now: int) -> LockRecord | Lost:
     if isinstance(record, Idle):
         return Lost("the node was deleted")
     if record.holder != holder:
-        return Lost(f"{describe_owner(record)} holds it now")
+        return Lost(f"{record.owner} holds it now")
     if record.releasedAt is not None:
         return Lost("it was released")
     return record
@@ -376,8 +346,3 @@ def released(
             "unfinished": unfinished,
         }
     )
-
-
-def describe_owner(record: LockRecord) -> str:
-    """Who holds it, as a person would say it."""
-    return "/".join(part for part in (record.instanceId, record.instance) if part) or "somebody unknown"

@@ -13,7 +13,7 @@ from typing import Literal
 from firecron.base.instants import to_datetime, to_text
 from firecron.errors import FirecronError, StoreError
 from firecron.lock.instances import Roster, how_to_free, silence
-from firecron.lock.record import LockRecord, Reason, Refused, Request, describe_owner
+from firecron.lock.record import LockRecord, Reason, Refused, Request
 
 LEVELS: dict[Reason, int] = {
     "held": logging.INFO,
@@ -102,12 +102,12 @@ def _message(name: str, refused: Refused, record: LockRecord | None, request: Re
             until = to_text(int(record.expiresAt))
             is_own = (record.instanceId, record.instance) == (request.instance_id, request.instance)
             who = "this instance" if is_own else "another instance"
-            held = f'Lock "{name}" held by {who}, skipping ({describe_owner(record)}, until {until})'
+            held = f'Lock "{name}" held by {who}, skipping ({record.owner}, until {until})'
             if not refused.is_stuck:
                 return held if problem is None else f"{held}; {problem}. If you can't wait, {how_to_free(name)}"
             return f"{held}. No lease is that long: `expiresAt` was set by hand. Free it with `firecron unlock {name}`"
         case "slot_done", LockRecord():
-            done = f"{record.slot} by {describe_owner(record)}"
+            done = f"{record.slot} by {record.owner}"
             return f'Lock "{name}": the tick, or a later one, is claimed already, skipping ({done})'
         case "slot_done", _:
             return f'Lock "{name}": there is nothing left to claim'

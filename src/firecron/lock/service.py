@@ -47,9 +47,10 @@ from firecron.lock.driver import Talker
 from firecron.lock.instances import Roster
 from firecron.lock.keeper import Keeper
 from firecron.lock.lease import Lease
+from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.names import check_name
 from firecron.lock.protocol import ABSENT, Choose, Held, acquiring
-from firecron.lock.record import LeaseTerm, Number, Refused, Request
+from firecron.lock.record import Number, Refused, Request
 from firecron.lock.refusal import LEVELS, NotAcquired, Refusal, not_known, refusal_of
 from firecron.lock.waiting import Patience
 from firecron.rtdb.store import RtdbStore

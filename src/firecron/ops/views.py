@@ -23,7 +23,7 @@ from firecron.base.instants import to_text
 from firecron.errors import Malformed
 from firecron.jobs.run import Outcome
 from firecron.lock.instances import Instances, how_to_free
-from firecron.lock.record import Current, LockRecord, describe_owner, parse
+from firecron.lock.record import Current, LockRecord, parse
 
 LockState: TypeAlias = Literal["absent", "free", "held", "minimum_hold", "died", "unlocked", "malformed"]
 
@@ -117,7 +117,7 @@ def inspect_lock(name: str, node: object, now: int, margin: int, instances: Inst
         state,
         is_paused=_is_paused(current),
         is_foreign=current.holder is None,
-        owner=plain(describe_owner(current)),
+        owner=plain(current.owner),
         instance_id=_plain_or_none(current.instanceId),
         instance=_plain_or_none(current.instance),
         since=_whole(current.acquiredAt),

@@ -7,8 +7,9 @@ from typing import TypeVar
 from tests.unit.lock.records import NOW, at, node, request
 
 from firecron.errors import Denied, StoreError, Unavailable
+from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.protocol import Answer, Conversation, Held, Now, Step, Swap, Swapped, acquiring
-from firecron.lock.record import LeaseTerm, Number, Refused, Request
+from firecron.lock.record import Number, Refused, Request
 from firecron.store import NULL_ETAG, Snapshot
 
 T = TypeVar("T")

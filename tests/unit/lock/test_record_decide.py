@@ -9,7 +9,8 @@ import pytest
 from tests.unit.lock.records import EXPIRES, MARGIN, NOW, TTL, at, node, released_node, request, slot, verdict
 
 from firecron.base.clocks import Moment
-from firecron.lock.record import LeaseTerm, Mine, Number, Refused, Request, Take, decide, parse
+from firecron.lock.lease_term import LeaseTerm
+from firecron.lock.record import Mine, Number, Refused, Request, Take, decide, parse
 
 AROUND = (-1, 0, 1)
 ORIGINAL = {"acquiredAt": NOW - 10_000, "expiresAt": EXPIRES, "instanceId": "nest-1"}

@@ -7,7 +7,8 @@ from tests.unit.lock.records import DAY, EXPIRES, MARGIN, NOW, TTL, at, node, sl
 
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_text
-from firecron.lock.record import LeaseTerm, LockRecord, Lost, Take, check_holding, released, renewed
+from firecron.lock.lease_term import LeaseTerm
+from firecron.lock.record import LockRecord, Lost, Take, check_holding, released, renewed
 
 AROUND = (-1, 0, 1)
 UNKNOWN = {"note": {"by": "an operator"}}

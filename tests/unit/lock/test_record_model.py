@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.unit.lock.records import MARGIN, NOW, at, request, slot, verdict
 
 from firecron.base.clocks import Moment
-from firecron.lock.record import LeaseTerm, Lost, Number, Take, check_holding, decide, released, renewed
+from firecron.lock.lease_term import LeaseTerm
+from firecron.lock.record import Lost, Number, Take, check_holding, decide, released, renewed
 
 HOLDERS = st.integers(0, 2)
 SECONDS = st.integers(0, 8)

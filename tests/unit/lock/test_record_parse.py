@@ -9,7 +9,7 @@ from tests.unit.lock.records import DAY, EXPIRES, NOW, at, node, released_node, 
 
 from firecron.base.instants import to_text
 from firecron.errors import Malformed
-from firecron.lock.record import LOCK_FIELDS, Idle, LockRecord, Refused, decide, describe_owner, parse
+from firecron.lock.record import LOCK_FIELDS, Idle, LockRecord, Refused, decide, parse
 
 NUMBERS = ("acquiredAt", "attempt", "expiresAt", "fence", "releasedAt")
 TEXTS = ("holder", "instance", "instanceId", "outcome")
@@ -196,7 +196,7 @@ def test_an_owner_is_described_with_what_there_is(fields: dict[str, object], own
     """The owner's name is made of the fields that the record has."""
     record = parse(node(**fields), NOW)
     assert isinstance(record, LockRecord)
-    assert describe_owner(record) == owner
+    assert record.owner == owner
 
 
 def released_by_day(ahead: str) -> dict[str, object]:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firecron.base.clocks import Moment
-from firecron.lock.record import LeaseTerm, LockRecord
+from firecron.lock.lease_term import LeaseTerm
+from firecron.lock.record import LockRecord
 
 NOW = 1_794_992_400_000
 MARGIN = 1_000
