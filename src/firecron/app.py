@@ -63,7 +63,8 @@ class FireCron:
 
     `enabled` overrides the production guard, and nothing else: where the process is none that should tick (see
     `frameworks`), it does not. `locks` is the LockService of the same database, for everything that is not a job. With
-    a `crew` the runs are its work, instead of threads'; without threads nothing happens but in `work`.
+    a `crew` the runs are its work, instead of threads'; without threads nothing happens but in `work`. `engine` is
+    internal: what runs the jobs, for firecron's own tests.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class FireCron:
             now=self._server_now,
             around=lambda: nullcontext() if self._flask is None else self._flask.app_context(),
         )
-        self._engine = Engine(self.locks, self.history, self._timing, self.registry, crew, has_threads=has_threads)
+        self.engine = Engine(self.locks, self.history, self._timing, self.registry, crew, has_threads=has_threads)
         for job in explore(*providers):
             self.registry.add(job)
         self._jobless = without_jobs(*providers)
@@ -138,7 +139,7 @@ class FireCron:
             if self._stops != stops:
                 return self  # a listener's stop came in between
             # Runs by hand are possible in any case, and end with the process.
-            self._engine.runner.open()
+            self.engine.runner.open()
             self._started_in = os.getpid()
         atexit.register(self.stop)
         try:
@@ -174,7 +175,7 @@ class FireCron:
             if self._started_in == os.getpid():
                 self._started_in = None
         atexit.unregister(self.stop)
-        self._engine.stop(ends)
+        self.engine.stop(ends)
         if was_ticking:
             self.events.emit("crons.stopped", "firecron", logging.INFO, "Distributed crons stopped")
 
@@ -187,7 +188,7 @@ class FireCron:
         self._stopper.stop_here()
 
     async def __aenter__(self) -> Self:
-        self._engine.runner.loop = asyncio.get_running_loop()
+        self.engine.runner.loop = asyncio.get_running_loop()
         starting = asyncio.ensure_future(off_loop(self.start))
         try:
             return await asyncio.shield(starting)
@@ -195,7 +196,7 @@ class FireCron:
             # Also where this task is cancelled: a start that nobody waits for is no reason to tick.
             await asyncio.wait([starting])
             await off_loop(self._stopper.stop_here)
-            self._engine.runner.loop = None
+            self.engine.runner.loop = None
             raise
 
     async def __aexit__(
@@ -203,7 +204,7 @@ class FireCron:
     ) -> None:
         # Runs on this loop are to end meanwhile.
         await off_loop(self._stopper.stop_here)
-        self._engine.runner.loop = None
+        self.engine.runner.loop = None
 
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[None]:
@@ -227,7 +228,7 @@ class FireCron:
 
     def work(self) -> float:
         """Do on this thread what the threads do by themselves; answers with the seconds until there is more to do."""
-        return self._engine.work()
+        return self.engine.work()
 
     def testing(self, at: datetime | str = "2026-01-01T00:00:00Z") -> Rehearsal:
         """These jobs in a test: on a clock that the test moves, with a database in memory, without threads or sleeps.
@@ -308,7 +309,7 @@ class FireCron:
         self._state_lock = threading.RLock()
         self._is_ticking = False
         self.registry.after_fork()
-        self._engine.after_fork()
+        self.engine.after_fork()
         for job in self.registry.jobs():
             self._added(job)
         atexit.unregister(self.stop)
@@ -320,22 +321,22 @@ class FireCron:
     def _begin(self, stops: int) -> None:
         self._is_ticking = True
         say_jobs(self.events, self.registry)
-        self._engine.start()
+        self.engine.start()
         if self._stops != stops:
             self._stopper.stop_here()  # it was stopped while it began
 
     def _added(self, job: Job) -> None:
         if not job.options.disabled and self.registry.runs_here(job):
-            self._engine.ticker.add(job)
+            self.engine.ticker.add(job)
 
     def _removed(self, name: str) -> None:
-        self._engine.ticker.remove(name)
+        self.engine.ticker.remove(name)
 
     def _running(self) -> dict[str, int]:
-        return self._engine.runner.running()
+        return self.engine.runner.running()
 
     def _run_now(self, job: Job, slot: datetime | None, trigger: Trigger) -> Result:
-        return self._engine.run_now(job, slot, trigger)
+        return self.engine.run_now(job, slot, trigger)
 
     def _server_now(self) -> datetime | None:
         moment = self.locks.clock.peek()

@@ -87,10 +87,10 @@ def start_many() -> None:
     started = time.perf_counter()
     crons.start()
     returned = time.perf_counter() - started
-    while len(crons._engine.ticker._planned) < MANY and time.perf_counter() - started < PATIENCE:
+    while len(crons.engine.ticker._planned) < MANY and time.perf_counter() - started < PATIENCE:
         time.sleep(0.005)
     took = time.perf_counter() - started
-    assert len(crons._engine.ticker._planned) == MANY
+    assert len(crons.engine.ticker._planned) == MANY
     crons.stop()
     print(f"{MANY:,} jobs start within     {took:8.2f} s (wanted: 2); start() returns after {returned:.2f} s")
 
@@ -223,7 +223,7 @@ def recovery() -> None:
                 one.crons.registry.add(job)
                 assert one.crons.locks.acquire(job.name, 60, fenced=True)
             emulator.requests.clear()
-            assert one.crons._engine.rounds.make(one.crons.locks.deadline(PATIENCE))
+            assert one.crons.engine.rounds.make(one.crons.locks.deadline(PATIENCE))
             one.crons.locks.close()
             requests, size = len(emulator.requests), sizes(emulator)
         print(f"  {number:9,}{requests:19}{size:11,}     {size * ROUNDS_A_DAY / number / 1e6:6.2f} MB")
@@ -233,9 +233,9 @@ def heartbeats() -> None:
     """Bytes of the heartbeat."""
     with Emulator() as emulator:
         crons = FireCron(settings=load(database_url=emulator.database_url("bench")), enabled=True)
-        crons._engine.heartbeat.beat()
+        crons.engine.heartbeat.beat()
         emulator.requests.clear()
-        crons._engine.heartbeat.beat()
+        crons.engine.heartbeat.beat()
         size = sizes(emulator)
     print(f"\na heartbeat each 30 s: {size:,} bytes, {size * HEARTBEATS / 1e6:.2f} MB an instance and a day")
 

@@ -209,7 +209,7 @@ def test_i36_a_forked_child_has_the_jobs_and_nothing_else() -> None:
     fleet = Fleet()
     one = fleet.instance()
     one.start()
-    heartbeat, ticker = one.crons._engine.heartbeat, one.crons._engine.ticker
+    heartbeat, ticker = one.crons.engine.heartbeat, one.crons.engine.ticker
     parents = heartbeat.id
     log: list[object] = []
 
@@ -223,7 +223,7 @@ def test_i36_a_forked_child_has_the_jobs_and_nothing_else() -> None:
     assert fleet.world.history() == {}, "the run is the parent's to record"
     assert "releasedAt" not in fleet.world.node()
     assert heartbeat.id != parents
-    assert one.crons._engine.ticker is not ticker
+    assert one.crons.engine.ticker is not ticker
     assert [job.name for job in one.crons.registry.jobs()] == [NAME]
     assert [event.level for event in one.said("crons.forked")] == [logging.INFO]
 
@@ -249,13 +249,13 @@ FORKING = """
     crons.events.subscribe(note)
     crons.start()
     assert done.wait(20)
-    parents = crons.locks.bid("job", 30).request.holder, crons._engine.heartbeat.id
+    parents = crons.locks.bid("job", 30).request.holder, crons.engine.heartbeat.id
     child = os.fork()
     if child == 0:
         assert crons.registry.state("job") == "idle"
         assert threading.active_count() == 1
         assert crons.locks.bid("job", 30).request.holder != parents[0]
-        assert crons._engine.heartbeat.id != parents[1]
+        assert crons.engine.heartbeat.id != parents[1]
         done.clear()
         crons.start()
         assert done.wait(20) and ran[-1] == os.getpid()
@@ -280,9 +280,9 @@ def test_i36_start_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = []
     for _ in range(2):
         crons.start()
-        threads.append((crons._engine.ticker._thread, crons._engine.heartbeat._thread))
+        threads.append((crons.engine.ticker._thread, crons.engine.heartbeat._thread))
         crons.start()
-        assert (crons._engine.ticker._thread, crons._engine.heartbeat._thread) == threads[-1]
+        assert (crons.engine.ticker._thread, crons.engine.heartbeat._thread) == threads[-1]
         crons.stop()
         crons.stop()
     first, second = threads
@@ -305,7 +305,7 @@ def test_i34_idle_workers_go_with_their_instance() -> None:
         done.set()
 
     with crons:
-        crons._engine.crew.submit(work)
+        crons.engine.crew.submit(work)
         assert done.wait(20)
     thread[0].join(20)
     assert not thread[0].is_alive()

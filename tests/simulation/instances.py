@@ -42,7 +42,7 @@ class Instance:
             crew=self._crew,
             has_threads=False,
         )
-        self.runner = self.crons._engine.runner
+        self.runner = self.crons.engine.runner
         self.locks = self.crons.locks
         # No pruning by chance: tests count requests.
         self.crons.history._chance = lambda: 1.0
@@ -70,7 +70,7 @@ class Instance:
         if not self._is_ticking or "ticker" in self._busy:
             return NEVER
         now = self.world.mono()
-        return now if self.crons._engine.ticker._has_news else max(self._due, now)
+        return now if self.crons.engine.ticker._has_news else max(self._due, now)
 
     @property
     def _renewal_due(self) -> float:
@@ -96,8 +96,8 @@ class Instance:
 
     def _tick(self) -> None:
         with self._at_work("ticker"):
-            self.crons._engine.ticker._has_news = False
-            wait = min(self.crons._engine.heartbeat.work_if_due(), self.crons._engine.ticker.work())
+            self.crons.engine.ticker._has_news = False
+            wait = min(self.crons.engine.heartbeat.work_if_due(), self.crons.engine.ticker.work())
             self._due = self.world.mono() + wait * 1000
 
     @contextmanager

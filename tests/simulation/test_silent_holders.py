@@ -92,7 +92,7 @@ def test_an_instance_is_silent_until_it_is_seen_again() -> None:
 def test_a_look_at_the_nodes_is_noted(rtdb: Rtdb) -> None:
     """When the dead are looked for, it costs no further request to know the silent, in refusals of plain locks, too."""
     crons = FireCron(settings=load(), enabled=True, has_threads=False)
-    crons._engine.heartbeat.beat()
+    crons.engine.heartbeat.beat()
     now = crons.locks.clock.peek()
     assert now is not None
     rtdb.set("/cron-instances/0a-1", {"seenAt": now.server - 100_000})
@@ -100,7 +100,7 @@ def test_a_look_at_the_nodes_is_noted(rtdb: Rtdb) -> None:
     rtdb.set("/cron-locks/import", held)
     before = crons.locks.acquire("import", 300)
     requests = rtdb.count()
-    crons._engine.heartbeat.prune(crons.locks.deadline(20))
+    crons.engine.heartbeat.prune(crons.locks.deadline(20))
     assert rtdb.count() == requests + 1
     after = crons.locks.acquire("import", 300)
     assert isinstance(before, Refusal)

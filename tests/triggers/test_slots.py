@@ -194,7 +194,7 @@ def test_a_tick_and_a_trigger_at_the_same_instant_are_one_run(rtdb: Rtdb, shell:
     ticking, triggered = fleet.instance(shell), fleet.instance(shell)
     server_now(ticking)
     due = to_text(server_now(triggered))
-    runner, job = ticking.crons._engine.runner, ticking.crons.registry.get("digest")
+    runner, job = ticking.crons.engine.runner, ticking.crons.registry.get("digest")
     calls: dict[str, Callable[[], object]] = {
         "tick": lambda: runner.go_on(runner.turn(job, Wish(due, "schedule"))) or "done",
         "trigger": lambda: triggered.post(due),

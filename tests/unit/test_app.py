@@ -201,7 +201,7 @@ def test_a_lifespan_gives_its_loop_to_the_jobs() -> None:
             assert loops == [asyncio.get_running_loop()]
         async with crons.lifespan(None):
             assert crons.registry.state("where") == "ticking"
-        assert crons._engine.runner.loop is None
+        assert crons.engine.runner.loop is None
 
     asyncio.run(main())
     assert order == ["mine begins", "stopped"]
@@ -217,7 +217,7 @@ def test_a_start_that_fails_leaves_no_loop_behind() -> None:
                 raise AssertionError("it must not begin")
 
     asyncio.run(main())
-    assert crons._engine.runner.loop is None
+    assert crons.engine.runner.loop is None
 
 
 def test_a_flask_application_starts_it() -> None:

@@ -35,8 +35,8 @@ class Instance:
         self.crons.locks.clock.now(self.crons.locks.deadline(30))
 
     def turn(self, due: str | None) -> list[Result]:
-        turn = self.crons._engine.runner.turn(self.crons.registry.get(NAME), Wish(due, "schedule"))
-        assert self.crons._engine.runner.go_on(turn) is None
+        turn = self.crons.engine.runner.turn(self.crons.registry.get(NAME), Wish(due, "schedule"))
+        assert self.crons.engine.runner.go_on(turn) is None
         return turn.results
 
 

@@ -114,7 +114,7 @@ def test_a_stop_keeps_to_its_grace(go_on: threading.Event) -> None:
     bench.wait_for("run.started")
     bench.store.answers.clear()
     stop = bench.begin(bench.crons.stop)
-    assert bench.crons._engine.runner.stopping.wait(PATIENCE)
+    assert bench.crons.engine.runner.stopping.wait(PATIENCE)
     for _ in range(16):
         assert stop.is_alive()
         bench.timing.advance(0.5)
@@ -144,7 +144,7 @@ def test_the_node_is_gone_while_runs_go_on(go_on: threading.Event) -> None:
     stop = bench.begin(bench.crons.stop)
     assert removed.wait(PATIENCE)
     assert stop.is_alive()
-    assert bench.store.get(f"cron-instances/{bench.crons._engine.heartbeat.id}") is None
+    assert bench.store.get(f"cron-instances/{bench.crons.engine.heartbeat.id}") is None
     go_on.set()
     assert ended(stop)
     assert ended(run)
@@ -165,7 +165,7 @@ def test_no_thread_stays(holds: bool) -> None:
         done = threading.Event()
         bench.crons.start()
         # Each tick but the first replaces a record, which is the bookkeeper's work.
-        bench.crons._engine.crew.submit(partial(bench.tick, 2 * number, done))
+        bench.crons.engine.crew.submit(partial(bench.tick, 2 * number, done))
         assert done.wait(PATIENCE)
         bench.tick(2 * number + 1, done)
         names = {thread.name for thread in firecrons() - before}

@@ -158,7 +158,7 @@ def test_ctrl_c_loses_no_place_and_frees_none_too_many(by_hand: None, slot: date
         bench = Bench()
         with pytest.raises(KeyboardInterrupt):
             interrupt(partial(bench.trigger, slot), line, press, since=since)
-        assert not bench.crons._engine.runner._busy, line
+        assert not bench.crons.engine.runner._busy, line
         bench.timing.advance(61)
         said: list[str] = []
         bench.body = lambda run: beside(bench)  # noqa: B023  # called before the next line's
@@ -248,7 +248,7 @@ def test_a_listener_that_exits_leaves_a_lock_that_is_free(by_hand: None, slug: s
         bench.trigger()
     assert "releasedAt" in bench.node()
     assert bench.node()["outcome"] == "interrupted"
-    assert not bench.crons._engine.runner.running()
+    assert not bench.crons.engine.runner.running()
 
 
 Act: TypeAlias = Callable[[FireCron], None]
@@ -297,7 +297,7 @@ def stop_in(act: Act, line: Line) -> bool:
         crons.stop()
     assert [error for error in raised if not isinstance(error, Stopping)] == [], line
     assert (crons._is_ticking, crons.locks.keeper._kept) == (False, {}), line
-    assert crons._engine.runner.stopping, line
+    assert crons.engine.runner.stopping, line
     return came
 
 

@@ -285,13 +285,13 @@ def test_runs_that_begin_and_end_at_once_are_counted() -> None:
         def second() -> None:
             lock.news.set()
             assert first_ended.wait(PATIENCE)
-            seen.append(crons._engine.runner.running())
+            seen.append(crons.engine.runner.running())
 
         jobs = [distributed_cron(name, "* * * * *")(body) for name, body in (("a", lambda: None), ("b", second))]
         crons = FireCron(
             *jobs, store=MemoryStore(timing.now), timing=timing, settings=settings, enabled=True, has_threads=False
         )
-        crons._engine.runner._performer._lock = lock  # type: ignore[assignment]  # it has what is used of a lock
+        crons.engine.runner._performer._lock = lock  # type: ignore[assignment]  # it has what is used of a lock
         return Made(crons, first_ended, seen)
 
     def first(made: Made) -> None:

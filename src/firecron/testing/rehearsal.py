@@ -158,7 +158,7 @@ class Rehearsal:
     def _work(self) -> float:
         """Do what is due; returns the seconds until something else can happen."""
         wait = self._crons.work()
-        ticker, heartbeat = self._crons._engine.ticker, self._crons._engine.heartbeat
+        ticker, heartbeat = self._crons.engine.ticker, self._crons.engine.heartbeat
         now = self._crons.locks.clock.peek()
         if now is None:
             return wait  # the ticker is to ask for the time again

@@ -245,7 +245,7 @@ def test_a_run_by_hand_does_not_slip_through_a_stop(monkeypatch: pytest.MonkeyPa
     began: list[int] = []
     job = distributed_cron(NAME, "* * * * *")(lambda: began.append(1))
     crons = FireCron(job, store=MemoryStore(timing.now), timing=timing, settings=load())
-    places = crons._engine.runner._places
+    places = crons.engine.runner._places
     reserve = places.reserve
     asked, go_on = threading.Event(), threading.Event()
 
@@ -268,7 +268,7 @@ def test_a_run_by_hand_does_not_slip_through_a_stop(monkeypatch: pytest.MonkeyPa
     assert asked.wait(20)
     stops = threading.Thread(target=crons.stop)
     stops.start()
-    assert crons._engine.runner.stopping.wait(20)
+    assert crons.engine.runner.stopping.wait(20)
     assert stops.is_alive(), "the stop waits for whoever is about to run"
     go_on.set()
     for thread in (runs, stops):

@@ -26,7 +26,7 @@ class Bench:
         self.store = MemoryStore(self.timing.now)
         job = distributed_cron(NAME, line, **{"lock_ttl": 60, **options})(function)  # type: ignore[arg-type]
         self.crons = FireCron(job, store=self.store, timing=self.timing, settings=load(), enabled=True)
-        self.runner = self.crons._engine.runner
+        self.runner = self.crons.engine.runner
         self.heard: list[Event] = []
         self.happened = threading.Condition()
         self.crons.events.subscribe(self.note)

@@ -28,7 +28,7 @@ def flask_crons(function: Callable[..., object]) -> tuple[FireCron, flask.Flask]
     app = flask.Flask("shop")
     crons.init_app(app)
     crons.stop()
-    crons._engine.runner.open()
+    crons.engine.runner.open()
     return crons, app
 
 

@@ -16,7 +16,7 @@ def test_it_wants_to_work_when_the_first_thing_is_due(by_hand: None, held: bool,
     """The engine's next work is a tick, a sign of life, or the renewal of a lock that is held, whatever comes first."""
     fleet = Fleet("0 * * * *")
     one = fleet.instance(heartbeat=60)
-    engine = one.crons._engine
+    engine = one.crons.engine
     fleet.world.machines.clear()
     one.start()
     fleet.world.until(1)

@@ -49,9 +49,9 @@ def test_an_instance_says_what_it_is(rtdb: Rtdb) -> None:
     crons = new_crons(job)
     beginnings = set()
     for _ in range(2):
-        crons._engine.heartbeat.beat()
+        crons.engine.heartbeat.beat()
         ((key, node),) = nodes(rtdb).items()
-        assert key == crons._engine.heartbeat.id
+        assert key == crons.engine.heartbeat.id
         instance, _, suffix = key.partition("-")
         assert (len(instance), len(suffix)) == (12, 6)
         assert node.keys() == {"seenAt", "startedAt", "instanceId", "jobs", "running"}
@@ -65,7 +65,7 @@ def test_a_beat_brings_the_time(rtdb: Rtdb) -> None:
     """An instance that beats needs no other sample of RTDB's clock."""
     crons = new_crons()
     assert crons.locks.clock.peek() is None
-    crons._engine.heartbeat.beat()
+    crons.engine.heartbeat.beat()
     moment = crons.locks.clock.peek()
     assert moment is not None
     assert moment.server == pytest.approx(time.time() * 1000, abs=2_000)
@@ -76,36 +76,36 @@ def test_the_dead_are_removed(rtdb: Rtdb) -> None:
     """Nodes that were not seen for ten beats, or say nothing of it, are removed; the living and locks are not."""
     crons, other = new_crons(), new_crons()
     for each in (crons, other):
-        each._engine.heartbeat.beat()
-    now = nodes(rtdb)[crons._engine.heartbeat.id]["seenAt"]
+        each.engine.heartbeat.beat()
+    now = nodes(rtdb)[crons.engine.heartbeat.id]["seenAt"]
     assert isinstance(now, int)
     beats = {"young": 299_000, "dead": 302_000}
     for name, age in beats.items():
         rtdb.set(f"/cron-instances/{name}", {"seenAt": now - age})
     rtdb.set("/cron-instances/odd", {"seenAt": "yesterday"})
     # An instance that was frozen has not been seen for long either, and is here.
-    rtdb.set(f"/cron-instances/{crons._engine.heartbeat.id}", {"seenAt": now - 302_000})
+    rtdb.set(f"/cron-instances/{crons.engine.heartbeat.id}", {"seenAt": now - 302_000})
     rtdb.set("/cron-locks/job", {"expiresAt": 1, "slot": slot()})
-    crons._engine.heartbeat.prune(crons.locks.deadline(20))
-    assert nodes(rtdb).keys() == {"young", crons._engine.heartbeat.id, other._engine.heartbeat.id}
+    crons.engine.heartbeat.prune(crons.locks.deadline(20))
+    assert nodes(rtdb).keys() == {"young", crons.engine.heartbeat.id, other.engine.heartbeat.id}
     assert rtdb.get("/cron-locks/job") == {"expiresAt": 1, "slot": slot()}
 
 
 def test_the_node_goes_with_its_instance(rtdb: Rtdb) -> None:
     """A stop removes the instance's own node, and no other's."""
     one, other = FireCron(enabled=True, settings=load()), new_crons()
-    other._engine.heartbeat.beat()
+    other.engine.heartbeat.beat()
     beaten = threading.Event()
 
     def rounds(deadline: Deadline) -> bool:
         beaten.set()
         return True
 
-    one._engine.heartbeat._make_rounds = rounds
+    one.engine.heartbeat._make_rounds = rounds
     with one:
         assert beaten.wait(20)
-        assert nodes(rtdb).keys() == {one._engine.heartbeat.id, other._engine.heartbeat.id}
-    assert nodes(rtdb).keys() == {other._engine.heartbeat.id}
+        assert nodes(rtdb).keys() == {one.engine.heartbeat.id, other.engine.heartbeat.id}
+    assert nodes(rtdb).keys() == {other.engine.heartbeat.id}
 
 
 def bench(fleet: Fleet, rounds: list[float], **settings: Any) -> tuple[Instance, Heartbeat]:
@@ -116,8 +116,8 @@ def bench(fleet: Fleet, rounds: list[float], **settings: Any) -> tuple[Instance,
         rounds.append(fleet.world.mono() / 1000)
         return True
 
-    one.crons._engine.heartbeat._make_rounds = make
-    return one, one.crons._engine.heartbeat
+    one.crons.engine.heartbeat._make_rounds = make
+    return one, one.crons.engine.heartbeat
 
 
 def test_rounds_are_made_at_the_start_and_every_so_often() -> None:
@@ -171,7 +171,7 @@ def test_rounds_put_off_no_beat() -> None:
     """After rounds that took twenty seconds the next beat is ten seconds away."""
     timing = OneWait()
     crons = FireCron(store=MemoryStore(timing.now), timing=timing, settings=load(heartbeat=30), enabled=True)
-    heartbeat = crons._engine.heartbeat
+    heartbeat = crons.engine.heartbeat
 
     def make(deadline: Deadline) -> bool:
         timing.advance(20)
@@ -250,6 +250,6 @@ def test_the_dead_are_removed_in_the_time_that_rounds_leave(rounds: float, left:
         timing.advance(rounds)
         return True
 
-    crons._engine.heartbeat._make_rounds = make
-    crons._engine.heartbeat.work()
+    crons.engine.heartbeat._make_rounds = make
+    crons.engine.heartbeat.work()
     assert deadlines == [left]
