@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         UnknownJob,
     )
     from firecron.jobs.decorator import distributed_cron
-    from firecron.jobs.explorer import Job
+    from firecron.jobs.job import Job
     from firecron.jobs.registry import State
     from firecron.jobs.result import Result
     from firecron.jobs.run import Run, current_run
@@ -43,7 +43,7 @@ _HOMES = {
     "Event": "base.events",
     "FireCron": "app",
     "FirecronError": "errors",
-    "Job": "jobs.explorer",
+    "Job": "jobs.job",
     "Lease": "lock.lease",
     "LeaseLost": "errors",
     "LockService": "lock.service",

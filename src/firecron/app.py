@@ -29,7 +29,8 @@ from firecron.base.off_loop import off_loop
 from firecron.base.workers import Crew
 from firecron.errors import ConfigurationError
 from firecron.jobs.checks import Checks
-from firecron.jobs.explorer import Job, explore, without_jobs
+from firecron.jobs.explorer import explore, without_jobs
+from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.jobs.result import Result
 from firecron.jobs.run import Trigger

@@ -15,7 +15,8 @@ from typing import Any, cast
 
 from firecron import FireCron, distributed_cron
 from firecron.base.clocks import SystemTiming
-from firecron.jobs.explorer import Job, explore
+from firecron.jobs.explorer import explore
+from firecron.jobs.job import Job
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import find_target
 from firecron.settings import load

@@ -17,7 +17,7 @@ from firecron import FireCron, Run, distributed_cron
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event
 from firecron.base.instants import to_text
-from firecron.jobs.explorer import Job
+from firecron.jobs.job import Job
 from firecron.jobs.result import Result
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import Refusal

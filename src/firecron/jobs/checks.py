@@ -9,7 +9,7 @@ from itertools import pairwise
 from firecron.base.events import Events
 from firecron.base.instants import to_datetime
 from firecron.cron.schedule import Schedule
-from firecron.jobs.explorer import Job
+from firecron.jobs.job import Job
 from firecron.settings import Settings, unknown_variables
 
 _MINUTE = 60_000

@@ -1,4 +1,4 @@
-"""The explorer: finds the decorated functions in what it is given, binds them, and returns jobs. It starts nothing.
+"""The explorer: finds the decorated functions in what it is given, and returns their jobs. It starts nothing.
 
     an instance   methods of its class, and of all that the class inherits; static and class methods too
     a class       the same, and none of them may need an instance
@@ -13,40 +13,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from types import ModuleType, UnionType
-from typing import Annotated, Union, get_args, get_origin
+from types import ModuleType
 
 from firecron.errors import ConfigurationError
 from firecron.jobs.declarations import claim, where_of
 from firecron.jobs.decorator import declared, function_of
-from firecron.jobs.options import JobOptions
-from firecron.jobs.run import Run
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A function to run, and how: bound, so that it can be called with nothing, or with its Run."""
-
-    options: JobOptions
-    function: Callable[..., object]
-    where: str
-    is_async: bool
-    run_parameter: str | None
-    # What it is called in (see `surroundings`); a FireCron's registry says so.
-    around: Callable[[], AbstractContextManager[object]] = field(default=nullcontext, repr=False, compare=False)
-
-    @property
-    def name(self) -> str:
-        return self.options.name
-
-    def call(self, run: Run) -> object:
-        """Call it; for an async function the answer is to be awaited."""
-        return self.function() if self.run_parameter is None else self.function(**{self.run_parameter: run})
+from firecron.jobs.job import Job, make_job
 
 
 def explore(*providers: object) -> list[Job]:
@@ -68,25 +42,6 @@ def explore(*providers: object) -> list[Job]:
 def without_jobs(*providers: object) -> list[str]:
     """Those of the providers that have no job, in words."""
     return [_in_words(provider) for provider in providers if next(_functions(provider), None) is None]
-
-
-def make_job(options: JobOptions, function: Callable[..., object], where: str) -> Job:
-    """A job of one function. ConfigurationError if it can't be called with nothing but a Run."""
-    parameters = _parameters(function, where)
-    run = next((name for name, parameter in parameters.items() if _takes_run(parameter)), None)
-    for name, needed in parameters.items():
-        is_optional = needed.default is not needed.empty or needed.kind in (needed.VAR_POSITIONAL, needed.VAR_KEYWORD)
-        if name != run and not is_optional:
-            if name == "run" and needed.annotation is needed.empty:
-                raise ConfigurationError(
-                    f"{where} needs the argument 'run': annotate it, `run: Run`, to get the job's Run"
-                )
-            raise ConfigurationError(
-                f"{where} needs the argument {name!r}, but a job is called with nothing, or with its Run, "
-                "as the keyword argument that is annotated so"
-            )
-    claim(function_of(function), options.name)
-    return Job(options, function, where, _is_async(function), run)
 
 
 def _functions(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
@@ -146,33 +101,3 @@ def _in_words(provider: object) -> str:
     if isinstance(provider, type):
         return f"the class {where_of(provider)}"
     return f"an object of {where_of(type(provider))}"
-
-
-def _is_async(function: Callable[..., object]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-
-
-def _parameters(function: Callable[..., object], where: str) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(function, eval_str=True).parameters
-    except Exception:
-        # An annotation that can't be evaluated, such as a name imported for type checking only: as it is written.
-        try:
-            return inspect.signature(function).parameters
-        except (TypeError, ValueError) as error:
-            raise ConfigurationError(f"{where} can't be a job, {error}: decorate a function that calls it") from None
-
-
-def _takes_run(parameter: inspect.Parameter) -> bool:
-    """Whether it is annotated Run, perhaps None, and can be given by name."""
-    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-        return False
-    annotation = parameter.annotation
-    if isinstance(annotation, str):
-        words = {name.rpartition(".")[2] for name in re.findall(r"[\w.]+", annotation)}
-        return words - {"None", "Optional", "Union"} == {"Run"}
-    if get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    if get_origin(annotation) in (Union, UnionType):
-        return Run in get_args(annotation)
-    return annotation is Run

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from firecron.errors import ConfigurationError, UnknownJob
 from firecron.jobs.declarations import where_of
 from firecron.jobs.decorator import declared
-from firecron.jobs.explorer import Job, make_job
+from firecron.jobs.job import Job, make_job
 from firecron.jobs.result import Result
 from firecron.jobs.run import Trigger
 

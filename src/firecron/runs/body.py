@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias
 
 from firecron.base.clocks import Timing
 from firecron.errors import LeaseLost, Stopping
-from firecron.jobs.explorer import Job
+from firecron.jobs.job import Job
 from firecron.jobs.run import Run, _current
 from firecron.runs.loop_watch import LoopWatch
 from firecron.runs.surroundings import surrounded, surrounded_async

@@ -14,7 +14,7 @@ from firecron.base.events import Events
 from firecron.base.identity import Identity
 from firecron.base.workers import Crew
 from firecron.errors import Malformed
-from firecron.jobs.explorer import Job
+from firecron.jobs.job import Job
 from firecron.lock.instances import Roster
 from firecron.lock.protocol import Held
 from firecron.lock.record import LockRecord, parse

@@ -18,7 +18,7 @@ from firecron.base.clocks import Timing
 from firecron.base.instants import to_milliseconds
 from firecron.cron.ticks import is_tick
 from firecron.errors import Malformed
-from firecron.jobs.explorer import Job
+from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions
 from firecron.jobs.run import Trigger
 from firecron.lock.protocol import Held

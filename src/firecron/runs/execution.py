@@ -12,7 +12,7 @@ from firecron.base.events import Events
 from firecron.base.flag import Flag
 from firecron.base.redaction import redacted
 from firecron.errors import LeaseLost, Stopping
-from firecron.jobs.explorer import Job
+from firecron.jobs.job import Job
 from firecron.jobs.run import Run
 from firecron.runs.body import Body, Ending, Loop
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from firecron.base.events import Events
-from firecron.jobs.explorer import Job
+from firecron.jobs.job import Job
 
 if TYPE_CHECKING:
     from firecron.jobs.result import Result

@@ -21,7 +21,7 @@ from firecron.base.flag import Flag
 from firecron.base.identity import Identity
 from firecron.base.instants import to_datetime
 from firecron.errors import Stopping
-from firecron.jobs.explorer import Job
+from firecron.jobs.job import Job
 from firecron.jobs.result import Result
 from firecron.jobs.run import Run, Trigger
 from firecron.lock.refusal import Refusal

@@ -13,7 +13,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
-from firecron.jobs.explorer import Job
+from firecron.jobs.job import Job
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from firecron.base.clocks import Timing
 from firecron.base.instants import to_text
 from firecron.base.workers import Crew, Workers
 from firecron.errors import Stopping
-from firecron.jobs.explorer import Job
+from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.jobs.result import Result
 from firecron.jobs.run import Trigger

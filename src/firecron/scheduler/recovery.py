@@ -16,7 +16,7 @@ from collections.abc import Callable
 from firecron.base.clocks import Deadline, Moment
 from firecron.base.server_clock import ServerClock
 from firecron.errors import Denied, Malformed
-from firecron.jobs.explorer import Job
+from firecron.jobs.job import Job
 from firecron.jobs.run import Trigger
 from firecron.lock.record import LockRecord, parse
 from firecron.runs.policy import missed, needs_rerun

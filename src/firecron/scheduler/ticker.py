@@ -25,7 +25,7 @@ from firecron.base.instants import to_datetime, to_milliseconds, to_text
 from firecron.base.server_clock import ServerClock
 from firecron.cron.ticks import newest
 from firecron.errors import StoreError
-from firecron.jobs.explorer import Job
+from firecron.jobs.job import Job
 from firecron.runs.policy import start_ends
 
 _LONGEST_WAIT = 30.0

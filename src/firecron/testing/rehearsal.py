@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Self
 
 from firecron.base.durations import Duration
 from firecron.base.events import Event
-from firecron.jobs.explorer import Job
+from firecron.jobs.job import Job
 from firecron.settings import Settings, load
 from firecron.testing.clocks import FakeClock
 from firecron.testing.memory import MemoryStore

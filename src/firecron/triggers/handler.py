@@ -21,7 +21,7 @@ from firecron.base.instants import to_text
 from firecron.base.tracing import Trace, traced
 from firecron.cron.ticks import is_tick
 from firecron.errors import FirecronError, Malformed, Stopping, StoreError, UnknownJob
-from firecron.jobs.explorer import Job
+from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.lock.record import IDLE, parse
 from firecron.lock.service import LockService

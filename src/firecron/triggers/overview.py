@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from firecron.base.instants import to_text
 from firecron.errors import StoreError
-from firecron.jobs.explorer import Job
+from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.lock.service import LockService
 from firecron.ops.operator import Operator

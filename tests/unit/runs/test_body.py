@@ -14,7 +14,8 @@ import pytest
 from firecron import LeaseLost, Run, Stopping, current_run, distributed_cron
 from firecron.base.clocks import SystemTiming, Timing
 from firecron.base.tracing import Trace, current_trace, traced
-from firecron.jobs.explorer import Job, explore
+from firecron.jobs.explorer import explore
+from firecron.jobs.job import Job
 from firecron.runs.body import Body, Ending
 from firecron.testing import FakeClock
 

@@ -18,7 +18,8 @@ from firecron.base.instants import to_text
 from firecron.base.server_clock import ServerClock
 from firecron.cron.schedule import Schedule
 from firecron.errors import Denied, EmulatorDown, NoCredentials, StoreError, Unavailable
-from firecron.jobs.explorer import Job, explore
+from firecron.jobs.explorer import explore
+from firecron.jobs.job import Job
 from firecron.scheduler.ticker import Ticker
 from firecron.testing import FakeTiming
 

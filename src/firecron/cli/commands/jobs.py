@@ -13,7 +13,7 @@ from firecron.cli.commands.next_ticks import tick_in_words, tick_value, ticks_af
 from firecron.cli.loading import Loaded, load
 from firecron.cli.options import AppPath, Json
 from firecron.cli.output import Answers, answering
-from firecron.jobs.explorer import Job
+from firecron.jobs.job import Job
 from firecron.scheduler.guard import Verdict
 
 Number = Annotated[int, typer.Option("-n", min=0, max=100, help="How many ticks of each job.")]

@@ -30,7 +30,7 @@ from firecron.cli.reporting import Logged, code_of_refusal, tell_events
 from firecron.cli.words import took
 from firecron.cron.ticks import is_tick, newest_tick
 from firecron.errors import Stopping
-from firecron.jobs.explorer import Job
+from firecron.jobs.job import Job
 from firecron.jobs.result import Result
 from firecron.ops.views import plain
 from firecron.runs.execution import described
