@@ -86,7 +86,7 @@ def test_ctrl_c_leaves_no_run_under_way(by_hand: None, overlap: Overlap) -> None
         with suppress(KeyboardInterrupt):
             interrupt(bench.trigger, line, press, since=PERFORM)
         assert not bench.crons.locks.keeper._kept, line
-        assert not bench.crons._engine.runner.running(), line
+        assert not bench.crons.engine.runner.running(), line
     assert presses > 100
 
 

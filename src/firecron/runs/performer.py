@@ -11,7 +11,6 @@ from datetime import datetime
 from firecron.base.clocks import Timing
 from firecron.base.identity import Identity
 from firecron.base.instants import to_milliseconds, to_text
-from firecron.jobs.explorer import Job
 from firecron.jobs.job import Job
 from firecron.jobs.run import Outcome, Run
 from firecron.lock.lease import Lease
