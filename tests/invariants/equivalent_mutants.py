@@ -50,10 +50,10 @@ EQUIVALENT: dict[str, str] = {
     "off_loop.off_loop: thread.shutdown(wait=False) -> nothing": (
         "An executor that nobody has any more ends its threads."
     ),
-    "performer.Performer._release: is_over: bool = False -> is_over: bool = True": (
+    "execution.Performer._release: is_over: bool = False -> is_over: bool = True": (
         "What is cut short has stopped, and only what was lost is asked whether it is over."
     ),
-    'performer.Performer.active: with self._lock: -> with __import__("contextlib").nullcontext():': (
+    'execution.Performer.active: with self._lock: -> with __import__("contextlib").nullcontext():': (
         "A list is copied in one step."
     ),
     "process_group.ProcessGroup.send: with suppress(ProcessLookupError, PermissionError): -> with "

@@ -25,8 +25,8 @@ from firecron.base.flag import Flag
 from firecron.jobs.options import Overlap
 from firecron.lock.service import Hold, LockService
 from firecron.runs import lanes, runner
+from firecron.runs.execution import Performer
 from firecron.runs.lanes import Places
-from firecron.runs.performer import Performer
 from firecron.scheduler.stopper import is_inside
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore

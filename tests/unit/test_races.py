@@ -22,7 +22,7 @@ from firecron import FireCron, distributed_cron
 from firecron.base.events import Event, Events
 from firecron.lock.keeper import Keeper
 from firecron.runs.body import Body
-from firecron.runs.performer import Performer
+from firecron.runs.execution import Performer
 from firecron.scheduler.ticker import Ticker
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore

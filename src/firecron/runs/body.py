@@ -17,16 +17,15 @@ from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from traceback import format_exception_only
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from firecron.base.clocks import Timing
 from firecron.errors import LeaseLost, Stopping
 from firecron.jobs.job import Job
-from firecron.jobs.run import Run, _current
+from firecron.jobs.run import Outcome, Run, _current
 from firecron.runs.loop_watch import LoopWatch
 from firecron.runs.surroundings import surrounded, surrounded_async
 
-How: TypeAlias = Literal["succeeded", "failed", "stopped", "lost"]
 Loop: TypeAlias = asyncio.AbstractEventLoop
 Error: TypeAlias = "BaseException | None"
 
@@ -36,9 +35,9 @@ _LOOK = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a call ended; `stopped` if the shutdown ended it, `lost` if the loss of the lease did."""
+    """How a call ended: `interrupted` if the shutdown ended it, `lost` if the loss of the lease did."""
 
-    how: How
+    outcome: Outcome
     error: BaseException | None = None
 
 
@@ -75,7 +74,7 @@ class Body:
         if self._run.lost and (is_cut or isinstance(error, LeaseLost)):
             return Ending("lost", error)
         if isinstance(error, Stopping) or (is_cut and self._run.stopping):
-            return Ending("stopped", error)
+            return Ending("interrupted", error)
         return Ending("failed", error)
 
     def cancel(self) -> None:

@@ -1,4 +1,11 @@
-"""One run under way: its body, and again after a failure if the job has retries, until it ends, is stopped or lost."""
+"""Executions: one claimed run from its first line to the release of its lock, several at a time.
+
+    Execution   the body, and again after a failure if the job has retries, until it ends, is stopped or is lost
+    Performer   an execution with its lease renewed; the release tells whether the lease lasted to the end
+
+An interruption at any line, such as Ctrl-C, leaves no lease that is renewed and no run that counts as under way. It may
+leave the lock: where the release is interrupted, the lock is free only when it expires.
+"""
 
 from __future__ import annotations
 
@@ -6,46 +13,84 @@ import logging
 import math
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
 
 from firecron.base.clocks import Timing
 from firecron.base.events import Events
 from firecron.base.flag import Flag
+from firecron.base.identity import Identity
+from firecron.base.instants import to_milliseconds, to_text
 from firecron.base.redaction import redacted
 from firecron.errors import LeaseLost, Stopping
 from firecron.jobs.job import Job
-from firecron.jobs.run import Run
+from firecron.jobs.run import Outcome, Run
+from firecron.lock.lease import Lease
+from firecron.lock.service import LockService
 from firecron.runs.body import Body, Ending, Loop
+from firecron.runs.claimer import Claimed
+from firecron.runs.history import Finished, manual_key
 
 _LONGEST_RETRY = 3600.0
+_LEVELS = {"succeeded": logging.INFO, "interrupted": logging.WARNING}
+# The ending of a run whose thread was interrupted, so that its body has not come to its own.
+_CUT_SHORT = Ending("interrupted")
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run that has ended, and what the history is to say of it: nothing, if it is another process's."""
+
+    run: Run
+    outcome: Outcome
+    error: BaseException | None = None
+    finished: Finished | None = None
 
 
 class Unlocked:
-    """Stands for the lease of a run that holds no lock: all that can befall it is `max_runtime`."""
+    """Stand-in lease for `overlap="allow"`: only `max_runtime` ends it."""
 
     ends = math.inf
     renewal_due = math.inf
 
-    def __init__(self, name: str, on_lost: Callable[[], None]) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
         self.lost = Flag()
-        self._on_lost = on_lost
+        self._on_lost: Callable[[], object] | None = None
+
+    @property
+    def was_lost(self) -> bool:
+        """Whether it has ended before the run did."""
+        return bool(self.lost)
+
+    def when_lost(self, callback: Callable[[], object]) -> None:
+        """Call this when `max_runtime` ends it."""
+        self._on_lost = callback
 
     def keep(self, seconds: float) -> bool:
         return True
 
     def lose(self, why: str) -> None:
         self.lost.set()
-        self._on_lost()
+        if self._on_lost is not None:
+            self._on_lost()
 
     def disown(self) -> None:
         self.lost.set()
 
+    def release(self, *, outcome: str | None = None, finished: str | None = None) -> bool:
+        """There is no lock to give back."""
+        return False
+
 
 class Execution:
-    """A run's body, from its first call to its last."""
+    """A run under way: its body, from the first call to the last. The loss of its `lease` cancels the body."""
 
-    def __init__(self, job: Job, run: Run, loop: Loop | None, timing: Timing, events: Events) -> None:
+    def __init__(
+        self, job: Job, run: Run, lease: Lease | Unlocked, loop: Loop | None, timing: Timing, events: Events
+    ) -> None:
         self.run = run
+        self.lease = lease
         self._job = job
         self._loop = loop
         self._timing = timing
@@ -54,13 +99,15 @@ class Execution:
         self._body: Body | None = None
         self._is_cancelled = False
         self._has_blocked = False
+        run.look_at(lambda: lease.lost)
+        lease.when_lost(self.on_lost)
 
     def perform(self) -> Ending:
         """Call the job's function, and again after a failure, as often as it has retries."""
         tries = 0
         while True:
             ending = self._call()
-            if ending.how != "failed" or tries >= self._job.options.retries:
+            if ending.outcome != "failed" or tries >= self._job.options.retries:
                 return ending
             tries += 1
             delay = min(self._job.options.retry_backoff / 1000 * 2 ** (tries - 1), _LONGEST_RETRY)
@@ -70,7 +117,7 @@ class Execution:
             )
             self._pause(delay)
             if self.run.stopping and not self.run.lost:
-                return Ending("stopped", Stopping())
+                return Ending("interrupted", Stopping())
 
     def stop(self) -> None:
         """Tell the run that this instance is stopping; there are no more retries."""
@@ -99,7 +146,7 @@ class Execution:
             return Ending("lost", LeaseLost())
         # What was claimed is begun also while the instance stops, because nobody else can claim that tick; only the
         # last seconds of a stop are too late.
-        return Ending("stopped", Stopping()) if is_cancelled else body.call()
+        return Ending("interrupted", Stopping()) if is_cancelled else body.call()
 
     def _tell_blocked(self, blocked: int) -> None:
         if self._has_blocked:
@@ -124,6 +171,127 @@ class Execution:
             self._changed.notify_all()
 
 
+class Performer:
+    """Performs runs, several at a time, each on the thread that asks for it."""
+
+    def __init__(self, locks: LockService, timing: Timing, identity: Identity, is_stopping: Callable[[], bool]) -> None:
+        self._locks = locks
+        self._events = locks.events
+        self._timing = timing
+        self._identity = identity
+        self._is_stopping = is_stopping
+        self._lock = threading.Lock()
+        self._active: list[Execution] = []
+
+    def active(self) -> list[Execution]:
+        """The runs under way."""
+        with self._lock:
+            return list(self._active)
+
+    def after_fork(self) -> None:
+        """In a forked child: nothing runs here."""
+        self._lock = threading.Lock()
+        self._active = []
+
+    def perform(self, job: Job, run: Run, claimed: Claimed, loop: Loop | None, run_id: str | None = None) -> Ran:
+        """Run and release. Async jobs run on the `loop`, if there is one; a run by hand has a `run_id`."""
+        execution = Execution(job, run, self._lease(claimed), loop, self._timing, self._events)
+        under_way = self._active
+        started = claimed.held.term.reading
+        # What Ctrl-C, a signal's handler or a listener raises may come at any line: nothing is kept outside of this.
+        try:
+            try:
+                self._begin(execution, job, claimed, under_way)
+                ending = self._release(execution, execution.perform(), self._is_over(job, claimed))
+            except BaseException:
+                self._release(execution, _CUT_SHORT)
+                raise
+            finally:
+                self._end(execution, under_way)
+        except BaseException:
+            self._end(execution, under_way)  # Ctrl-C interrupts the end as well, at any line
+            raise
+        if self._active is not under_way:
+            return Ran(run, "lost")  # the body has forked, and this is the child: the parent records the run
+        outcome, error = ending.outcome, ending.error
+        took = round(self._timing.mono() - started.mono)
+        said = f'"{run.name}" {outcome} after {took / 1000:g} s' + (f": {described(error)}" if error else "")
+        self._emit(run, f"run.{outcome}", _LEVELS.get(outcome, logging.ERROR), said, error, took=took)
+        finished = Finished(
+            key=manual_key(started.server, run_id) if run_id is not None else str(_text(run.slot)),
+            outcome=outcome,
+            trigger=run.trigger,
+            slot=_text(run.slot),
+            started_at=started.server,
+            ended_at=started.server + took,
+            attempt=run.attempt,
+            fence=run.fence,
+            instance=self._identity.instance,
+            instance_id=self._identity.instance_id,
+            error=None if error is None else described(error),
+        )
+        return Ran(run, outcome, error, finished)
+
+    def _lease(self, claimed: Claimed) -> Lease | Unlocked:
+        """The run's lease, which nobody renews yet."""
+        bid = claimed.bid
+        return Unlocked(bid.name) if bid.request.momentary else self._locks.unkept(bid, claimed.held)
+
+    def _begin(self, execution: Execution, job: Job, claimed: Claimed, under_way: list[Execution]) -> None:
+        """Keep the lease from now on, count the run among those under way, and say that it has started."""
+        run, started = execution.run, claimed.held.term.reading
+        limit = started.mono + job.options.max_runtime
+        self._locks.keeper.keep(execution.lease, renews=job.options.renew, limit=limit)
+        with self._lock:
+            # A stop either finds this run here, or is found by it.
+            under_way.append(execution)
+            if self._is_stopping():
+                run.stopping.set()
+        lag = None if run.slot is None else started.server - to_milliseconds(run.slot)
+        said = f'"{run.name}" runs ({run.idempotency_key}, {run.trigger})'
+        self._emit(run, "run.started", logging.INFO, said, lag=lag)
+
+    def _end(self, execution: Execution, under_way: list[Execution]) -> None:
+        """Keep the lease no more, and count the run no more. A second call changes nothing."""
+        self._locks.keeper.forget(execution.lease)
+        with self._lock:
+            under_way[:] = [other for other in under_way if other is not execution]
+
+    def _is_over(self, job: Job, claimed: Claimed) -> bool:
+        """Whether the job's own options have ended the run: a rerun would only be ended by them once more."""
+        held_for = self._timing.mono() - claimed.held.term.reading.mono
+        return not job.options.renew or held_for >= job.options.max_runtime
+
+    def _release(self, execution: Execution, ending: Ending, is_over: bool = False) -> Ending:
+        """Give the lock back; only then is it known whether the run had it to the end. A run that `is_over` is finished
+        although it was lost.
+        """
+        run, lease = execution.run, execution.lease
+        outcome: Outcome = "lost" if run.lost else ending.outcome
+        # What was cut short stays unfinished, so that it is found.
+        is_finished = ending.outcome in ("succeeded", "failed") or (ending.outcome == "lost" and is_over)
+        lease.release(outcome=outcome, finished=_text(run.slot) if is_finished else None)
+        outcome = "lost" if lease.was_lost else outcome
+        return Ending(outcome, ending.error if outcome in ("failed", "lost") else None)
+
+    def _emit(
+        self, run: Run, slug: str, level: int, message: str, error: BaseException | None = None, **fields: int | None
+    ) -> None:
+        self._events.emit(
+            slug,
+            run.name,
+            level,
+            message,
+            error,
+            key=run.idempotency_key,
+            slot=_text(run.slot),
+            attempt=run.attempt,
+            fence=run.fence,
+            trigger=run.trigger,
+            **fields,
+        )
+
+
 def described(error: BaseException | None) -> str:
     """What a job raised, in a line without secrets; whatever its `__str__` does."""
     try:
@@ -133,3 +301,7 @@ def described(error: BaseException | None) -> str:
     # Half a character, as in the name of a file that is no UTF-8, is nothing that RTDB would take.
     text = redacted(text).encode("utf-8", "replace").decode()
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _text(instant: datetime | None) -> str | None:
+    return None if instant is None else to_text(instant)

@@ -1,7 +1,7 @@
 """The runner: what one instance does with one tick of one job.
 
     claim      the tick, or what the record says comes first: an abandoned run, a missed tick
-    perform    the job's function, with its lease renewed, and release (see `performer`)
+    perform    the job's function, with its lease renewed, and release (see `execution`)
     record     the run, and, as the bookkeeper, what lies between the tick and the last one
 
 A turn has its worker thread while it claims, runs and records, but not while it waits for its next try.
@@ -29,9 +29,9 @@ from firecron.lock.service import LockService
 from firecron.runs.body import Loop
 from firecron.runs.bookkeeper import Bookkeeper
 from firecron.runs.claimer import Claimed, Claimer, Pursuit, Wish
+from firecron.runs.execution import Performer, Ran
 from firecron.runs.history import History
 from firecron.runs.lanes import Place, Places, Turn
-from firecron.runs.performer import Performer, Ran
 from firecron.runs.policy import MOST_CLAIMS, MOST_MISSED
 
 _CANCEL_AHEAD = 2.0
@@ -159,7 +159,7 @@ class Runner:
 
     def running(self) -> dict[str, int]:
         """How many runs of each job are under way on this instance."""
-        return dict(Counter(active.run.name for active in self._performer.active()))
+        return dict(Counter(execution.run.name for execution in self._performer.active()))
 
     def open(self) -> None:
         """Take turns from now on; after a stop, too."""
@@ -174,16 +174,16 @@ class Runner:
         deadline = self._timing.mono() + grace * 1000
         self.stopping.set()
         self._places.send_away()
-        for active in self._performer.active():
-            active.execution.stop()
+        for execution in self._performer.active():
+            execution.stop()
         self._wait_until_idle(deadline - _CANCEL_AHEAD * 1000)
-        for active in self._performer.active():
-            active.execution.cancel()
+        for execution in self._performer.active():
+            execution.cancel()
         self._wait_until_idle(deadline)
         self._bookkeeper.wait(deadline)
-        for active in self._performer.active():
-            self._locks.keeper.forget(active.lease)
-            run = active.run
+        for execution in self._performer.active():
+            self._locks.keeper.forget(execution.lease)
+            run = execution.run
             message = f'"{run.name}" still runs as the instance stops; its lock frees itself when it expires'
             self._events.emit("run.left_behind", run.name, logging.WARNING, message, key=run.idempotency_key)
 

@@ -153,7 +153,7 @@ def raising_async(error: BaseException) -> Callable[[], Coroutine[object, object
 
 @pytest.mark.parametrize("make", [raising, raising_async])
 @pytest.mark.parametrize(
-    ("error", "lost", "stopping", "how"),
+    ("error", "lost", "stopping", "outcome"),
     [
         (ValueError("no"), False, False, "failed"),
         (ValueError("no"), True, True, "failed"),
@@ -161,9 +161,9 @@ def raising_async(error: BaseException) -> Callable[[], Coroutine[object, object
         (KeyboardInterrupt(), False, False, "failed"),
         (GeneratorExit(), False, False, "failed"),
         (asyncio.CancelledError(), False, False, "failed"),
-        (asyncio.CancelledError(), False, True, "stopped"),
+        (asyncio.CancelledError(), False, True, "interrupted"),
         (asyncio.CancelledError(), True, True, "lost"),
-        (Stopping(), False, True, "stopped"),
+        (Stopping(), False, True, "interrupted"),
         (LeaseLost(), True, False, "lost"),
         # Some other lock's.
         (LeaseLost(), False, False, "failed"),
@@ -175,15 +175,15 @@ def test_an_end_is_understood(
     error: BaseException,
     lost: bool,
     stopping: bool,
-    how: str,
+    outcome: str,
 ) -> None:
-    """Whatever a job raises comes back as an ending; it is `lost` or `stopped` only where that is so."""
+    """Whatever a job raises comes back as an ending; it is `lost` or `interrupted` only where that is so."""
     run = make_run()
     for flag, is_set in ((run.lost, lost), (run.stopping, stopping)):
         if is_set:
             flag.set()
     ending = body_of(job_of(make(error)), run, loop).call()
-    assert ending.how == how
+    assert ending.outcome == outcome
     assert type(ending.error) is type(error)
     if loop is not None:
         assert loop.is_running(), "a job's SystemExit has ended the application"
@@ -242,7 +242,7 @@ def test_a_cancelled_body_ends_when_it_has_ended(loop: asyncio.AbstractEventLoop
     go_on[0]()
     thread.join(PATIENCE)
     assert was_cleaned == [True]
-    assert [ending.how for ending in endings] == ["stopped"]
+    assert [ending.outcome for ending in endings] == ["interrupted"]
 
 
 def test_a_body_that_is_cancelled_before_it_begins_does_not_run(loop: asyncio.AbstractEventLoop | None) -> None:
@@ -256,7 +256,7 @@ def test_a_body_that_is_cancelled_before_it_begins_does_not_run(loop: asyncio.Ab
     run.lost.set()
     body = body_of(job_of(work), run, loop)
     body.cancel()
-    assert body.call().how == "lost"
+    assert body.call().outcome == "lost"
     assert ran == []
 
 
@@ -408,7 +408,7 @@ def test_a_loop_that_is_closed_under_the_job_is_a_failure() -> None:
         await asyncio.Event().wait()
 
     ending = body_of(job_of(work), make_run(), loop, timing).call()
-    assert ending.how == "failed"
+    assert ending.outcome == "failed"
     assert str(ending.error) == "the application's event loop was closed under the job"
 
 
@@ -442,7 +442,7 @@ def test_ctrl_c_waits_for_the_end_of_an_async_function() -> None:
         ending = body_of(job_of(work), make_run(), loop, timing).call()
         assert cleaned.is_set()
     assert interrupts == []
-    assert (ending.how, type(ending.error)) == ("failed", KeyboardInterrupt)
+    assert (ending.outcome, type(ending.error)) == ("failed", KeyboardInterrupt)
 
 
 def test_a_job_that_begins_late_blocks_only_from_then_on() -> None:

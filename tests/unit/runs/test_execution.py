@@ -11,27 +11,25 @@ from tests.unit.threads import PATIENCE, ended
 
 from firecron.base.events import Event, Events
 from firecron.runs.body import Ending
-from firecron.runs.execution import Execution
+from firecron.runs.execution import Execution, Unlocked
 from firecron.testing import FakeTiming
 
 
 def test_a_run_that_is_cancelled_before_its_first_call_begins_nothing() -> None:
     """A stop's last seconds may come before the function is called: then it is not, and whoever cancels goes on."""
     ran: list[int] = []
-    execution = Execution(job_of(lambda: ran.append(1)), make_run(), None, FakeTiming(), Events())
+    execution = Execution(job_of(lambda: ran.append(1)), make_run(), Unlocked("job"), None, FakeTiming(), Events())
     execution.cancel()
     ending = execution.perform()
-    assert (ending.how, type(ending.error).__name__) == ("stopped", "Stopping")
+    assert (ending.outcome, type(ending.error).__name__) == ("interrupted", "Stopping")
     assert ran == []
 
 
 def test_a_lease_that_is_lost_before_the_first_call_breaks_nothing() -> None:
     """The keeper's thread tells of a loss that comes before the function is called: then it is not."""
-    run = make_run()
-    execution = Execution(job_of(lambda: None), run, None, FakeTiming(), Events())
-    run.lost.set()
-    execution.on_lost()
-    assert execution.perform().how == "lost"
+    execution = Execution(job_of(lambda: None), make_run(), Unlocked("job"), None, FakeTiming(), Events())
+    execution.lease.lose("it ran out")
+    assert execution.perform().outcome == "lost"
 
 
 def test_a_run_that_blocks_the_loop_says_so_once() -> None:
@@ -55,7 +53,7 @@ def test_a_run_that_blocks_the_loop_says_so_once() -> None:
     job = job_of(work)
     job = replace(job, options=replace(job.options, retries=1, retry_backoff=0))
     with running_loop() as loop:
-        assert Execution(job, make_run(), loop, timing, events).perform().how == "failed"
+        assert Execution(job, make_run(), Unlocked("job"), loop, timing, events).perform().outcome == "failed"
     assert tries == [0, 5_000]
     blocked = [event.fields["blocked"] for event in heard if event.slug == "loop.blocked"]
     assert blocked == [5_000]
@@ -74,21 +72,22 @@ class Waiting(FakeTiming):
 
 
 @pytest.mark.parametrize(
-    ("is_lost", "is_stopping", "how"), [(True, False, "lost"), (False, True, "stopped"), (True, True, "lost")]
+    ("is_lost", "is_stopping", "outcome"), [(True, False, "lost"), (False, True, "interrupted"), (True, True, "lost")]
 )
-def test_a_pause_between_tries_ends_with_the_run(is_lost: bool, is_stopping: bool, how: str) -> None:
+def test_a_pause_between_tries_ends_with_the_run(is_lost: bool, is_stopping: bool, outcome: str) -> None:
     """A loss of the lease, or a stop, ends the pause before the next try at once; of both the loss is what counts."""
     job = job_of(raising(ValueError("no")))
     job = replace(job, options=replace(job.options, retries=3, retry_backoff=100_000))
     timing, run, endings = Waiting(), make_run(), list[Ending]()
-    execution = Execution(job, run, None, timing, Events())
+    execution = Execution(job, run, Unlocked("job"), None, timing, Events())
     thread = threading.Thread(target=lambda: endings.append(execution.perform()))
     thread.start()
     assert timing.waits.wait(PATIENCE)
-    if is_lost:
-        run.lost.set()
     if is_stopping:
         run.stopping.set()
-    (execution.on_lost if is_lost else execution.stop)()
+    if is_lost:
+        execution.lease.lose("it ran out")
+    else:
+        execution.stop()
     assert ended(thread)
-    assert [ending.how for ending in endings] == [how]
+    assert [ending.outcome for ending in endings] == [outcome]
