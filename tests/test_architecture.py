@@ -68,11 +68,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "packages": (),
     "port": ("triggers.oidc: imports rtdb.transport",),
     "one place": ("demo.show: spells cron-runs in summarise",),
-    "size": (
-        "jobs.registry: Registry is given 9 callables",
-        "lock.service: has more than 350 lines",
-        "scheduler.recovery: Rounds is given 4 callables",
-    ),
+    "size": ("lock.service: has more than 350 lines",),
 }
 
 

@@ -15,25 +15,20 @@ import atexit
 import inspect
 import logging
 import os
+import random
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 from firecron.base.clocks import SystemTiming, Timing
 from firecron.base.forks import tell_after_fork
-from firecron.base.instants import to_datetime
 from firecron.base.off_loop import off_loop
 from firecron.base.workers import Crew
 from firecron.errors import ConfigurationError
-from firecron.jobs.checks import Checks
 from firecron.jobs.explorer import explore, without_jobs
-from firecron.jobs.job import Job
-from firecron.jobs.registry import Registry
-from firecron.jobs.result import Result
-from firecron.jobs.run import Trigger
 from firecron.lock.service import LockService
 from firecron.runs.history import History
 from firecron.scheduler.engine import Engine
@@ -65,7 +60,7 @@ class FireCron:
     `enabled` overrides the production guard, and nothing else: where the process is none that should tick (see
     `frameworks`), it does not. `locks` is the LockService of the same database, for everything that is not a job. With
     a `crew` the runs are its work, instead of threads'; without threads nothing happens but in `work`. `engine` is
-    internal: what runs the jobs, for firecron's own tests.
+    internal, and `chance` (a number from 0 to 1, what is left to it) for tests.
     """
 
     def __init__(
@@ -78,37 +73,30 @@ class FireCron:
         timing: Timing | None = None,
         crew: Crew | None = None,
         has_threads: bool = True,
+        chance: Callable[[], float] = random.random,
     ) -> None:
         self.settings = settings or load()
         self._timing = timing or SystemTiming()
         self.locks = LockService(app, self.settings, store=store, timing=self._timing, has_threads=has_threads)
         self.events = self.locks.events
         self._enabled = enabled
-        self._flask: flask.Flask | None = None
         deadline = lambda: self.locks.deadline(self.settings.release_timeout)  # noqa: E731
         self.history = History(
-            self.locks.store, self.locks.paths.runs, self.settings.history_limit, self.events, deadline, self._timing
+            self.locks.store,
+            self.locks.paths.runs,
+            self.settings.history_limit,
+            self.events,
+            deadline,
+            self._timing,
+            chance,
         )
         # Of a signal's handler that stops what this very thread is about to start, too.
         self._state_lock = threading.RLock()
-        self._is_ticking = False
         self._started_in: int | None = None
         self._stops = 0
         self._stopper = Stopper(self._stop, has_threads=has_threads)
-        self._checks = Checks(self.settings, self.events)
-        self.registry = Registry(
-            self.settings.roles,
-            check=self._check_added,
-            on_add=self._added,
-            on_remove=self._removed,
-            running=self._running,
-            is_ticking=lambda: self._is_ticking,
-            pause_everywhere=self.locks.pause,
-            run_now=self._run_now,
-            now=self._server_now,
-            around=lambda: nullcontext() if self._flask is None else self._flask.app_context(),
-        )
-        self.engine = Engine(self.locks, self.history, self._timing, self.registry, crew, has_threads=has_threads)
+        self.engine = Engine(self.locks, self.history, self._timing, crew, chance, has_threads=has_threads)
+        self.registry = self.engine.registry
         for job in explore(*providers):
             self.registry.add(job)
         self._jobless = without_jobs(*providers)
@@ -149,7 +137,7 @@ class FireCron:
             announce(self.locks, self.registry, verdict, against, database)
             if against is None:
                 warn_of_jobs(self.events, len(self.registry.jobs()), self._jobless)
-                self._checks.warn(self.registry.jobs())
+                self.engine.checks.warn(self.registry.jobs())
             if ticks:
                 self._begin(stops)
         except BaseException:
@@ -172,7 +160,7 @@ class FireCron:
         ends = self._timing.mono() + self.settings.shutdown_grace * 1000
         with self._state_lock:
             self._stops += 1
-            was_ticking, self._is_ticking = self._is_ticking, False
+            was_ticking, self.engine.is_ticking = self.engine.is_ticking, False
             if self._started_in == os.getpid():
                 self._started_in = None
         atexit.unregister(self.stop)
@@ -244,7 +232,7 @@ class FireCron:
     def check_jobs(self) -> None:
         """What `start` does first: ConfigurationError for a job whose timings can't hold what the lock promises."""
         for job in self.registry.jobs():
-            self._checks.check(job)
+            self.engine.checks.check(job)
 
     def init_app(self, app: object) -> None:
         """For Flask: start with the application, and be found as `app.extensions["firecron"]`.
@@ -258,7 +246,7 @@ class FireCron:
         if not isinstance(extensions, dict) or not hasattr(app, "app_context"):
             raise ConfigurationError(f"init_app wants a Flask application, not {app!r}")
         extensions["firecron"] = self
-        self._flask = cast("flask.Flask", app)
+        self.registry.context = cast("flask.Flask", app).app_context
         self.start()
 
     def trigger_app(
@@ -306,45 +294,16 @@ class FireCron:
 
     def after_fork(self) -> None:
         """In a forked child: the jobs are known, and nothing ticks until `start`."""
-        was_ticking = self._is_ticking
+        was_ticking = self.engine.is_ticking
         self._state_lock = threading.RLock()
-        self._is_ticking = False
-        self.registry.after_fork()
         self.engine.after_fork()
-        for job in self.registry.jobs():
-            self._added(job)
         atexit.unregister(self.stop)
         if was_ticking:
             say_forked(self.events)
 
-    # --- the parts, put together
-
     def _begin(self, stops: int) -> None:
-        self._is_ticking = True
+        self.engine.is_ticking = True
         say_jobs(self.events, self.registry)
         self.engine.start()
         if self._stops != stops:
             self._stopper.stop_here()  # it was stopped while it began
-
-    def _added(self, job: Job) -> None:
-        if not job.options.disabled and self.registry.runs_here(job):
-            self.engine.ticker.add(job)
-
-    def _removed(self, name: str) -> None:
-        self.engine.ticker.remove(name)
-
-    def _running(self) -> dict[str, int]:
-        return self.engine.runner.running()
-
-    def _run_now(self, job: Job, slot: datetime | None, trigger: Trigger) -> Result:
-        return self.engine.run_now(job, slot, trigger)
-
-    def _server_now(self) -> datetime | None:
-        moment = self.locks.clock.peek()
-        return None if moment is None else to_datetime(moment.server)
-
-    def _check_added(self, job: Job) -> None:
-        """A job that comes while others tick; at the start all are checked."""
-        if self._is_ticking:
-            self._checks.check(job)
-            self._checks.warn([job])

@@ -224,7 +224,7 @@ def recovery() -> None:
                 one.crons.registry.add(job)
                 assert one.crons.locks.acquire(job.name, 60, fenced=True)
             emulator.requests.clear()
-            assert one.crons.engine.rounds.make(one.crons.locks.deadline(PATIENCE))
+            assert one.crons.engine.recovery.make(one.crons.locks.deadline(PATIENCE))
             one.crons.locks.close()
             requests, size = len(emulator.requests), sizes(emulator)
         print(f"  {number:9,}{requests:19}{size:11,}     {size * ROUNDS_A_DAY / number / 1e6:6.2f} MB")

@@ -86,13 +86,13 @@ EQUIVALENT: dict[str, str] = {
     'ticker.Ticker._run: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "One assignment is one step."
     ),
-    "ticker.Ticker._work: starts = [tick.start for tick in self._ticks[:1]] + [call[0] for call in "
+    "ticker.Ticker.next_start: starts = [tick.start for tick in self._ticks[:1]] + [call[0] for call in "
     "self._calls[:1]] -> starts = [tick.start for tick in self._ticks[:1]] + [call[0] for call in "
     "self._calls[:2]]": "The first of a heap is the least.",
-    "ticker.Ticker._work: starts = [tick.start for tick in self._ticks[:1]] + [call[0] for call in "
+    "ticker.Ticker.next_start: starts = [tick.start for tick in self._ticks[:1]] + [call[0] for call in "
     "self._calls[:1]] -> starts = [tick.start for tick in self._ticks[:2]] + [call[0] for call in "
     "self._calls[:1]]": "The first of a heap is the least.",
-    'ticker.Ticker._work: with self._changed: -> with __import__("contextlib").nullcontext():': (
+    'ticker.Ticker.next_start: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "Of each heap the first is copied in one step."
     ),
     "ticker.Ticker.after: self.at(0 if moment is None else moment.server + round(seconds * 1000), call) -> "

@@ -296,7 +296,7 @@ def stop_in(act: Act, line: Line) -> bool:
     if not came:
         crons.stop()
     assert [error for error in raised if not isinstance(error, Stopping)] == [], line
-    assert (crons._is_ticking, crons.locks.keeper._kept) == (False, {}), line
+    assert (crons.engine.is_ticking, crons.locks.keeper._kept) == (False, {}), line
     assert crons.engine.runner.stopping, line
     return came
 

@@ -7,6 +7,11 @@ import threading
 PATIENCE = 20
 
 
+def named(name: str) -> set[threading.Thread]:
+    """The threads of this name that are alive."""
+    return {thread for thread in threading.enumerate() if thread.name == name}
+
+
 def ended(thread: threading.Thread) -> bool:
     thread.join(PATIENCE)
     return not thread.is_alive()
@@ -14,4 +19,4 @@ def ended(thread: threading.Thread) -> bool:
 
 def ended_stops() -> bool:
     """Whether the stops that were left to threads of their own have come to their end."""
-    return all(ended(thread) for thread in threading.enumerate() if thread.name == "firecron-stop")
+    return all(map(ended, named("firecron-stop")))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from firecron.errors import ConfigurationError, UnknownJob
 from firecron.jobs.declarations import where_of
@@ -19,36 +19,42 @@ from firecron.jobs.run import Trigger
 State: TypeAlias = Literal["ticking", "running", "paused", "disabled", "elsewhere", "idle"]
 
 
-class Registry:
-    """Jobs by name. `check` refuses a job that can't be added, `on_add` and `on_remove` tell the ticker, and
-    `pause_everywhere` writes `paused` to the job's node. `around` is what their functions are called in, where they
-    bring nothing of their own.
-    """
+class JobControl(Protocol):
+    """What makes the registry's jobs run: it is told what changes, and asked what is under way."""
 
-    def __init__(
-        self,
-        roles: tuple[str, ...],
-        *,
-        check: Callable[[Job], None],
-        on_add: Callable[[Job], None],
-        on_remove: Callable[[str], None],
-        running: Callable[[], dict[str, int]],
-        is_ticking: Callable[[], bool],
-        pause_everywhere: Callable[[str, bool], None],
-        run_now: Callable[[Job, datetime | None, Trigger], Result],
-        now: Callable[[], datetime | None],
-        around: Callable[[], AbstractContextManager[object]],
-    ) -> None:
+    @property
+    def is_ticking(self) -> bool:
+        """Whether jobs run by their schedules in this process."""
+
+    def check(self, job: Job) -> None:
+        """Raise ConfigurationError for a job that can't be added."""
+
+    def add(self, job: Job) -> None:
+        """Let it tick from now on."""
+
+    def remove(self, name: str) -> None:
+        """Let it tick no more."""
+
+    def pause(self, name: str, is_paused: bool) -> None:
+        """Write to the job's node whether it is paused on all instances. Raises StoreError."""
+
+    def running(self) -> dict[str, int]:
+        """How many runs of each job are under way on this instance."""
+
+    def run_now(self, job: Job, slot: datetime | None, trigger: Trigger) -> Result:
+        """Run it once, as the run of this tick or of none, and return what came of it."""
+
+    def now(self) -> datetime | None:
+        """RTDB's time, as far as it is known."""
+
+
+class Registry:
+    """Jobs by name. Their functions are called in the `context`, unless a job brings its own."""
+
+    def __init__(self, roles: tuple[str, ...], control: JobControl) -> None:
+        self.context: Callable[[], AbstractContextManager[object]] = nullcontext
         self._roles = roles
-        self._check = check
-        self._on_add = on_add
-        self._on_remove = on_remove
-        self._running = running
-        self._is_ticking = is_ticking
-        self._pause_everywhere = pause_everywhere
-        self._run_now = run_now
-        self._now = now
-        self._around = around
+        self._control = control
         self._lock = threading.Lock()
         self._jobs: dict[str, Job] = {}
         self._paused: set[str] = set()
@@ -69,7 +75,7 @@ class Registry:
         """The next n ticks, in UTC."""
         job = self.get(name)
         # Where RTDB's time isn't known (nothing was started), this machine's has to do: it is only shown to a person.
-        now = self._now() or datetime.now(UTC)
+        now = self._control.now() or datetime.now(UTC)
         slots: list[datetime] = []
         for _ in range(n):
             now = job.options.schedule.after(now)
@@ -79,7 +85,7 @@ class Registry:
     def state(self, name: str) -> State:
         """What the job does on this instance just now."""
         job = self.get(name)
-        if self._running().get(name):
+        if self._control.running().get(name):
             return "running"
         if job.options.disabled:
             return "disabled"
@@ -87,7 +93,7 @@ class Registry:
             return "elsewhere"
         if name in self._paused:
             return "paused"
-        return "ticking" if self._is_ticking() else "idle"
+        return "ticking" if self._control.is_ticking else "idle"
 
     def add(self, job: Job | Callable[..., object]) -> None:
         """Add a job at run time: a decorated function, or a Job. The same one twice counts once."""
@@ -97,7 +103,7 @@ class Registry:
         for given in jobs:
             # What another FireCron's registry said stays: a rehearsal's jobs are called in the application's context.
             one = given if given.around is not nullcontext else replace(given, around=self._around)
-            self._check(one)
+            self._control.check(one)
             with self._lock:
                 other = self._jobs.get(one.name)
                 if other is not None and other.function != one.function:
@@ -105,7 +111,8 @@ class Registry:
                 if other is not None:
                     continue
                 self._jobs[one.name] = one
-            self._on_add(one)
+            if self.ticks_here(one):
+                self._control.add(one)
 
     def remove(self, name: str) -> None:
         """Forget a job: it ticks no more here. A run that is under way goes on."""
@@ -113,7 +120,7 @@ class Registry:
         with self._lock:
             self._jobs.pop(name, None)
             self._paused.discard(name)
-        self._on_remove(name)
+        self._control.remove(name)
 
     def pause(self, name: str, *, everywhere: bool = False) -> None:
         """Don't run it by its schedule, here or on every instance. Raises StoreError if `everywhere` can't be
@@ -121,7 +128,7 @@ class Registry:
         """
         self.get(name)
         if everywhere:
-            self._pause_everywhere(name, True)
+            self._control.pause(name, True)
         else:
             self._paused.add(name)
 
@@ -129,7 +136,7 @@ class Registry:
         """Undo a pause: this instance's own, or everybody's."""
         self.get(name)
         if everywhere:
-            self._pause_everywhere(name, False)
+            self._control.pause(name, False)
         self._paused.discard(name)
 
     def trigger(self, name: str, *, slot: datetime | None = None, source: Trigger = "manual") -> Result:
@@ -140,7 +147,10 @@ class Registry:
         """
         if slot is not None and slot.tzinfo is None:
             raise ValueError(f"slot={slot!r} must be an aware datetime, such as datetime(2026, 11, 18, 9, tzinfo=UTC)")
-        return self._run_now(self.get(name), slot, source)
+        return self._control.run_now(self.get(name), slot, source)
+
+    def _around(self) -> AbstractContextManager[object]:
+        return self.context()
 
     def after_fork(self) -> None:
         """In a forked child: a thread that the child doesn't have may have held the lock."""

@@ -12,6 +12,7 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from firecron.base.backoff import backoff
 from firecron.base.clocks import Timing
@@ -78,20 +79,27 @@ class Pursuit:
         self.refusal = None
 
 
+class Lookout(Protocol):
+    """Looks for runs that died."""
+
+    def look_again(self, job: Job, instant: int) -> None:
+        """Look when RTDB's clock shows the instant: a lock that was seen expires then."""
+
+
 class Claimer:
-    """Claims. `look_again` gets a job and the moment (RTDB's time) when a lock expires."""
+    """Claims; the `lookout` is told of locks that may be a dead run's when they expire."""
 
     def __init__(
         self,
         locks: LockService,
         timing: Timing,
-        look_again: Callable[[Job, int], None],
+        lookout: Lookout,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._locks = locks
         self._events = locks.events
         self._timing = timing
-        self._look_again = look_again
+        self._lookout = lookout
         self._chance = chance
         self._margin = locks.settings.margin_ms
         self._strange: set[str] = set()
@@ -274,12 +282,12 @@ class Claimer:
             expires = to_milliseconds(refusal.until) + self._margin
             moment = self._locks.clock.peek()
             if moment is not None and expires > moment.server:
-                self._look_again(job, expires)
+                self._lookout.look_again(job, expires)
 
     def _look_again_soon(self, job: Job) -> None:
         """The database could not be reached at the moment when a run was to be taken over."""
         moment = self._locks.clock.peek()
-        self._look_again(job, 0 if moment is None else moment.server + round(2_000 + 3_000 * self._chance()))
+        self._lookout.look_again(job, 0 if moment is None else moment.server + round(2_000 + 3_000 * self._chance()))
 
     def _compare(self, job: Job, slot: str | None) -> None:
         """Say once that somebody claims ticks that this instance's schedule doesn't have."""

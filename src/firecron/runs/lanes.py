@@ -20,7 +20,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from firecron.base.events import Events
 from firecron.jobs.job import Job
@@ -72,15 +72,25 @@ class Place:
     lane: Lane
 
 
+class Agenda(Protocol):
+    """What is to be done, and when. No method blocks."""
+
+    def submit(self, turn: Turn) -> None:
+        """Have a worker go on with the turn."""
+
+    def at(self, instant: int, call: Callable[[], None]) -> None:
+        """Call this when RTDB's clock shows the instant; the call must not block."""
+
+
 class Places:
-    """The lanes of all jobs. `most` is how many bodies a job with overlap="allow" may have; `resume` is given the
-    turns that are called.
+    """The lanes of all jobs. `most` is how many bodies a job with overlap="allow" may have; turns that are called are
+    submitted to the `agenda`.
     """
 
-    def __init__(self, most: int, events: Events, resume: Callable[[Turn], None]) -> None:
+    def __init__(self, most: int, events: Events, agenda: Agenda) -> None:
         self._most = most
         self._events = events
-        self._resume = resume
+        self._agenda = agenda
         self._lock = threading.Lock()
         self._lanes: dict[str, Lane] = {}
 
@@ -111,7 +121,7 @@ class Places:
                 lane.state = "trying"
         self._tell(dropped)
         if called is not None and called is not turn:
-            self._resume(called)
+            self._agenda.submit(called)
         return is_its_turn
 
     def is_open(self, turn: Turn) -> bool:
@@ -201,7 +211,7 @@ class Places:
                 called = lane.at_it  # perhaps not resumed yet; to be resumed twice does no harm
         self._tell(dropped)
         if called is not None:
-            self._resume(called)
+            self._agenda.submit(called)
 
     def _settle(self, lane: Lane, dropped: _Dropped) -> Turn | None:
         """Who is called by what has changed, if anybody is. Called under the lock."""

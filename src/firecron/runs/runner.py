@@ -13,7 +13,7 @@ import logging
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from firecron.base.clocks import Timing
@@ -22,6 +22,7 @@ from firecron.base.identity import Identity
 from firecron.base.instants import to_datetime
 from firecron.errors import Stopping
 from firecron.jobs.job import Job
+from firecron.jobs.registry import Registry
 from firecron.jobs.result import Result
 from firecron.jobs.run import Run, Trigger
 from firecron.lock.refusal import Refusal
@@ -38,9 +39,7 @@ _CANCEL_AHEAD = 2.0
 
 
 class Runner:
-    """Takes turns, at jobs that `is_wanted` says are to run here. `look_again` is called with a job and the moment
-    (RTDB's time) when a lock that it saw expires; `resume` is given the turns that are to go on, on a worker's thread.
-    """
+    """Takes turns, at the jobs that the registry wants to run here, and runs jobs by hand."""
 
     def __init__(
         self,
@@ -48,9 +47,9 @@ class Runner:
         timing: Timing,
         history: History,
         identity: Identity,
-        is_wanted: Callable[[Job], bool],
-        look_again: Callable[[Job, int], None],
-        resume: Callable[[Turn], None],
+        registry: Registry,
+        claimer: Claimer,
+        places: Places,
         bookkeeper: Bookkeeper,
     ) -> None:
         self._locks = locks
@@ -58,10 +57,10 @@ class Runner:
         self._timing = timing
         self._history = history
         self._bookkeeper = bookkeeper
-        self._is_wanted = is_wanted
-        self._claimer = Claimer(locks, timing, look_again)
+        self._registry = registry
+        self._claimer = claimer
+        self._places = places
         self._performer = Performer(locks, timing, identity, lambda: bool(self.stopping))
-        self._places = Places(locks.settings.max_concurrent, locks.events, resume)
         self.loop: Loop | None = None
         self.stopping = Flag()
         self._changed = threading.Condition()
@@ -72,15 +71,19 @@ class Runner:
         """A turn at a job, to `go_on` with."""
         return Turn(job, wish, self._places.lane(job))
 
+    def wants(self, job: Job) -> bool:
+        """Whether turns are taken at the job: it is to run here by itself, and the instance does not stop."""
+        return not self.stopping and self._registry.is_wanted(job)
+
     def go_on(self, turn: Turn) -> float | None:
-        """Claim and run as far as it goes. Seconds until it is to go on again; None: it is over, or `resume` will get
-        it.
+        """Claim and run as far as it goes. Return the seconds until it is to go on again; None: it is over, or it will
+        be submitted to the agenda.
         """
         job = turn.job
         with self._at_work():
             # Each round claims another slot, so this many are more than there can be.
             for _ in range(MOST_MISSED + MOST_CLAIMS + 1):
-                if self.stopping or not self._is_wanted(job):
+                if not self.wants(job):
                     self._drop(turn)
                     return None
                 if not self._places.enter(turn):

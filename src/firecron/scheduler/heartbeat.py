@@ -1,8 +1,7 @@
-"""Signs of life: `cron-instances/<id>`, one node a process, and the rounds that go with them.
+"""Signs of life: `cron-instances/<id>`, one node a process, and the rounds of recovery that go with them.
 
-Each beat also tells RTDB's time, so an instance that beats never has to ask for it. Every so often an instance looks
-for what others left behind: runs that died, ticks that nobody ran, nodes of instances that are gone. A beat comes
-first: rounds have the time until the next one, and go on after it with what they did not get to.
+Each beat also tells RTDB's time, so an instance that beats never has to ask for it. A round that is due follows a beat,
+and has the time until the next one. After a round that came to its end, nodes of instances that are gone are removed.
 
 At the end the node is removed, by the thread itself, so that whoever ends the instance needs no time for it.
 """
@@ -12,54 +11,41 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable
 
 from firecron.base.clocks import Deadline, Timing
-from firecron.base.events import Events
-from firecron.base.identity import Identity
-from firecron.base.server_clock import ServerClock
 from firecron.errors import StoreError, Unavailable
-from firecron.lock.instances import PRUNED_BEATS, Roster, inspect_instances
-from firecron.settings import Settings
-from firecron.store import SERVER_TIME, Store
+from firecron.jobs.registry import Registry
+from firecron.lock.instances import PRUNED_BEATS, inspect_instances
+from firecron.lock.service import LockService
+from firecron.runs.runner import Runner
+from firecron.scheduler.recovery import Recovery
+from firecron.store import SERVER_TIME
 
 _REMOVE_TIMEOUT = 1.0
 
 
 class Heartbeat:
-    """Beats from `start` to `leave`. `make_rounds` is called at the start and every `recovery_interval`, and again at
-    the next beat if it answers that there is more to do, or raises a StoreError.
-    """
+    """Beats from `start` to `leave`, and says with each beat how many jobs there are and how many runs."""
 
     def __init__(
-        self,
-        store: Store,
-        root: str,
-        clock: ServerClock,
-        timing: Timing,
-        events: Events,
-        settings: Settings,
-        identity: Identity,
-        roster: Roster,
-        describe: Callable[[], dict[str, int]],
-        make_rounds: Callable[[Deadline], bool],
+        self, locks: LockService, timing: Timing, registry: Registry, runner: Runner, recovery: Recovery
     ) -> None:
-        self._store = store
-        self._root = root
-        self._clock = clock
+        self._store = locks.store
+        self._root = locks.paths.instances
+        self._clock = locks.clock
         self._timing = timing
-        self._events = events
-        self._settings = settings
-        self._identity = identity
-        self._roster = roster
-        self._describe = describe
-        self._make_rounds = make_rounds
+        self._events = locks.events
+        self._settings = locks.settings
+        self._identity = locks.identity
+        self._roster = locks.roster
+        self._registry = registry
+        self._runner = runner
+        self._recovery = recovery
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._at_work: set[threading.Thread] = set()
         self._random = secrets.token_hex(3)
         self._started_at: int | None = None
-        self._rounds_due = 0.0
         self._beat_due = 0.0
 
     @property
@@ -69,7 +55,6 @@ class Heartbeat:
 
     def start(self) -> None:
         with self._changed:
-            self._rounds_due = self._timing.mono()
             self._thread = threading.Thread(target=self._run, name="firecron-heartbeat", daemon=True)
             self._thread.start()
             self._at_work.add(self._thread)
@@ -93,7 +78,8 @@ class Heartbeat:
             "seenAt": SERVER_TIME,
             "startedAt": SERVER_TIME if self._started_at is None else self._started_at,
             "instanceId": self._identity.instance_id,
-            **self._describe(),
+            "jobs": len(self._registry.jobs()),
+            "running": sum(self._runner.running().values()),
         }
         try:
             stored = self._store.merge(f"{self._root}/{self.id}", fields, self._deadline())
@@ -123,19 +109,17 @@ class Heartbeat:
             self._store.merge(self._root, dict.fromkeys(dead), deadline)
 
     def work(self) -> None:
-        """One beat, and the rounds if they are due."""
+        """One beat, and a round if it is due."""
         self._beat_due = self._timing.mono() + self._settings.heartbeat * 1000
-        # Without the database or its time there is nothing to be found out; the next beat may bring it.
-        if not self.beat() or self._timing.mono() < self._rounds_due or self._clock.peek() is None:
+        # Without the database there is nothing to be found out; the next beat may bring it.
+        if not self.beat():
             return
-        began = self._timing.mono()
         try:
-            if not self._make_rounds(Deadline(self._timing.mono, self._beat_due)):
+            if not self._recovery.make_if_due(self._beat_due):
                 return
         except StoreError as error:
             self._complain(f"the look for what others left behind goes on at the next beat: {error}")
             return
-        self._rounds_due = began + self._settings.recovery_interval * 1000
         try:
             self.prune(self._deadline().within(max(0.0, self._beat_due - self._timing.mono()) / 1000))
         except StoreError as error:

@@ -1,4 +1,4 @@
-"""Rounds: looking for what others left behind, over all jobs that want it, and in time.
+"""Recovery: looking for what others left behind, over all jobs that want it, every so often, and in time.
 
 A job that reruns or catches up has its record looked at; where a run died or a tick was missed, it takes a turn, and
 where somebody holds the lock, it is looked at again when that lock expires.
@@ -11,17 +11,18 @@ can't be reached, and goes on with the jobs that are left when it is called agai
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 
-from firecron.base.clocks import Deadline, Moment
-from firecron.base.server_clock import ServerClock
+from firecron.base.clocks import Deadline, Moment, Timing
 from firecron.errors import Denied, Malformed
 from firecron.jobs.job import Job
+from firecron.jobs.registry import Registry
 from firecron.jobs.run import Trigger
 from firecron.lock.record import LockRecord, parse
+from firecron.lock.service import LockService
+from firecron.runs.claimer import Wish
+from firecron.runs.lanes import Agenda
 from firecron.runs.policy import missed, needs_rerun
-from firecron.settings import Settings
-from firecron.store import Store
+from firecron.runs.runner import Runner
 
 # So many jobs are read one by one.
 FEW = 10
@@ -31,45 +32,56 @@ MOST_FOR_EACH = 2
 MOST_AT_ONCE = 2_000
 
 
-class Rounds:
-    """Looks after `jobs`, as long as each `is_wanted`. `take_turn` must not block; `at` calls something when RTDB's
-    clock shows an instant.
+class Recovery:
+    """Makes rounds over the jobs of the registry, as long as the runner wants each; turns go to the `agenda`.
+
+    A round is `due` (on the monotonic clock) at the start, and an interval after the last one began.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        root: str,
-        clock: ServerClock,
-        settings: Settings,
-        *,
-        jobs: Callable[[], list[Job]],
-        is_wanted: Callable[[Job], bool],
-        take_turn: Callable[[Job, Trigger], None],
-        at: Callable[[int, Callable[[], None]], None],
-    ) -> None:
-        self._store = store
-        self._root = root
-        self._clock = clock
-        self._margin = settings.margin_ms
-        self._request_timeout = settings.request_timeout
-        self._jobs = jobs
-        self._is_wanted = is_wanted
-        self._take_turn = take_turn
-        self._at = at
+    def __init__(self, locks: LockService, timing: Timing, registry: Registry, runner: Runner, agenda: Agenda) -> None:
+        self._store = locks.store
+        self._root = locks.paths.locks
+        self._clock = locks.clock
+        self._timing = timing
+        self._margin = locks.settings.margin_ms
+        self._request_timeout = locks.settings.request_timeout
+        self._interval = locks.settings.recovery_interval
+        self._registry = registry
+        self._runner = runner
+        self._agenda = agenda
         self._left: deque[Job] = deque()
         self._pending: set[str] = set()
+        self.due = 0.0
+
+    def start(self) -> None:
+        """Let the first round be due now."""
+        self.due = self._timing.mono()
+
+    def make_if_due(self, ends: float) -> bool:
+        """Make a round, or go on with it, until then (on the monotonic clock). Return whether one came to its end.
+        Raises StoreError; the round goes on with the next call.
+        """
+        # Without RTDB's time there is nothing to be found out.
+        if self._timing.mono() < self.due or self._clock.peek() is None:
+            return False
+        began = self._timing.mono()
+        if not self.make(Deadline(self._timing.mono, ends)):
+            return False
+        self.due = began + self._interval * 1000
+        return True
 
     def make(self, deadline: Deadline) -> bool:
         """Look at all jobs, or at those that the last call left; whether that was all. Raises Unavailable."""
-        left = self._left = self._left or deque(filter(_looks, self._jobs()))
+        left = self._left = self._left or deque(
+            job for job in self._registry.jobs() if self._registry.is_wanted(job) and _looks(job)
+        )
         nodes = self._read_all(left, deadline) if len(left) > FEW else None
         while left:
             moment = self._clock.peek()
             if moment is None or deadline.remaining() <= 0:
                 return False
             job, node = left[0], None
-            if self._is_wanted(job):  # still: the instance may stop, and jobs come and go
+            if self._runner.wants(job):  # still: the instance may stop, and jobs come and go
                 node = self._read(job, deadline) if nodes is None else nodes.get(job.name)
             left.popleft()
             self._judge(job, node, moment)
@@ -83,10 +95,10 @@ class Rounds:
 
         def look() -> None:
             self._pending.discard(job.name)
-            if self._is_wanted(job):
+            if self._runner.wants(job):
                 self._take_turn(job, "rerun")
 
-        self._at(instant, look)
+        self._agenda.at(instant, look)
 
     def forget(self) -> None:
         """Begin anew: nothing is left of a round, and nothing is to be looked at again."""
@@ -131,6 +143,9 @@ class Rounds:
             job.options.catch_up != "skip" and missed(record, job.options, now.server, None)
         ):
             self._take_turn(job, "catch_up")
+
+    def _take_turn(self, job: Job, trigger: Trigger) -> None:
+        self._agenda.submit(self._runner.turn(job, Wish(None, trigger)))
 
     def _within(self, deadline: Deadline) -> Deadline:
         return deadline.within(self._request_timeout)

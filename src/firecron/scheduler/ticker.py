@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from firecron.base.backoff import backoff
 from firecron.base.clocks import Deadline, Moment, Timing
@@ -53,25 +53,31 @@ class _Tick:
     slot: datetime = field(compare=False)
 
 
+class Receiver(Protocol):
+    """Gets the ticks of a ticker. No method may block."""
+
+    def due(self, job: Job, slot: datetime) -> None:
+        """Run this tick: it is time."""
+
+    def look_back(self, job: Job, slot: datetime) -> None:
+        """Run this tick of before the job was new here, if nobody was there to run it: its grace is not over."""
+
+
 class Ticker:
-    """Hands over the ticks of its jobs: `dispatch(job, slot)` must not block, nor may what `at` is given. Of a job that
-    is new here, `look_back(job, slot)` gets the tick before, if its grace is not over: it may be that nobody was there.
-    """
+    """Hands the ticks of its jobs over to the `receiver`, and makes calls at their time: they must not block."""
 
     def __init__(
         self,
         clock: ServerClock,
         timing: Timing,
         events: Events,
-        dispatch: Callable[[Job, datetime], None],
-        look_back: Callable[[Job, datetime], None],
+        receiver: Receiver,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._clock = clock
         self._timing = timing
         self._events = events
-        self._dispatch = dispatch
-        self._look_back = look_back
+        self._receiver = receiver
         self._chance = chance
         self._changed = threading.Condition()
         self._numbers = count()
@@ -142,7 +148,7 @@ class Ticker:
             ended.join(timeout=min(seconds, _JOIN_TIMEOUT))
 
     def work(self) -> float:
-        """Do what is due; answers with the seconds until there is more to do, at the most."""
+        """Do what is due. Return the seconds until there is more to do, at the most."""
         thread, wakes_at = self._thread, self._wakes_at
         if wakes_at is not None:
             self._note_stall(self._timing.mono() - wakes_at)
@@ -152,6 +158,16 @@ class Ticker:
             if self._thread is thread:
                 self._wakes_at = self._timing.mono() + seconds * 1000
         return seconds
+
+    def next_start(self) -> int | None:
+        """When the next tick or call is due, on RTDB's clock; None if none is planned."""
+        with self._changed:
+            starts = [tick.start for tick in self._ticks[:1]] + [call[0] for call in self._calls[:1]]
+        return min(starts, default=None)
+
+    def expect_leap(self) -> None:
+        """Take it for no freeze if the next work comes late: a test moves the clock."""
+        self._wakes_at = None
 
     def _work(self) -> float:
         now = self._now()
@@ -166,10 +182,9 @@ class Ticker:
             self._guarded("ticker", call)
         for job, slot in passed:
             self._guarded(job.name, self._schedule, job, slot)
-        with self._changed:
-            starts = [tick.start for tick in self._ticks[:1]] + [call[0] for call in self._calls[:1]]
+        start = self.next_start()
         later = self._clock.peek() or now
-        return max(0.0, min([_LONGEST_WAIT, *((start - later.server) / 1000 for start in starts)]))
+        return _LONGEST_WAIT if start is None else max(0.0, min(_LONGEST_WAIT, (start - later.server) / 1000))
 
     def _run(self) -> None:
         me = threading.current_thread()
@@ -224,7 +239,7 @@ class Ticker:
         (text,) = newest(options.schedule, oldest, now.server, 1)
         before = to_datetime(text)
         self._schedule(job, before)
-        self._look_back(job, before)
+        self._receiver.look_back(job, before)
 
     def _schedule(self, job: Job, after: datetime) -> None:
         self._plan_tick(job, job.options.schedule.after(after))
@@ -252,7 +267,7 @@ class Ticker:
         """Hand over the newest tick by now, unless it is older than grace; answers with the one to go on from."""
         job, options = tick.job, tick.job.options
         if now.server - tick.start < _LATE:
-            self._dispatch(job, tick.slot)  # ticks are a second apart at the least, so there is no newer one
+            self._receiver.due(job, tick.slot)  # ticks are a second apart at the least, so there is no newer one
             return tick.slot
         found = newest(options.schedule, to_milliseconds(tick.slot), now.server, 1)
         slot = to_datetime(found[-1]) if found else tick.slot
@@ -265,7 +280,7 @@ class Ticker:
         if slot > tick.slot:
             message = f'"{job.name}" goes on with its tick {to_text(due)}; those since {tick.slot:%FT%TZ} came too late'
             self._events.emit("run.coalesced", job.name, logging.INFO, message, slot=to_text(due))
-        self._dispatch(job, slot)
+        self._receiver.due(job, slot)
         return slot
 
     def _note_stall(self, late: float) -> None:

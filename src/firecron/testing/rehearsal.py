@@ -158,15 +158,15 @@ class Rehearsal:
     def _work(self) -> float:
         """Do what is due; returns the seconds until something else can happen."""
         wait = self._crons.work()
-        ticker, heartbeat = self._crons.engine.ticker, self._crons.engine.heartbeat
+        ticker, recovery = self._crons.engine.ticker, self._crons.engine.recovery
         now = self._crons.locks.clock.peek()
         if now is None:
             return wait  # the ticker is to ask for the time again
         # The wait is cut short for machines that are suspended, and for beats that other instances look at. Here these
         # steps change nothing, and a year has a million of them. A beat that is due is made when the leap has ended.
-        starts = [tick.start for tick in ticker._ticks[:1]] + [call[0] for call in ticker._calls[:1]]
-        waits = [(start - now.server) / 1000 for start in starts]
+        start = ticker.next_start()
+        waits = [] if start is None else [(start - now.server) / 1000]
         if self._has_rounds:
-            waits.append((heartbeat._rounds_due - self.clock.mono()) / 1000)
-        ticker._wakes_at = None  # a leap is no stall
+            waits.append((recovery.due - self.clock.mono()) / 1000)
+        ticker.expect_leap()
         return max(0.0, min(waits, default=math.inf))

@@ -407,7 +407,7 @@ def test_a_rerun_is_tried_again_after_a_pause(fleet: Fleet) -> None:
 
     fleet.world.until(40)
     one.network.before = down
-    one.crons.engine.rounds.look_again(one.job(), START + 41_000)
+    one.crons.engine.recovery.look_again(one.job(), START + 41_000)
     one._is_ticking = True
     fleet.world.until(60)
     tries = sorted({second for second in asked if second > 40})

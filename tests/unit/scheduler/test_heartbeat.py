@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 from tests.simulation.instances import Fleet, Instance, forget_apps
 from tests.simulation.world import START, slot
+from tests.unit.threads import ended, named
 
 from firecron import FireCron, distributed_cron
 from firecron.base.clocks import Deadline
-from firecron.base.events import Event, Events
-from firecron.base.identity import Identity
-from firecron.base.server_clock import ServerClock
-from firecron.lock.instances import Roster
+from firecron.base.events import Event
 from firecron.scheduler.heartbeat import Heartbeat
 from firecron.settings import load
 from firecron.store import Snapshot
 from firecron.testing import FakeTiming, MemoryStore
 from rtdb_emulator.pytest_plugin import Rtdb
+
+THREAD = "firecron-heartbeat"
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +101,7 @@ def test_the_node_goes_with_its_instance(rtdb: Rtdb) -> None:
         beaten.set()
         return True
 
-    one.engine.heartbeat._make_rounds = rounds
+    one.engine.recovery.make = rounds  # type: ignore[method-assign]  # noted, not made
     with one:
         assert beaten.wait(20)
         assert nodes(rtdb).keys() == {one.engine.heartbeat.id, other.engine.heartbeat.id}
@@ -116,7 +116,7 @@ def bench(fleet: Fleet, rounds: list[float], **settings: Any) -> tuple[Instance,
         rounds.append(fleet.world.mono() / 1000)
         return True
 
-    one.crons.engine.heartbeat._make_rounds = make
+    one.crons.engine.recovery.make = make  # type: ignore[method-assign]  # noted, not made
     return one, one.crons.engine.heartbeat
 
 
@@ -177,57 +177,36 @@ def test_rounds_put_off_no_beat() -> None:
         timing.advance(20)
         return True
 
-    heartbeat._make_rounds = make
+    crons.engine.recovery.make = make  # type: ignore[method-assign]  # noted, not made
     timing.then = heartbeat.leave
+    others = named(THREAD)
     heartbeat.start()
-    for thread in list(heartbeat._at_work):
-        thread.join(20)
-    assert timing.waits == [10]
-    assert not heartbeat._at_work
+    assert all(map(ended, named(THREAD) - others))
+    heartbeat.wait(timing.mono() + 1)
+    assert timing.waits == [10], "and none for a thread that has ended"
 
 
 def test_trouble_does_not_end_the_heartbeat() -> None:
     """Whatever a beat or the rounds raise, it is told each time, and the thread goes on to the next beat."""
-    timing, events = FakeTiming(), Events()
+    timing = FakeTiming(wall=START)
     beats = threading.Semaphore(0)
     said: list[Event] = []
-    events.subscribe(said.append)
 
-    class Broken:
-        def merge(self, *arguments: object) -> object:
+    class Broken(MemoryStore):
+        def merge(self, path: str, children: Mapping[str, object], deadline: Deadline) -> object:
             beats.release()
             raise ZeroDivisionError
 
-    clock = ServerClock(
-        lambda deadline: START,
-        timing,
-        margin=1_000,
-        samples=1,
-        drift=0.0,
-        interval=300,
-        request_timeout=3,
-    )
-    heartbeat = Heartbeat(
-        Broken(),  # type: ignore[arg-type]  # all that it does is raise
-        "cron-instances",
-        clock,
-        timing,
-        events,
-        load(),
-        Identity({}),
-        Roster(),
-        dict,
-        lambda deadline: True,
-    )
+    crons = FireCron(store=Broken(timing.now), timing=timing, settings=load())
+    crons.events.subscribe(said.append)
+    heartbeat, others = crons.engine.heartbeat, named(THREAD)
     heartbeat.start()
-    thread = heartbeat._thread
+    (thread,) = named(THREAD) - others
     for _ in range(3):
         while not beats.acquire(timeout=0.01):
             timing.advance(30)
     heartbeat.leave()
-    assert thread is not None
-    thread.join(20)
-    assert not thread.is_alive()
+    assert ended(thread)
     told = [event.fields["why"] for event in said if event.slug == "heartbeat.failed"]
     assert told.count("ZeroDivisionError()") == len(told) - 1 >= 3, "each beat, and the removal at the end"
 
@@ -250,6 +229,6 @@ def test_the_dead_are_removed_in_the_time_that_rounds_leave(rounds: float, left:
         timing.advance(rounds)
         return True
 
-    crons.engine.heartbeat._make_rounds = make
+    crons.engine.recovery.make = make  # type: ignore[method-assign]  # noted, not made
     crons.engine.heartbeat.work()
     assert deadlines == [left]

@@ -47,7 +47,7 @@ class Many:
 def round_of(many: Many) -> int:
     """One round, without the turns that it leads to; its requests."""
     many.one._crew.is_dead = True
-    assert many.one.crons.engine.rounds.make(many.one.locks.deadline(20))
+    assert many.one.crons.engine.recovery.make(many.one.locks.deadline(20))
     return len(many.read())
 
 
@@ -178,7 +178,7 @@ def test_a_round_that_fails_raises_what_the_store_said() -> None:
     many = Many(1)
     many.one.network.is_down = True
     with pytest.raises(Unavailable):
-        many.one.crons.engine.rounds.make(many.one.locks.deadline(20))
+        many.one.crons.engine.recovery.make(many.one.locks.deadline(20))
 
 
 @pytest.mark.parametrize(("number", "requests"), [(1, 1), (FEW + 1, 2)])
@@ -199,14 +199,14 @@ def test_i15_a_rounds_requests_have_their_own_deadline(
 
     for name in ("read", "keys"):
         monkeypatch.setattr(many.one.network, name, timed(getattr(many.one.network, name)))
-    many.one.crons.engine.rounds.make(many.one.locks.deadline(20))
+    many.one.crons.engine.recovery.make(many.one.locks.deadline(20))
     assert left == [3.0] * requests
 
 
 def test_a_stop_forgets_the_rest_of_a_round() -> None:
     """A round that a stop left half done begins anew after the next start, with the jobs of then."""
     many = Many(3)
-    rounds = many.one.crons.engine.rounds
+    rounds = many.one.crons.engine.recovery
     many.one.network.before = lambda method, path: setattr(many.one.network, "is_down", path.endswith("-0001"))
     with pytest.raises(Unavailable):
         rounds.make(many.one.locks.deadline(20))
@@ -229,7 +229,7 @@ def test_missed_ticks_of_a_job_that_skips_them_cost_no_turn() -> None:
         "releasedAt": START - 2 * 86_400_000,
     }
     many.world.put(ended, many.names[0])
-    assert many.one.crons.engine.rounds.make(many.one.locks.deadline(20))
+    assert many.one.crons.engine.recovery.make(many.one.locks.deadline(20))
     many.world.advance(0)
     assert many.read() == many.names
 

@@ -52,7 +52,7 @@ class Bench:
         self.clock = ServerClock(
             self.sample, self.timing, margin=1_000, samples=1, drift=0.0, interval=300, request_timeout=3
         )
-        self.ticker = Ticker(self.clock, self.timing, self.events, self.dispatch, self.look_back, lambda: self.chance)
+        self.ticker = Ticker(self.clock, self.timing, self.events, self, lambda: self.chance)
 
     def sample(self, deadline: Deadline) -> int:
         assert deadline.remaining() > 0
@@ -60,7 +60,7 @@ class Bench:
             raise self.failure
         return self.timing.now() + self.error
 
-    def dispatch(self, job: Job, tick: datetime) -> None:
+    def due(self, job: Job, tick: datetime) -> None:
         self.handed.append((job.name, to_text(round(tick.timestamp() * 1000)), self.timing.mono() / 1000))
         self.dispatching(job, tick)
 
