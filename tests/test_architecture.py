@@ -57,6 +57,12 @@ KNOWS_RTDB = ("rtdb", "lock.service", "ops", "cli")
 
 CONVERSIONS = ("to_text", "to_milliseconds", "to_datetime")
 NODES = ("cron-locks", "cron-runs", "cron-instances")
+# What is called in one module, whoever needs it: the function, by its name alone.
+CALLED_IN = {
+    "wrap_future": "base.off_loop",
+    "run_in_executor": "base.off_loop",
+    "to_thread": "base.off_loop",
+}
 # The conformance kit says what the contract says, whatever the code does.
 INDEPENDENT = ("testing.conformance",)
 MOST_LINES = 350
@@ -243,6 +249,10 @@ def repeats() -> Iterator[str]:
                 # A sentence for people may name a node; a path has no blanks.
                 named = () if " " in node.value or module == "store" else NODES
                 found |= {f"{module}: spells {name} in {where}" for name in named if name in node.value}
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func).rpartition(".")[2]
+                if CALLED_IN.get(called, module) != module:
+                    found.add(f"{module}: calls {called} in {where}")
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and ast.unparse(node.right) == "1000":
                 what = ast.unparse(node.left)
                 if what.endswith(".timestamp()") and module != "base.instants":
@@ -296,7 +306,7 @@ RULES: dict[str, tuple[Callable[[], Iterator[str]], str]] = {
     "one place": (
         repeats,
         "node names are in firecron.store, firecron.base.instants converts datetimes and texts, the margin does "
-        "in firecron.settings: call what is there",
+        "in firecron.settings, and what CALLED_IN lists is called there: call what is there",
     ),
     "size": (
         is_too_large,

@@ -43,13 +43,8 @@ EQUIVALENT: dict[str, str] = {
     "if value is not None}) -> self._write(name, entry.slot, {key: value for key, value in fields.items() if "
     "True})": "RTDB keeps no null.",
     "keeper.Keeper._attend: return (#4) -> nothing": "What is forgotten is not attended to again.",
-    'off_loop.off_loop: thread = ThreadPoolExecutor(1, thread_name_prefix="firecron-call") -> thread = '
-    "ThreadPoolExecutor(1)": "A thread's name is for people.",
-    'off_loop.off_loop: thread = ThreadPoolExecutor(1, thread_name_prefix="firecron-call") -> thread = '
-    'ThreadPoolExecutor(2, thread_name_prefix="firecron-call")': "It is given one thing to do.",
-    "off_loop.off_loop: thread.shutdown(wait=False) -> nothing": (
-        "An executor that nobody has any more ends its threads."
-    ),
+    'off_loop.on_new_thread: threading.Thread(target=call, name="firecron-call", daemon=False).start() -> '
+    "threading.Thread(target=call, daemon=False).start()": "A thread's name is for people.",
     "execution.Performer._release: is_over: bool = False -> is_over: bool = True": (
         "What is cut short has stopped, and only what was lost is asked whether it is over."
     ),

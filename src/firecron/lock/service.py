@@ -20,7 +20,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from inspect import (
     isasyncgen,
@@ -41,6 +41,7 @@ from firecron.base.events import Events
 from firecron.base.forks import tell_after_fork
 from firecron.base.identity import Identity, new_holder
 from firecron.base.instants import to_text
+from firecron.base.off_loop import off_loop
 from firecron.base.server_clock import ServerClock
 from firecron.errors import ConfigurationError, Denied, LeaseLost, Unavailable
 from firecron.lock.driver import Talker
@@ -370,7 +371,7 @@ class LockService:
             within = min(patience.within(self.settings.request_timeout), self.settings.acquire_timeout)
             deadline = self.deadline(within)
             attempt = lambda: self.try_once(bid, deadline.remaining())  # noqa: B023, E731  # run before the next round
-            answer = await self._off_loop(self._pool("acquire"), attempt, _release_unwanted)
+            answer = await off_loop(attempt, self._pool("acquire").submit, unwanted=self._release_if_any)
             delay = patience.delay_after(answer)
             if delay is None:
                 return self._told(answer)
@@ -398,19 +399,7 @@ class LockService:
 
     async def _release_async(self, lease: Lease) -> None:
         # Shielded: if the task is cancelled meanwhile, the release goes on in its thread.
-        await asyncio.shield(self._off_loop(self._pool("release"), lease.release))
-
-    async def _off_loop(
-        self, pool: ThreadPoolExecutor, work: Callable[[], T], unwanted: Callable[[Future[T]], None] | None = None
-    ) -> T:
-        """Do this on a thread. If the task is cancelled meanwhile, `unwanted` gets the result, on a thread as well."""
-        future = pool.submit(work)
-        try:
-            return await asyncio.wrap_future(future)
-        except asyncio.CancelledError:
-            if unwanted is not None:
-                future.add_done_callback(lambda done: pool.submit(unwanted, done))
-            raise
+        await asyncio.shield(off_loop(lease.release, self._pool("release").submit))
 
     def _pool(self, purpose: Literal["acquire", "release"]) -> ThreadPoolExecutor:
         """Threads for asyncio callers; releases have their own, so that they don't wait behind slow acquires."""
@@ -590,11 +579,3 @@ def _remember(memory: OrderedDict[K, T], key: K, value: T) -> None:
 
 def _waiting(wait: Duration | None) -> float:
     return 0 if wait is None else milliseconds(wait, "wait", most=7 * DAY) / 1000
-
-
-def _release_unwanted(future: Future[Lease | Refusal]) -> None:
-    """Release what a cancelled task acquired after all."""
-    if not future.cancelled() and future.exception() is None:
-        answer = future.result()
-        if isinstance(answer, Lease):
-            answer.release()

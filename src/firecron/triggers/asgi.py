@@ -11,14 +11,13 @@ the outer application has to.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
-from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from firecron.base.forks import tell_after_fork
+from firecron.base.off_loop import off_loop
 from firecron.base.tracing import trace_of
 from firecron.base.workers import Workers
 from firecron.triggers.handler import Call, Desk
@@ -29,8 +28,6 @@ from firecron.triggers.schedule_time import HEADER
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
-
-T = TypeVar("T")
 
 _RECEIVING = 8
 
@@ -73,8 +70,8 @@ class TriggerApp:
             _header(scope, HEADER),
             trace_of({key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]}),
         )
-        received = await _on_thread(self._receiving, lambda: self._desk.receive(call))
-        answer = received if isinstance(received, Answer) else await _on_thread(self._running, received)
+        received = await off_loop(lambda: self._desk.receive(call), self._receiving.submit)
+        answer = received if isinstance(received, Answer) else await off_loop(received, self._running.submit)
         body = json.dumps(answer.body).encode()
         headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **answer.headers}
         encoded = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
@@ -94,21 +91,6 @@ class TriggerApp:
             await send({"type": f"lifespan.{what}.failed", "message": str(error)})
             return
         await send({"type": "lifespan.shutdown.complete"})
-
-
-async def _on_thread(workers: Workers, work: Callable[[], T]) -> T:
-    """What the work answers. If this is cancelled, work that has begun goes on, and other work is dropped."""
-    future: Future[T] = Future()
-
-    def do() -> None:
-        if future.set_running_or_notify_cancel():
-            try:
-                future.set_result(work())
-            except BaseException as error:
-                future.set_exception(error)
-
-    workers.submit(do)
-    return await asyncio.wrap_future(future)
 
 
 def _header(scope: Message, name: str) -> str | None:
