@@ -50,10 +50,10 @@ class Machine:
         return (server - START - self._error) / self._rate
 
     def sleep(self, seconds: float) -> None:
-        raise AssertionError("conversations ask for pauses, they don't sleep")
+        raise AssertionError("exchanges ask for pauses, they don't sleep")
 
     def wait(self, condition: object, seconds: float | None) -> None:
-        raise AssertionError("conversations ask for pauses, they don't wait")
+        raise AssertionError("exchanges ask for pauses, they don't wait")
 
 
 def _sample(deadline: Deadline) -> int:

@@ -1,4 +1,4 @@
-"""A holder: an instance that goes through a plan (acquire, renew, release, and again) by the real conversations."""
+"""A holder: an instance that goes through a plan (acquire, renew, release, and again) by the real exchanges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from firecron.base.clocks import Moment
 from firecron.errors import StoreError, Unavailable
 from firecron.lock import protocol
 from firecron.lock.lease_term import LeaseTerm
-from firecron.lock.protocol import Answer, Conversation, Held, Now, Pause, Read, Step, Swap, Swapped
+from firecron.lock.protocol import Action, Answer, Exchange, Held, Now, Pause, Read, Swap, Swapped
 from firecron.lock.record import Lost, Number, Refused, Request
 from firecron.store import Snapshot
 
@@ -32,7 +32,7 @@ class Op:
 
 
 class Holder:
-    """Drives one conversation at a time, as a `Lease` does. What it `trusts` is what its user would act upon."""
+    """Drives one exchange at a time, as a `Lease` does. What it `trusts` is what its user would act upon."""
 
     def __init__(self, name: str, world: World, machine: Machine, plan: tuple[Op, ...], *, restarts: bool) -> None:
         self.name = name
@@ -49,10 +49,10 @@ class Holder:
         self._believes = False
         self._known: Snapshot | None = None
         self._written: dict[Number, LeaseTerm] = {}
-        self._talk: Conversation[object] | None = None
-        self._step: Step | None = None
+        self._talk: Exchange[object] | None = None
+        self._step: Action | None = None
         self._reading: tuple[Moment, float] | None = None
-        self._trail: int = 0  # tells apart what it went through; a conversation is where its answers have brought it
+        self._trail: int = 0  # tells apart what it went through; an exchange is where its answers have brought it
 
     @property
     def is_active(self) -> bool:
@@ -111,7 +111,7 @@ class Holder:
         self._tell(reading)
 
     def _tell(self, answer: Answer | StoreError) -> None:
-        assert self._talk is not None, "an answer is for a conversation"
+        assert self._talk is not None, "an answer is for an exchange"
         self._trail = hash((self._trail, _essence(answer)))
         try:
             self._step = self._talk.throw(answer) if isinstance(answer, StoreError) else self._talk.send(answer)
@@ -122,11 +122,11 @@ class Holder:
         else:
             self._take(self._step)
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: Action) -> None:
         if isinstance(step, Now) and self._world.brisk:
             self._read_clock()
         elif isinstance(step, Read | Swap):
-            assert self._reading is not None, "every conversation begins with its clock"
+            assert self._reading is not None, "every exchange begins with its clock"
             assert self.request is not None, "every plan begins with an acquire"
             flight = Flight(self, self._plan[self._at].kind, self.request, step, *self._reading)
             if isinstance(step, Swap):
@@ -150,7 +150,7 @@ class Holder:
                 self._known = result
             self.held = None
             self._at += 1
-        # Nothing but this is carried over from one conversation to the next.
+        # Nothing but this is carried over from one exchange to the next.
         known = self._known and self._known.etag
         held = self.held and (self.held.term, self.held.snapshot.etag)
         self._trail = hash((known, held, self._believes, self._tries, self.token, tuple(self._written.items())))

@@ -16,7 +16,7 @@ from tests.interleaving.world import World
 from firecron.base.clocks import Moment
 from firecron.lock import protocol, record
 from firecron.lock.lease_term import LeaseTerm
-from firecron.lock.protocol import Answer, Conversation, Held, Now, Swapped
+from firecron.lock.protocol import Answer, Exchange, Held, Now, Swapped
 from firecron.lock.record import LockRecord, Lost, Mine, Number, Refused, Request, Take
 from firecron.store import Snapshot
 
@@ -57,7 +57,7 @@ def etags_are_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def leases_age_from_the_reply(patch: pytest.MonkeyPatch) -> None:
-    def broken(request: Request, known: Snapshot | None, written: Written) -> Conversation[Held | Refused]:
+    def broken(request: Request, known: Snapshot | None, written: Written) -> Exchange[Held | Refused]:
         held = yield from acquiring(request, known, written)
         if isinstance(held, Refused):
             return held
@@ -69,7 +69,7 @@ def leases_age_from_the_reply(patch: pytest.MonkeyPatch) -> None:
 
 
 def late_replies_are_wins(patch: pytest.MonkeyPatch) -> None:
-    def broken(request: Request, known: Snapshot | None, written: Written) -> Conversation[Held | Refused]:
+    def broken(request: Request, known: Snapshot | None, written: Written) -> Exchange[Held | Refused]:
         talk = acquiring(request, known, written)
         answer: Answer = None
         try:

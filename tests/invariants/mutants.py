@@ -165,7 +165,7 @@ INSTANTS = _in(
     ("    to_milliseconds(text)\n", "", PARSE),
 )
 
-CONVERSATION = _in(
+PROTOCOL = _in(
     "lock/protocol.py",
     ("snapshot = known or ABSENT", "snapshot = ABSENT", TALK),
     ("if isinstance(decision, Mine | Refused) and not is_fresh:", "if False:", TALK),
@@ -217,8 +217,8 @@ CONVERSATION = _in(
     ("    if node is None:\n        return True\n", "    if node is None:\n        return False\n", TALK),
     (' and node.get("holder") == holder', "", TALK),
     (
-        "            except StoreError as error:\n                step = conversation.throw(error)",
-        "            except KeyError as error:\n                step = conversation.throw(error)",
+        "            except StoreError as error:\n                action = exchange.throw(error)",
+        "            except KeyError as error:\n                action = exchange.throw(error)",
         TALK,
     ),
     (
@@ -246,13 +246,13 @@ LEASES = _in(
     ("            self._was_lost = True\n", "", LEASE),
     ("if not self.is_held() or self.lost:", "if not self.is_held():", LEASE),
     (
-        "            if not self.is_held():\n                return False\n            conversation",
-        "            conversation",
+        "            if not self.is_held():\n                return False\n            exchange",
+        "            exchange",
         LEASE,
     ),
     (
-        "self._talker.deadline(min(seconds, (self.ends - self._talker.timing.mono()) / 1000))",
-        "self._talker.deadline(seconds)",
+        "self._driver.deadline(min(seconds, (self.ends - self._driver.timing.mono()) / 1000))",
+        "self._driver.deadline(seconds)",
         I_LEASE,
     ),
     ("self._path, deadline, self.ends)", "self._path, deadline)", I_LEASE),
@@ -280,8 +280,8 @@ LEASES = _in(
         LEASE,
     ),
     (
-        "self._talker.deadline(self._talker.settings.release_timeout)",
-        "self._talker.deadline(self.ends / 1000 - self._talker.timing.mono() / 1000)",
+        "self._driver.deadline(self._driver.settings.release_timeout)",
+        "self._driver.deadline(self.ends / 1000 - self._driver.timing.mono() / 1000)",
         I_HOLDER,
     ),
 )
@@ -418,4 +418,4 @@ TRANSPORT = _in(
     ('    if request.method != "GET":\n', "    if True:\n", PROXIES),
 )
 
-LOCK_MUTANTS = STORE + TRANSPORT + INSTANTS + RECORD + TERM + CONVERSATION + LEASES + LOCK + REFUSALS + ROSTER + WAITING
+LOCK_MUTANTS = STORE + TRANSPORT + INSTANTS + RECORD + TERM + PROTOCOL + LEASES + LOCK + REFUSALS + ROSTER + WAITING

@@ -56,8 +56,8 @@ INVARIANTS = (
         HOLDER,
         (
             "lock/lease.py",
-            "deadline = self._talker.deadline(self._talker.settings.release_timeout)",
-            "deadline = self._talker.deadline((self.ends - self._talker.timing.mono()) / 1000)",
+            "deadline = self._driver.deadline(self._driver.settings.release_timeout)",
+            "deadline = self._driver.deadline((self.ends - self._driver.timing.mono()) / 1000)",
         ),
         ("lock/service.py", "            await self._release_async(lease)", "            pass"),
         ("lock/service.py", "await self._service._release_async(self._leave())", "self._leave()"),

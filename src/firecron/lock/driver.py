@@ -1,7 +1,7 @@
-"""Holding conversations with the store: who answers their steps, and by when.
+"""Running the exchanges of `protocol` on a thread: their requests, their pauses, and their deadlines.
 
-Each request of a conversation has its own deadline: what is left of the conversation's, the time that one request may
-take, and, where a lease is at stake, a third of what is left of that, so that one slow request can't eat it.
+Each request has its own deadline: what is left of the exchange's, the time that one request may take, and, where a
+lease is at stake, a third of what is left of the lease, so that one slow request can't use it up.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from firecron.base.backoff import backoff
 from firecron.base.clocks import Deadline, Timing
 from firecron.base.server_clock import ServerClock
 from firecron.errors import Unavailable
-from firecron.lock.protocol import Conversation, Pause, T, run
+from firecron.lock import protocol
+from firecron.lock.protocol import Exchange, Pause, T
 from firecron.settings import Settings
 from firecron.store import Store
 
 
-class Talker:
-    """Runs conversations on the calling thread."""
+class Driver:
+    """Runs exchanges on the calling thread. The pauses between tries are drawn with `chance`."""
 
     def __init__(
         self,
@@ -36,10 +37,10 @@ class Talker:
         self.margin = settings.margin_ms
         self._chance = chance
 
-    def talk(self, conversation: Conversation[T], path: str, deadline: Deadline, lease_ends: float | None = None) -> T:
-        """Hold a conversation about one node. Raises a StoreError where it comes to nothing."""
-        return run(
-            conversation,
+    def run(self, exchange: Exchange[T], path: str, deadline: Deadline, lease_ends: float | None = None) -> T:
+        """Run an exchange about one node, and return its result. Raises StoreError where it has none."""
+        return protocol.run(
+            exchange,
             now=lambda: self.clock.now(deadline),
             read=lambda: self.store.read(path, self._request(deadline, lease_ends)),
             swap=lambda etag, node: self.store.swap(path, etag, node, self._request(deadline, lease_ends)),
@@ -48,6 +49,7 @@ class Talker:
         )
 
     def deadline(self, seconds: float) -> Deadline:
+        """The moment that many seconds from now."""
         return Deadline.after(self.timing, seconds)
 
     def _request(self, deadline: Deadline, lease_ends: float | None) -> Deadline:

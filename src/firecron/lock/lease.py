@@ -18,7 +18,7 @@ from firecron.base.events import Events
 from firecron.base.flag import Flag
 from firecron.base.instants import to_datetime, to_text
 from firecron.errors import LeaseLost, StoreError, Unavailable
-from firecron.lock.driver import Talker
+from firecron.lock.driver import Driver
 from firecron.lock.protocol import Held, releasing, renewing
 from firecron.lock.record import Lost
 from firecron.store import Snapshot
@@ -37,7 +37,7 @@ class Lease:
         hold_at_least: int,
         is_fenced: bool,
         has_slot: bool,
-        talker: Talker,
+        driver: Driver,
         events: Events,
         on_end: Callable[[Lease, Snapshot | None], None],
     ) -> None:
@@ -51,7 +51,7 @@ class Lease:
         self._fence = int(record.fence) if is_fenced and record.fence is not None else None
         self._slot = record.unfinished if has_slot else None
         self._attempt = int(record.attempt) if has_slot and record.attempt is not None else None
-        self._talker = talker
+        self._driver = driver
         self._events = events
         self._on_end = on_end
         self._lost = Flag()
@@ -98,7 +98,7 @@ class Lease:
     @property
     def lost(self) -> Flag:
         """Set once the lease is over, lost or released: `if lease.lost:`, or `lease.lost.wait(1)`."""
-        if self._talker.timing.mono() >= self.ends:
+        if self._driver.timing.mono() >= self.ends:
             self.lose("its lease ran out and was not renewed")
         return self._lost
 
@@ -111,7 +111,7 @@ class Lease:
         """Lengthen the lease to its whole ttl from now. False if it is lost; raises Unavailable or Denied if RTDB
         can't say.
         """
-        return self.keep(self._talker.settings.acquire_timeout)
+        return self.keep(self._driver.settings.acquire_timeout)
 
     def release(self, *, outcome: str | None = None, finished: str | None = None) -> bool:
         """Give the lock back. True if this did it; never raises, so that it can't hide what the work under the lock
@@ -144,7 +144,7 @@ class Lease:
     @property
     def ends(self) -> float:
         """When the trust in it ends, on the monotonic clock in milliseconds."""
-        return self._held.term.ends(self._talker.margin)
+        return self._held.term.ends(self._driver.margin)
 
     @property
     def renewal_due(self) -> float:
@@ -164,14 +164,14 @@ class Lease:
         """Renew once, within so many seconds and what the lease leaves. False if it is lost; raises StoreError."""
         if not self.is_held() or self.lost:
             return False
-        deadline = self._talker.deadline(min(seconds, (self.ends - self._talker.timing.mono()) / 1000))
+        deadline = self._driver.deadline(min(seconds, (self.ends - self._driver.timing.mono()) / 1000))
         if not self._talking.acquire(timeout=deadline.remaining()):
             raise Unavailable("another renewal, or the release, is still under way")
         try:
             if not self.is_held():
                 return False
-            conversation = renewing(self._held, self._ttl, self._talker.margin)
-            answer = self._talker.talk(conversation, self._path, deadline, self.ends)
+            exchange = renewing(self._held, self._ttl, self._driver.margin)
+            answer = self._driver.run(exchange, self._path, deadline, self.ends)
             if isinstance(answer, Held):
                 self._held = answer
         finally:
@@ -226,19 +226,19 @@ class Lease:
             self._emit("listener.failed", logging.ERROR, message, why=repr(error))
 
     def _release(self, outcome: str | None, finished: str | None) -> Snapshot | Lost | None:
-        deadline = self._talker.deadline(self._talker.settings.release_timeout)
+        deadline = self._driver.deadline(self._driver.settings.release_timeout)
         if not self._talking.acquire(timeout=deadline.remaining()):
             self._emit_unreleased("a renewal under way did not end in time")
             return None
         try:
-            conversation = releasing(
+            exchange = releasing(
                 self._held,
-                margin=self._talker.margin,
+                margin=self._driver.margin,
                 hold_at_least=self._hold_at_least,
                 outcome=outcome,
                 finished=finished,
             )
-            return self._talker.talk(conversation, self._path, deadline)
+            return self._driver.run(exchange, self._path, deadline)
         except Exception as error:
             # Not only StoreError: whatever breaks here, the work under the lock has a result that must come through.
             self._emit_unreleased(str(error) if isinstance(error, StoreError) else repr(error))

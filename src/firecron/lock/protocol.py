@@ -1,15 +1,15 @@
-"""Acquire, renew, release: the conversations with the store, step by step.
+"""Acquire, renew, release: the exchanges with the store, action by action.
 
-Each is a generator that yields what it wants next (`Now`, `Read`, `Swap`, `Pause`) and gets the answer sent in. So
-the order of the steps is written once: for the threads that block (`run`), and for the tests, which interleave the
-steps of several holders in every order, lose replies, and stop clocks.
+Each exchange is a generator. It yields the action that it wants next (`Now`, `Read`, `Swap`, `Pause`), and is sent
+the action's answer. So the order of the actions is written once: for the threads that block (`run`), and for the
+tests, which interleave the actions of several holders in every order, lose replies, and stop clocks.
 
-What goes for all of them:
+All exchanges keep these rules:
 
-1. A write is conditional on the ETag of what was read; who loses gets the current state with the refusal, and decides
+1. A write is conditional on the ETag of what was read. A loser gets the current state with the refusal, and decides
    again.
-2. A write that may have been applied (no reply, a 5xx) is not sent again: what the node says next decides, by its
-   holder.
+2. A write that may have been applied (no reply, a 5xx) is not sent again: the next look at the node decides, by
+   its holder.
 3. A 401 to a write is settled by one read: the rules may have refused a loser before the ETag was compared. What was
    refused was not applied. Whoever is refused a second time, where the node is free, has lost again if the node was
    changed meanwhile. A plain lock that came and went leaves no trace of that: there a deletion of what is not there
@@ -90,10 +90,10 @@ class Pause:
     error: StoreError | None = field(default=None, compare=False)
 
 
-Step: TypeAlias = Now | Read | Swap | Pause
+Action: TypeAlias = Now | Read | Swap | Pause
 Answer: TypeAlias = Moment | Snapshot | Swapped | None
 T = TypeVar("T")
-Conversation: TypeAlias = Generator[Step, Answer, T]
+Exchange: TypeAlias = Generator[Action, Answer, T]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def acquiring(
     written: dict[Number, LeaseTerm],
     replaced: dict[Number, object] | None = None,
     choose: Choose | None = None,
-) -> Conversation[Held | Refused]:
+) -> Exchange[Held | Refused]:
     """Acquire, or find out why not. Raises Unavailable where that can't be known, and Denied.
 
     `known` is the node as it was last seen: a hint to write by, never believed for an answer. `written` are the terms
@@ -174,7 +174,7 @@ def acquiring(
         yield from _overtaken(tries)
 
 
-def renewing(held: Held, ttl: int, margin: int) -> Conversation[Held | Lost]:
+def renewing(held: Held, ttl: int, margin: int) -> Exchange[Held | Lost]:
     """Lengthen the lease, or find out that it is lost. Raises StoreError where neither could be done; the lease then
     ends as it was.
     """
@@ -206,8 +206,8 @@ def renewing(held: Held, ttl: int, margin: int) -> Conversation[Held | Lost]:
 
 def releasing(
     held: Held, *, margin: int = 0, hold_at_least: int = 0, outcome: str | None = None, finished: str | None = None
-) -> Conversation[Snapshot | Lost]:
-    """Give the lock back, if it is still this holder's; answers with the node as it is left. Raises StoreError."""
+) -> Exchange[Snapshot | Lost]:
+    """Give the lock back, if it is still this holder's, and return the node as it is left. Raises StoreError."""
     holder = held.record.holder
     assert holder is not None, "what is held has a holder"
     snapshot = held.snapshot
@@ -244,7 +244,7 @@ def releasing(
 
 
 def run(
-    conversation: Conversation[T],
+    exchange: Exchange[T],
     *,
     now: Callable[[], Moment],
     read: Callable[[], Snapshot],
@@ -252,13 +252,13 @@ def run(
     pause: Callable[[Pause], None],
     mono: Callable[[], float],
 ) -> T:
-    """Hold a conversation on this thread: do what it asks, tell it what came of it."""
+    """Run an exchange on this thread: do each action, and send its answer or raise its failure into the exchange."""
     try:
-        step = next(conversation)
+        action = next(exchange)
         while True:
             answer: Answer
             try:
-                match step:
+                match action:
                     case Now():
                         answer = now()
                     case Read():
@@ -267,22 +267,22 @@ def run(
                         result = swap(etag, node)
                         answer = Swapped(result, mono()) if isinstance(result, str) else result
                     case Pause():
-                        pause(step)
+                        pause(action)
                         answer = None
             except StoreError as error:
-                step = conversation.throw(error)
+                action = exchange.throw(error)
             else:
-                step = conversation.send(answer)
+                action = exchange.send(answer)
     except StopIteration as done:
         outcome: T = done.value
         return outcome
 
 
-def _now() -> Conversation[Moment]:
+def _now() -> Exchange[Moment]:
     return _expect((yield Now()), Moment)
 
 
-def _read() -> Conversation[Snapshot]:
+def _read() -> Exchange[Snapshot]:
     """The node, however often it takes; the deadline ends it (in `Pause`)."""
     tries = 0
     while True:
@@ -293,7 +293,7 @@ def _read() -> Conversation[Snapshot]:
             yield _pause(tries, error)
 
 
-def _overtaken(tries: int) -> Conversation[None]:
+def _overtaken(tries: int) -> Exchange[None]:
     """After a write that found the node changed: the first is sent again at once, later ones after a pause."""
     if tries > 1:
         yield Pause(tries, OVERTAKEN)
@@ -318,5 +318,5 @@ def _pause(tries: int, error: StoreError) -> Pause:
 
 def _expect(answer: Answer, kind: type[T]) -> T:
     if not isinstance(answer, kind):
-        raise TypeError(f"a conversation was answered with {answer!r}, not with a {kind.__name__}")
+        raise TypeError(f"an exchange was answered with {answer!r}, not with a {kind.__name__}")
     return answer

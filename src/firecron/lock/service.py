@@ -44,7 +44,7 @@ from firecron.base.instants import to_text
 from firecron.base.off_loop import off_loop
 from firecron.base.server_clock import ServerClock
 from firecron.errors import ConfigurationError, Denied, LeaseLost, Unavailable
-from firecron.lock.driver import Talker
+from firecron.lock.driver import Driver
 from firecron.lock.instances import Roster
 from firecron.lock.keeper import Keeper
 from firecron.lock.lease import Lease
@@ -123,7 +123,7 @@ class LockService:
             interval=self.settings.clock_interval,
             request_timeout=self.settings.request_timeout,
         )
-        self._talker = Talker(self.store, self.clock, self._timing, self.settings)
+        self._driver = Driver(self.store, self.clock, self._timing, self.settings)
         self.keeper = Keeper(self._timing, self.events, self.settings.request_timeout, has_thread=has_threads)
         # What was last seen of a node, and what was told of a name at its higher level.
         self._known: OrderedDict[str, Snapshot] = OrderedDict()
@@ -244,7 +244,7 @@ class LockService:
             ttl=for_ms,
             instance_id=self.identity.instance_id,
             instance=self.identity.instance,
-            margin=self._talker.margin,
+            margin=self._driver.margin,
             fenced=fenced,
             slot=slot,
             momentary=momentary,
@@ -263,10 +263,10 @@ class LockService:
 
     def attempt(self, bid: Bid, within: float = inf) -> Held | Refusal:
         """`try_once`, `within` so many seconds, but what is held is not yet a lease that anybody keeps."""
-        deadline = self._talker.deadline(min(self.settings.acquire_timeout, bid.request.ttl / 3000, within))
-        conversation = acquiring(bid.request, self._known.get(bid.name), bid.written, bid.replaced, bid.choose)
+        deadline = self._driver.deadline(min(self.settings.acquire_timeout, bid.request.ttl / 3000, within))
+        exchange = acquiring(bid.request, self._known.get(bid.name), bid.written, bid.replaced, bid.choose)
         try:
-            answer = self._talker.talk(conversation, self.paths.lock(bid.name), deadline)
+            answer = self._driver.run(exchange, self.paths.lock(bid.name), deadline)
         except Unavailable as error:
             return not_known(bid.name, "unavailable", error)
         except Denied as error:
@@ -447,7 +447,7 @@ class LockService:
             hold_at_least=bid.hold_at_least,
             is_fenced=bid.request.fenced,
             has_slot=bid.request.slot is not None or bid.choose is not None,
-            talker=self._talker,
+            driver=self._driver,
             events=self.events,
             on_end=self._ended,
         )

@@ -4,7 +4,7 @@
     been applied.
     Denied        a 4xx that says no: rules, credentials, a database that isn't there.
 
-No write is ever sent twice by the store; what may be sent again, the conversations decide. A 200 alone confirms
+No write is ever sent twice by the store; what may be sent again, the exchanges decide. A 200 alone confirms
 nothing, because a network's sign-in page also sends one: a read has an ETag, and a write an ETag or what was written.
 """
 

@@ -1,4 +1,4 @@
-"""Conversations held by a test: it answers each step as it is expected to come."""
+"""Exchanges held by a test: it answers each step as it is expected to come."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.unit.lock.records import NOW, at, node, request
 
 from firecron.errors import Denied, StoreError, Unavailable
 from firecron.lock.lease_term import LeaseTerm
-from firecron.lock.protocol import Answer, Conversation, Held, Now, Step, Swap, Swapped, acquiring
+from firecron.lock.protocol import Action, Answer, Exchange, Held, Now, Swap, Swapped, acquiring
 from firecron.lock.record import Number, Refused, Request
 from firecron.store import NULL_ETAG, Snapshot
 
@@ -21,35 +21,35 @@ DOWN = Unavailable("down")
 NO = Denied("no")
 
 
-def converse(conversation: Conversation[T], *dialogue: tuple[type[Step], Answer | StoreError]) -> tuple[T, list[Step]]:
+def converse(exchange: Exchange[T], *dialogue: tuple[type[Action], Answer | StoreError]) -> tuple[T, list[Action]]:
     """Answer the steps as they are expected to come; gives the outcome, and the steps as they were."""
-    steps: list[Step] = []
+    steps: list[Action] = []
     expected = iter(dialogue)
     try:
-        step = next(conversation)
+        step = next(exchange)
         while True:
             steps.append(step)
             kind, answer = next(expected, (None, None))
             assert type(step) is kind, f"{step} after {steps[:-1]}"
-            step = conversation.throw(answer) if isinstance(answer, StoreError) else conversation.send(answer)
+            step = exchange.throw(answer) if isinstance(answer, StoreError) else exchange.send(answer)
     except StopIteration as done:
-        assert next(expected, None) is None, "the conversation ended early"
+        assert next(expected, None) is None, "the exchange ended early"
         outcome: T = done.value
         return outcome, steps
 
 
 def acquire(
-    *dialogue: tuple[type[Step], Answer | StoreError],
+    *dialogue: tuple[type[Action], Answer | StoreError],
     wanted: Request | None = None,
     known: Snapshot | None = None,
     written: dict[Number, LeaseTerm] | None = None,
-) -> tuple[Held | Refused, list[Step]]:
+) -> tuple[Held | Refused, list[Action]]:
     return converse(acquiring(wanted or request(), known, {} if written is None else written), *dialogue)
 
 
-def clock(milliseconds: int = 0) -> tuple[type[Step], Answer]:
+def clock(milliseconds: int = 0) -> tuple[type[Action], Answer]:
     return Now, at(NOW + milliseconds)
 
 
-def swaps(steps: list[Step]) -> list[Swap]:
+def swaps(steps: list[Action]) -> list[Swap]:
     return [step for step in steps if isinstance(step, Swap)]

@@ -12,7 +12,7 @@ from tests.unit.lock.records import EXPIRES, MARGIN, NOW, TTL, at, node, release
 from firecron.base.clocks import Moment
 from firecron.errors import Denied, Unavailable
 from firecron.lock.lease_term import LeaseTerm
-from firecron.lock.protocol import Conversation, Held, Now, Pause, Read, Swap, Swapped, acquiring, run
+from firecron.lock.protocol import Exchange, Held, Now, Pause, Read, Swap, Swapped, acquiring, run
 from firecron.lock.record import Number, Refused, Request
 from firecron.store import NULL_ETAG, Snapshot
 
@@ -184,14 +184,14 @@ def test_a_reply_after_the_lease_is_no_acquisition(late: int) -> None:
 
 
 def hold(
-    conversation: Conversation[T],
+    exchange: Exchange[T],
     *,
     swap: Callable[[str, dict[str, object] | None], str | Snapshot],
     read: Callable[[], Snapshot] = lambda: ABSENT,
     paused: list[Pause] | None = None,
 ) -> T:
     return run(
-        conversation,
+        exchange,
         now=at,
         read=read,
         swap=swap,
@@ -201,7 +201,7 @@ def hold(
 
 
 def test_a_thread_holds_a_conversation() -> None:
-    """Steps are done in order, failures are told to the conversation, and its outcome is the answer."""
+    """Steps are done in order, failures are told to the exchange, and its outcome is the answer."""
     wrote: list[tuple[str, dict[str, object] | None]] = []
     paused: list[Pause] = []
 
@@ -219,7 +219,7 @@ def test_a_thread_holds_a_conversation() -> None:
 
 
 def test_what_is_no_failure_of_the_store_ends_the_conversation() -> None:
-    """A bug is raised to the caller, not told to the conversation."""
+    """A bug is raised to the caller, not told to the exchange."""
 
     def swap(etag: str, record: dict[str, object] | None) -> str:
         raise ValueError("a bug")
@@ -246,14 +246,14 @@ def test_a_hint_that_says_mine_is_not_believed() -> None:
 def test_a_write_that_landed_is_mine_whatever_there_is_to_choose() -> None:
     """A claim whose reply was lost is won when it is found, also if nothing would be left to claim by then."""
     offers: list[Request | Refused] = [request(), Refused("slot_done")]
-    conversation = acquiring(request(), None, {}, choose=lambda wanted, seen, now: offers.pop(0))
-    clock_step = next(conversation)
+    exchange = acquiring(request(), None, {}, choose=lambda wanted, seen, now: offers.pop(0))
+    clock_step = next(exchange)
     assert clock_step == Now()
-    swap = conversation.send(at(NOW))
+    swap = exchange.send(at(NOW))
     assert isinstance(swap, Swap)
-    assert isinstance(conversation.throw(DOWN), Pause)
-    assert conversation.send(None) == Read()
-    assert conversation.send(Snapshot("mine", swap.node)) == Now()
+    assert isinstance(exchange.throw(DOWN), Pause)
+    assert exchange.send(None) == Read()
+    assert exchange.send(Snapshot("mine", swap.node)) == Now()
     with pytest.raises(StopIteration) as done:
-        conversation.send(at(NOW + 10))
+        exchange.send(at(NOW + 10))
     assert isinstance(done.value.value, Held)

@@ -9,7 +9,7 @@ from tests.unit.lock.records import EXPIRES, MARGIN, NOW, TTL, at, node, slot
 from firecron.base.clocks import Moment
 from firecron.errors import StoreError
 from firecron.lock.lease_term import LeaseTerm
-from firecron.lock.protocol import Answer, Held, Pause, Read, Step, Swap, Swapped, releasing, renewing
+from firecron.lock.protocol import Action, Answer, Held, Pause, Read, Swap, Swapped, releasing, renewing
 from firecron.lock.record import Lost
 from firecron.store import NULL_ETAG, Snapshot
 
@@ -23,7 +23,7 @@ def in_hand(snapshot: Snapshot = MINE) -> Held:
     return held
 
 
-def renew(*dialogue: tuple[type[Step], Answer | StoreError]) -> tuple[Held | Lost, list[Step]]:
+def renew(*dialogue: tuple[type[Action], Answer | StoreError]) -> tuple[Held | Lost, list[Action]]:
     return converse(renewing(in_hand(), TTL, MARGIN), *dialogue)
 
 
@@ -101,8 +101,8 @@ def test_a_renewal_whose_reply_comes_after_the_old_lease_is_a_loss(late: int) ->
 
 
 def release(
-    *dialogue: tuple[type[Step], Answer | StoreError], held: Held | None = None
-) -> tuple[Snapshot | Lost, list[Step]]:
+    *dialogue: tuple[type[Action], Answer | StoreError], held: Held | None = None
+) -> tuple[Snapshot | Lost, list[Action]]:
     return converse(releasing(held or in_hand(), outcome="succeeded", finished=slot()), *dialogue)
 
 
