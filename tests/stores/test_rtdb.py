@@ -6,19 +6,23 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import datetime
 
 import pytest
 import requests
-from tests.stores.raw_server import answering, serving
+from tests.stores.raw_server import Raw, Wire, answering, serving
 
 from firecron import LockService, Refusal
 from firecron.base.clocks import Deadline, SystemTiming
-from firecron.errors import Denied, EmulatorDown, Unavailable
+from firecron.errors import ConfigurationError, Denied, EmulatorDown, StoreError, Unavailable
 from firecron.rtdb import transport
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target
+from firecron.rtdb.tokens import StaticToken
+from firecron.store import SERVER_TIME, Node
 from firecron.testing import MemoryStore
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -37,10 +41,10 @@ def store(rtdb: Rtdb) -> RtdbStore:
 def test_a_merge_replaces_the_children_named_and_no_others(rtdb: Rtdb, store: RtdbStore) -> None:
     """A merge writes and deletes the children that it names, resolves server values, and leaves the rest."""
     rtdb.set("/m", {"a": 1, "b": 2, "c": 3})
-    stored = store.merge("m", {"a": 5, "b": None, "at": {".sv": "timestamp"}}, soon())
+    stored = store.merge("m", {"a": 5, "b": None, "d": {"x": 1, "y": {}}, "at": {".sv": "timestamp"}}, soon())
     assert isinstance(stored, dict)
     found = rtdb.get("/m")
-    assert found == {"a": 5, "c": 3, "at": stored["at"]}
+    assert found == {"a": 5, "c": 3, "d": {"x": 1}, "at": stored["at"]}
 
 
 @pytest.mark.parametrize(("node", "keys"), [(None, []), ("leaf", []), ({"b": 1, "a": {"c": 1}}, ["a", "b"])])
@@ -153,12 +157,236 @@ def test_one_store_serves_many_threads(rtdb: Rtdb, store: RtdbStore) -> None:
         assert list(pool.map(read, range(8))) == [[number] * 20 for number in range(8)]
 
 
-@pytest.mark.parametrize("body", [b"true", b"1.5", b'"1794992400000"', b"null"])
+# The beginnings of the years 2020 and 10000.
+EARLIEST, LATEST = 1_577_836_800_000, 253_402_300_799_000
+
+
+@pytest.mark.parametrize(
+    "body", [b"true", b"1.5", b'"1794992400000"', b"null", b"%d" % (EARLIEST - 1), b"%d" % (LATEST + 1)]
+)
 def test_what_is_no_time_is_not_taken_for_one(body: bytes) -> None:
     """Who is asked for RTDB's time and answers with something else than a whole number has not told it."""
-    reply = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with replying(body) as (store, _), pytest.raises(Unavailable, match="RTDB was asked for its time and answered"):
+        store.timestamp("cron-instances/clock/seenAt", soon())
+
+
+@contextmanager
+def replying(body: bytes, status: bytes = b"200 OK", headers: bytes = b"") -> Iterator[tuple[RtdbStore, Raw]]:
+    """A store whose database answers everything with this, and that database."""
+    reply = b"HTTP/1.1 %s\r\nContent-Length: %d\r\n%s\r\n%s" % (status, len(body), headers, body)
     with serving(answering(reply)) as server:
-        store = RtdbStore(lambda: find_target(None, f"http://127.0.0.1:{server.port}?ns=test"), TIMING)
-        with pytest.raises(Unavailable, match="RTDB was asked for its time and answered"):
-            store.timestamp("cron-instances/clock/seenAt", soon())
+        store = RtdbStore(lambda: Target(f"http://127.0.0.1:{server.port}", {}, None), TIMING)
+        yield store, server
         store.close()
+
+
+@pytest.mark.parametrize("now", [EARLIEST, LATEST])
+def test_what_can_be_a_time_is_one(now: int) -> None:
+    """RTDB's time is believed from the year 2020 to the year 9999."""
+    with replying(b"%d" % now) as (store, _):
+        assert store.timestamp("clock", soon()) == now
+
+
+def test_a_merge_is_confirmed_by_all_that_was_sent() -> None:
+    """An answer that echoes one child of a merge, and not the other, confirms nothing."""
+    with replying(b'{"a":1}') as (store, _), pytest.raises(Unavailable, match="RTDB was sent a write and answered"):
+        store.merge("m", {"a": 1, "b": 2}, soon())
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "rejected"),
+    [
+        (b"302 Found", Unavailable, 0),
+        (b"400 Bad Request", Denied, 0),
+        (b"401 Unauthorized", Denied, 1),
+        (b"403 Forbidden", Denied, 0),
+        (b"408 Request Timeout", Unavailable, 0),
+        (b"429 Too Many Requests", Unavailable, 0),
+        (b"499 Whatever", Denied, 0),
+        (b"500 Internal Server Error", Unavailable, 0),
+        (b"503 Service Unavailable", Unavailable, 0),
+    ],
+)
+def test_a_status_is_a_no_or_no_answer(
+    monkeypatch: pytest.MonkeyPatch, status: bytes, kind: type[StoreError], rejected: int
+) -> None:
+    """A 4xx says no, but for a timeout and too many requests; all else may be over soon. Only a 401 is about the
+    token.
+    """
+    rejections: list[None] = []
+    monkeypatch.setattr(StaticToken, "rejected", lambda token: rejections.append(None))
+    with (
+        replying(b"", status) as (store, _),
+        pytest.raises(kind, match=status.decode().replace(" ", ": ", 1)) as raised,
+    ):
+        store.read("k", soon())
+    assert type(raised.value) is kind
+    assert len(rejections) == rejected
+
+
+def test_a_refusal_without_any_text_is_told() -> None:
+    """Where neither the body nor the status line gives a reason, the error says that."""
+    with replying(b"", b"404 ") as (store, _), pytest.raises(Denied, match="RTDB answered 404: no reason given"):
+        store.read("k", soon())
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "seconds"),
+    [
+        (b"429 Slow", b"Retry-After:  7 ", 7.0),
+        (b"429 Slow", b"Retry-After: %s" % (b"9" * 400), 86_400.0),
+        (b"429 Slow", b"Retry-After: \xb2", None),
+        (b"429 Slow", b"Retry-After: soon", None),
+        (b"429 Slow", b"Retry-After: Wed, 18 Nov 2026 09:00:30 GMT\r\nDate: Wed, 18 Nov 2026 09:00:00 GMT", 30.0),
+        (b"429 Slow", b"Retry-After: Wed, 18 Nov 2026 08:00:00 GMT\r\nDate: Wed, 18 Nov 2026 09:00:00 GMT", 0.0),
+        (b"429 Slow", b"Retry-After: Wed, 18 Nov 2036 09:00:00 GMT\r\nDate: Wed, 18 Nov 2026 09:00:00 GMT", 86_400.0),
+        (b"429 Slow", b"Retry-After: Wed, 18 Nov 2026 09:00:30 GMT", None),
+        (b"503 Slow", b"Retry-After: 7", None),
+    ],
+)
+def test_a_server_that_has_too_much_says_for_how_long(status: bytes, headers: bytes, seconds: float | None) -> None:
+    """Only a 429 has its Retry-After respected, in seconds or as a date by the server's own clock, up to a day."""
+    with replying(b"{}", status, headers + b"\r\n") as (store, _), pytest.raises(Unavailable) as raised:
+        store.read("k", soon())
+    assert raised.value.retry_after == seconds
+
+
+def test_the_database_is_looked_for_once() -> None:
+    """However often it connects, a store finds its database once, says so once, and keeps its connection."""
+    found: list[Target] = []
+    noted: list[Target] = []
+    with serving(answering(b"HTTP/1.1 200 OK\r\nETag: e\r\nContent-Length: 4\r\n\r\nnull")) as server:
+        target = Target(f"http://127.0.0.1:{server.port}", {}, None)
+
+        def find() -> Target:
+            found.append(target)
+            return target
+
+        store = RtdbStore(find, TIMING, noted.append)
+        for _ in range(2):
+            store.connect()
+            assert found == noted == [target]
+            store.read("k", soon())
+        assert (found, noted, server.connections) == ([target], [target], 1)
+        store.close()
+
+
+def test_a_forked_child_has_a_connection_of_its_own() -> None:
+    """After a fork the parent's connection is not used, and the lock that its thread may hold is not waited for."""
+    with replying(b"null", headers=b"ETag: e\r\n") as (store, server):
+        store.read("k", soon())
+        assert store._connecting.acquire(timeout=1)
+        store.after_fork()
+        store.read("k", soon())
+        assert server.connections == 2
+
+
+def test_closing_ends_the_connections() -> None:
+    """A store that is closed, also twice, has no connection left; the next request makes one."""
+    ended = threading.Semaphore(0)
+
+    def behave(wire: Wire) -> None:
+        answering(b'HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{"a":1}\n')(wire)
+        ended.release()
+
+    with serving(behave) as server:
+        store = RtdbStore(lambda: Target(f"http://127.0.0.1:{server.port}", {}, None), TIMING)
+        for connections in (1, 2):
+            assert store.keys("k", soon()) == ["a"]
+            assert server.connections == connections
+            store.close()
+            store.close()
+            assert ended.acquire(timeout=10)
+        assert server.requests[0].startswith(b"GET /k.json?shallow=true HTTP")
+
+
+@pytest.mark.parametrize(
+    ("body", "etag", "node", "written"),
+    [
+        (b'{"a":1}', b"", {"a": 1}, "unknown"),
+        (b"null", b"", None, "null_etag"),
+        (b'{"a":2}', b"ETag: new", {"a": 1}, "new"),
+        (b'{"a":1}', b'ETag: W/"x"', {"a": 1}, 'W/"x"'),
+        (b'{"a":2}', b'ETag: W/"x"', {"a": 1}, None),
+        (b'{"a":2}', b"", {"a": 1}, None),
+    ],
+)
+def test_a_swap_is_confirmed_by_an_etag_or_by_its_echo(
+    body: bytes, etag: bytes, node: Node, written: str | None
+) -> None:
+    """A 200 confirms a write if it has an ETag of RTDB's, or what was written; a web server's page has neither."""
+    with replying(body, headers=etag and etag + b"\r\n") as (store, _):
+        if written is None:
+            with pytest.raises(Unavailable, match="RTDB was sent a write and answered"):
+                store.swap("k", "e", node, soon())
+        else:
+            assert store.swap("k", "e", node, soon()) == written
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "ask", "said"),
+    [
+        (b"null", b"", lambda store: store.read("k", soon()), "without an ETag"),
+        (b"<html>", b"ETag: e\r\n", lambda store: store.read("k", soon()), "what is no JSON"),
+        (b"[" * 100_000, b"ETag: e\r\n", lambda store: store.read("k", soon()), "what is no JSON"),
+        (b"[1]", b"", lambda store: store.merge("k", {"a": 1}, soon()), "was sent a write"),
+        (b'{"at":5}', b"", lambda store: store.merge("k", {"at": SERVER_TIME}, soon()), "was sent a write"),
+    ],
+)
+def test_what_rtdb_does_not_answer_is_no_answer(
+    body: bytes, headers: bytes, ask: Callable[[RtdbStore], object], said: str
+) -> None:
+    """A 200 that can't be RTDB's is taken for none."""
+    with replying(body, headers=headers) as (store, _), pytest.raises(Unavailable, match=said):
+        ask(store)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "remedy"),
+    [
+        (b"400 No", "no", "Check the databaseURL and the request's path."),
+        (b"401 No", "no", "Check the security rules"),
+        (b"403 No", "the token has no role", "Check the service account's role"),
+        (b"404 No", "no", "Check the databaseURL: there is no such database"),
+        (b"423 No", "no", "The database is locked or disabled"),
+    ],
+)
+def test_each_no_has_its_remedy(status: bytes, text: str, remedy: str) -> None:
+    """The error says what to look at, by the status that it was refused with."""
+    body = json.dumps({"error": text}).encode()
+    with replying(body, status) as (store, _), pytest.raises(Denied, match=re.escape(f"{text}. {remedy}")):
+        store.read("k", soon())
+
+
+class Credential:
+    """One that is refreshed without any endpoint."""
+
+    token: str | None = None
+    expiry: datetime | None = None
+
+    def refresh(self, request: object) -> None:
+        self.token = "secret"
+
+
+def test_a_database_of_firebases_is_sent_the_token() -> None:
+    """Each request has the access token; and a refused connection is no emulator that isn't running."""
+    with serving(answering(b'HTTP/1.1 200 OK\r\nETag: e\r\nContent-Length: 7\r\n\r\n{"a":1}')) as server:
+        store = RtdbStore(lambda: Target(f"http://127.0.0.1:{server.port}", {}, Credential), TIMING)
+        assert store.name == "RTDB"
+        store.connect()
+        assert store.name == f"http://127.0.0.1:{server.port}"
+        store.swap("k", "e", {"a": 1}, soon())
+        head = server.requests[0].lower()
+        assert b"authorization: bearer secret\r\n" in head
+        assert b"content-type: application/json\r\n" in head
+        store.close()
+    with pytest.raises(Unavailable, match="RTDB can't be reached") as raised:
+        store.read("k", soon())
+    assert type(raised.value) is Unavailable
+
+
+def test_an_address_that_is_none_is_a_mistake_of_the_configuration() -> None:
+    """A database URL that no request can be made for is refused when the store connects."""
+    store = RtdbStore(lambda: Target("http://*:80", {}, None), TIMING)
+    with pytest.raises(ConfigurationError, match=re.escape("the database URL 'http://*:80' can't be used")):
+        store.connect()

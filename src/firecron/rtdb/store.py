@@ -234,7 +234,7 @@ def _is_echo(answered: object, sent: object) -> bool:
     if sent == SERVER_TIME:
         return _is_time(answered)
     # RTDB may leave out what is empty, at any depth.
-    return sent is None or isinstance(sent, dict | list) or answered == sent
+    return isinstance(sent, dict | list) or answered == sent
 
 
 def _error_text(reply: requests.Response) -> str:

@@ -147,7 +147,7 @@ def _life(expiry: datetime | None) -> float:
     if expiry is None:
         return _FALLBACK_LIFE
     # google-auth computed it from this machine's wall clock a moment ago, without a time zone.
-    return max(0.0, (expiry.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds() * 1000)
+    return (expiry.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds() * 1000
 
 
 def _told_apart(error: Exception) -> StoreError:
