@@ -67,6 +67,22 @@ def test_replies_are_read_whole_and_connections_kept(client_of: MakeClient, repl
         assert len(server.requests) == 3
 
 
+def test_connections_are_kept_for_as_many_callers(client_of: MakeClient) -> None:
+    """As many callers as the pool has room for find their connections again: the next calls make none."""
+    together = threading.Barrier(4)
+
+    def behave(wire: Wire) -> None:
+        while wire.request() is not None:
+            together.wait(LONG)  # so that each has its own
+            wire.connection.sendall(OK)
+
+    with serving(behave) as server, ThreadPoolExecutor(4) as callers:
+        client = client_of(server)
+        for _ in range(3):
+            assert [reply.content for reply in callers.map(lambda _: client.get(), range(4))] == [b"body"] * 4
+        assert server.connections == 4
+
+
 def dripping(before: bytes, dripped: bytes) -> Behaviour:
     """Sends the first part at once, and the rest byte by byte."""
 

@@ -117,6 +117,8 @@ def test_the_scheme_is_bearer_in_any_case(
     denial = verifier.check(header and header.format(token=one.token()))
     assert (denial is None) == is_served
     assert denial is None or denial.status == 401
+    is_there = bool(header) and header != "{token}"
+    assert denial is None or not is_there or "must be: Bearer, and an OIDC token" in denial.message
 
 
 def test_certificates_are_fetched_once(world: tuple[Google, OidcVerifier]) -> None:
@@ -136,6 +138,7 @@ def test_certificates_are_fetched_once(world: tuple[Google, OidcVerifier]) -> No
         ({"Cache-Control": "public, max-age=60", "Age": "9" * 5000}, 3),
         ({"Cache-Control": "public, max-age=0"}, 3),
         ({"Cache-Control": "no-store, max-age=60"}, 3),
+        ({"Cache-Control": "No-Cache, Max-Age=60"}, 3),
         ({"Cache-Control": f"max-age={'9' * 5000}"}, 3),
         ({}, 3),
     ],
@@ -149,6 +152,17 @@ def test_certificates_are_kept_as_long_as_they_are_fresh(
     for _ in range(3):
         assert verifier.check(f"Bearer {one.token()}") is None
     assert one.served == served
+
+
+def test_a_forked_child_fetches_over_its_own_connection(world: tuple[Google, OidcVerifier]) -> None:
+    """After a fork the parent's sockets are not used, and its certificates are."""
+    one, verifier = world
+    assert verifier.check(f"Bearer {one.token()}") is None
+    of_the_parent = verifier._certificates._session
+    verifier._certificates.after_fork()
+    assert verifier._certificates._session is not of_the_parent
+    assert verifier.check(f"Bearer {one.token()}") is None
+    assert one.served == 1
 
 
 def test_a_server_that_drips_holds_nobody(shared: tuple[Google, str], world: tuple[Google, OidcVerifier]) -> None:

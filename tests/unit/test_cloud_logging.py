@@ -178,6 +178,7 @@ BARE = "without its fields, which could not be written"
         ("?token=s3cret", {"json_fields": CYCLE}, f"{BARE} (RecursionError): ?token=[redacted]"),
         (f'{{"a": 1{"0" * 5000}}}', {}, f'{BARE} (ValueError): {{"a": 1{"0" * 5000}}}'),
         (CYCLE, {}, f"{BARE} (RecursionError): a dict"),
+        ({"message": 5, "a": Broken()}, {}, f"{BARE} (ValueError): 5"),
         ({"message": "hello", "password": "s3cret", "a": Broken()}, {}, f"{BARE} (ValueError): hello"),
         (Broken(), {}, f"{BARE} (ValueError): a Broken"),
     ],

@@ -111,8 +111,6 @@ def _report(slug: str, error: BaseException) -> None:
 def _write(
     level: int, message: str, fields: dict[str, Scalar], labels: dict[str, str], error: BaseException | None
 ) -> None:
-    if not logger.isEnabledFor(level):
-        return
     try:
         # Four calls up is whoever emits: that is where the line comes from.
         extra = {"json_fields": fields, "labels": labels}
@@ -122,4 +120,4 @@ def _write(
         # logging's own complaints do.
         if logging.lastResort is not None:
             text = f"firecron: a log handler raised at: {message}"
-            logging.lastResort.handle(logging.LogRecord(logger.name, level, __file__, 0, text, None, None))
+            logging.lastResort.handle(logging.makeLogRecord({"msg": text}))

@@ -99,15 +99,14 @@ class CronLine:
         # Days that no such month has leave the weekdays; croniter would look for them in vain.
         plain[-3] = "*" if any_day or no_such_day else plain[-3]
         plain[-1] = "*" if any_weekday else plain[-1]
-        plain_line = " ".join(plain if self.has_seconds else ["0", *plain])
-        self._ticks = croniter(plain_line, _SOME_DAY, ret_type=datetime, second_at_beginning=True)
+        self._ticks = croniter(" ".join(plain), _SOME_DAY, ret_type=datetime, second_at_beginning=True)
 
     def after(self, wall: datetime) -> datetime:
         """The first matching wall time after this one; both without a time zone, in whole seconds."""
         # A copy each time, because croniter keeps its place, and a schedule is shared by threads; what it has read of
         # the line is shared by all copies.
         ticks = copy.copy(self._ticks)
-        ticks.set_current(wall, force=True)
+        ticks.set_current(wall)
         found: datetime = ticks.get_next()
         return found
 

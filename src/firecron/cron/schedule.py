@@ -91,7 +91,7 @@ class Schedule:
                 wall = self._wall(change) - _SECOND
             elif first > start:
                 return first
-            elif self._line.is_wildcard and second > start:
+            elif self._line.is_wildcard:
                 return second
 
     def _passes(self, wall: datetime) -> tuple[datetime, datetime]:
@@ -117,7 +117,7 @@ class Schedule:
 
 
 def _in_utc(instant: datetime) -> datetime:
-    if instant.tzinfo is None or instant.utcoffset() is None:
+    if instant.utcoffset() is None:
         raise ValueError(f"{instant!r} has no time zone: give an aware datetime, such as datetime.now(UTC)")
     return instant.astimezone(UTC)
 

@@ -214,7 +214,7 @@ def _examine_jobs(crons: Program, unclaimed: Sequence[Unclaimed]) -> Iterator[Fi
     jobs = crons.registry.jobs()
     checks = Checks(crons.settings, crons.locks.events)
     odd = [warning for job in jobs for warning in checks.warnings(job)]
-    here = [job.name for job in jobs if not job.options.disabled and crons.registry.runs_here(job)]
+    here = [job.name for job in jobs if crons.registry.ticks_here(job)]
     elsewhere = [job.name for job in jobs if job.name not in here]
     yield from findings.jobs(here, elsewhere, odd, unclaimed)
     if problem is not None:

@@ -240,7 +240,7 @@ class Places:
         line = turn.lane.line
         if turn.wish.due is None:
             # Not dropped: a turn ahead of it may be given up without another try.
-            turn.lane.look = turn.lane.look or turn
+            turn.lane.look = turn
             return
         line.append(turn)
         line.sort(key=lambda one: one.wish.due or "")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pytest
 from tests.simulation.fleet import Fleet, Instance, broken_listener, failing, recorded
@@ -112,6 +114,40 @@ def test_a_log_that_raises_breaks_also_without_standard_error(
     handler.raising = True
     monkeypatch.setattr(logging, "lastResort", None)
     Events().emit("lock.lost", "job", logging.ERROR, "it is lost")
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, ValueError])
+def test_a_listener_ends_no_thread_but_the_main_one(error: type[BaseException]) -> None:
+    """What is meant to end a process ends it where it is raised on the main thread; elsewhere it is reported, like an
+    error.
+    """
+    events = Events()
+
+    def end(event: Event) -> None:
+        raise error
+
+    events.subscribe(end)
+    after = recorded(events)
+    with ThreadPoolExecutor(1) as elsewhere:
+        elsewhere.submit(events.emit, "one", "job", logging.DEBUG, "").result(20)
+    assert [event.slug for event in after] == ["one"]
+    with nullcontext() if issubclass(error, Exception) else pytest.raises(error):
+        events.emit("two", "job", logging.DEBUG, "")
+    assert [event.slug for event in after] == (["one", "two"] if issubclass(error, Exception) else ["one"])
+
+
+def test_listeners_come_and_go_one_at_a_time() -> None:
+    """Who subscribes or unsubscribes has the lock: two that do so at once don't undo each other's."""
+
+    class Watched(Events):
+        def __setattr__(self, name: str, value: object) -> None:
+            assert name != "_listeners" or not hasattr(self, name) or self._lock.locked()
+            super().__setattr__(name, value)
+
+    events = Watched()
+    stop = events.subscribe(lambda event: None)
+    stop()
+    assert events._listeners == ()
 
 
 def test_unsubscribing_ends_the_telling() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 from datetime import UTC, datetime, timedelta
+from unittest.mock import ANY
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -170,3 +171,4 @@ def test_schedules_are_values() -> None:
     assert schedule != Schedule("0 0 * * 0")
     assert schedule != Schedule("0 1 * * 0", "Europe/Berlin")
     assert schedule != "0 0 * * 0"
+    assert schedule == ANY, "others may say that they are like it"

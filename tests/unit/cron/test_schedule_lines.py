@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calendar import monthrange
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -202,3 +203,22 @@ def test_other_lines_have_no_warning(line: str) -> None:
 def test_one_day_that_exists_is_enough() -> None:
     """A line whose days don't all exist in its months fires on those that do."""
     assert Schedule("0 0 5,31 2 *").after(NEW_YEAR) == datetime(2026, 2, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("month", range(1, 13))
+def test_each_month_has_its_days(month: int) -> None:
+    """The last day that a month can have is one, and the day after it is none."""
+    last = monthrange(2024, month)[1]
+    assert Schedule(f"0 0 {last} {month} *").after(NEW_YEAR).day == last
+    if last < 31:
+        with pytest.raises(ValueError, match="it never fires"):
+            Schedule(f"0 0 {last + 1} {month} *")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"), [("5", "has 1 fields: give 5"), ("@often", "is unknown: there are @hourly"), ("", "has 0 fields")]
+)
+def test_one_word_is_an_alias_or_too_little(line: str, said: str) -> None:
+    """A single word is looked for among the aliases only if it is written like one."""
+    with pytest.raises(ValueError, match=said):
+        Schedule(line)

@@ -177,6 +177,7 @@ def test_jobs_come_and_go_at_run_time(fleet: Fleet) -> None:
     fleet.world.until(125)
     assert fleet.slots() == [slot(60)]
     assert runs == [f"late:{slot(60)}", f"late:{slot(120)}"]
+    assert one.said("run.skipped") == [], "its ticks are nobody's any more"
     with pytest.raises(UnknownJob):
         one.crons.registry.remove(NAME)
     one.crons.registry.add(late)

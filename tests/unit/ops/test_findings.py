@@ -272,3 +272,20 @@ def test_a_host_that_is_none_of_firebases_is_warned_of() -> None:
     found = findings.database(Target("https://proxy.example.org", {}, no_credential))
     assert (found.level, found.check) == ("warning", "database")
     assert found.message.startswith("https://proxy.example.org: the host is none of Firebase's")
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://x.firebaseio.com?ns=a&auth=secret", "https://x.firebaseio.com?ns=a"),
+        ("https://x.firebaseio.com?auth=secret", "https://x.firebaseio.com"),
+        ("https://me:secret@x.firebaseio.com/a", "https://x.firebaseio.com/a"),
+        ("https://secret@x.firebaseio.com", "https://x.firebaseio.com"),
+        ("me:secret@h:9000?ns=a&ns=b", "h:9000?ns=a&ns=b"),
+        ("h:9000", "h:9000"),
+        ("/keys/me@host.json", "/keys/me@host.json"),
+    ],
+)
+def test_a_url_is_shown_without_what_may_be_secret(url: str, shown: str) -> None:
+    """A URL's user and query are left out, but for the namespace; a path with an @ in it is no URL with a user."""
+    assert findings.without_query(url) == shown

@@ -48,7 +48,7 @@ def test_an_instance_says_what_it_is(rtdb: Rtdb) -> None:
     """A beat writes when the instance was seen and begun, whose it is, and what it has; later beats keep the start."""
     crons = new_crons(job)
     beginnings = set()
-    for _ in range(2):
+    for _ in range(3):
         crons.engine.heartbeat.beat()
         ((key, node),) = nodes(rtdb).items()
         assert key == crons.engine.heartbeat.id
@@ -83,6 +83,7 @@ def test_the_dead_are_removed(rtdb: Rtdb) -> None:
     for name, age in beats.items():
         rtdb.set(f"/cron-instances/{name}", {"seenAt": now - age})
     rtdb.set("/cron-instances/odd", {"seenAt": "yesterday"})
+    rtdb.set("/cron-instances/leaf", 3)
     # An instance that was frozen has not been seen for long either, and is here.
     rtdb.set(f"/cron-instances/{crons.engine.heartbeat.id}", {"seenAt": now - 302_000})
     rtdb.set("/cron-locks/job", {"expiresAt": 1, "slot": slot()})
@@ -181,6 +182,8 @@ def test_rounds_put_off_no_beat() -> None:
     timing.then = heartbeat.leave
     others = named(THREAD)
     heartbeat.start()
+    for thread in named(THREAD) - others:
+        assert thread.daemon, "it keeps no process from its end"
     assert all(map(ended, named(THREAD) - others))
     heartbeat.wait(timing.mono() + 1)
     assert timing.waits == [10], "and none for a thread that has ended"
@@ -232,3 +235,131 @@ def test_the_dead_are_removed_in_the_time_that_rounds_leave(rounds: float, left:
     crons.engine.recovery.make = make  # type: ignore[method-assign]  # noted, not made
     crons.engine.heartbeat.work()
     assert deadlines == [left]
+
+
+def test_who_was_seen_ten_beats_ago_is_not_dead_yet() -> None:
+    """To the millisecond: a node is removed when it is older than ten beats."""
+    fleet = Fleet()
+    one = fleet.instance(heartbeat=30)
+    for name, age in (("young", 300_000), ("dead", 300_001)):
+        fleet.world.store.set(f"cron-instances/{name}", {"seenAt": START - age})
+    one.crons.engine.heartbeat.prune(one.locks.deadline(1))
+    assert fleet.world.store.keys("cron-instances", one.locks.deadline(1)) == ["clock", "young"]
+
+
+@pytest.mark.parametrize("node", [None, "leaf"])
+def test_nodes_that_are_none_are_left_alone(node: object) -> None:
+    """Where there are no instances, or something else is in their place, nothing is removed, and nothing raised."""
+    fleet = Fleet()
+    one = fleet.instance()
+    fleet.world.store.set("cron-instances", node)
+    one.crons.engine.heartbeat.prune(one.locks.deadline(1))
+    assert fleet.world.store.get("cron-instances") == node
+
+
+def test_without_the_time_nobody_is_dead() -> None:
+    """An instance that has lost RTDB's time removes nobody."""
+    fleet = Fleet()
+    one = fleet.instance()
+    fleet.world.store.set("cron-instances/old", {"seenAt": 1})
+    one.timing.step_wall(100)
+    one.crons.engine.heartbeat.prune(one.locks.deadline(1))
+    assert fleet.world.store.get("cron-instances/old") == {"seenAt": 1}
+
+
+def test_the_dead_that_can_not_be_removed_are_told_of() -> None:
+    """What keeps an instance from removing the dead is said, and the next rounds are made as ever."""
+    fleet = Fleet()
+    rounds: list[float] = []
+    one, heartbeat = bench(fleet, rounds, recovery_interval=100)
+    one.network.before = lambda method, path: setattr(
+        one.network, "is_down", (method, path) == ("read", "cron-instances")
+    )
+    heartbeat.work()
+    (event,) = one.said("heartbeat.failed")
+    assert "dead instances could not be removed: the network is down" in event.message
+    fleet.world.until(100)
+    heartbeat.work()
+    assert rounds == [0, 100]
+
+
+def test_a_slow_beat_is_a_poor_sample_of_the_time() -> None:
+    """What a beat brings is as uncertain as it took long: half of the time between the asking and the answer."""
+    fleet = Fleet()
+    one = fleet.instance()
+    one.locks.clock._estimate = None
+    one.network.before = lambda method, path: fleet.world._move(fleet.world.mono() + 600)
+    one.crons.engine.heartbeat.beat()
+    assert one.locks.clock.uncertainty == pytest.approx(300, abs=5)
+    moment = one.locks.clock.peek()
+    assert moment is not None
+    assert moment.server == pytest.approx(START + 600, abs=301)
+
+
+def test_a_beat_is_made_when_it_is_due() -> None:
+    """However often it is asked to, an instance without threads beats once a period."""
+    fleet = Fleet()
+    one = fleet.instance(heartbeat=30)
+    one.network.requests()
+    waits = [one.crons.engine.heartbeat.work_if_due() for _ in range(3)]
+    assert waits == [30] * 3
+    assert one.network.requests("cron-instances/") == ["merge"]
+
+
+def test_a_forked_child_is_an_instance_of_its_own() -> None:
+    """After a fork there is another node, which began then; the parent's stays as it is."""
+    fleet = Fleet()
+    one = fleet.instance()
+    heartbeat = one.crons.engine.heartbeat
+    heartbeat.beat()
+    parent = heartbeat.id
+    fleet.world.until(50)
+    heartbeat.after_fork()
+    heartbeat.beat()
+    started = {key: fleet.world.store.get(f"cron-instances/{key}/startedAt") for key in (parent, heartbeat.id)}
+    assert started == {parent: START, heartbeat.id: START + 50_000}
+
+
+def test_an_instance_that_starts_again_keeps_its_node() -> None:
+    """A start while the thread of before comes to its end makes rounds at once, and the node stays until the stop."""
+    timing = OneWait()
+    store = MemoryStore(timing.now)
+    crons = FireCron(store=store, timing=timing, settings=load(), enabled=True)
+    heartbeat = crons.engine.heartbeat
+    rounds: list[object] = []
+
+    def make(deadline: Deadline) -> bool:
+        rounds.append(store.get(f"cron-instances/{heartbeat.id}"))
+        return True
+
+    crons.engine.recovery.make = make  # type: ignore[method-assign]  # noted, not made
+    first: list[threading.Thread | None] = []
+
+    def again() -> None:
+        first.append(heartbeat._thread)
+        timing.then = then_leave
+        timing.advance(1)
+        heartbeat.leave()
+        crons.engine.recovery.start()
+        heartbeat.start()
+
+    def then_leave() -> None:
+        assert first[0] is not None
+        timing.then = lambda: None
+        heartbeat._changed.release()
+        try:
+            first[0].join(20)
+        finally:
+            heartbeat._changed.acquire()
+        assert store.get(f"cron-instances/{heartbeat.id}") is not None
+        rounds.append("still there")
+        heartbeat.leave()
+
+    timing.then = again
+    crons.engine.recovery.start()
+    heartbeat.start()
+    while threads := list(heartbeat._at_work):
+        threads[0].join(20)
+    assert len(rounds) == 3
+    assert rounds[-1] == "still there"
+    assert store.get(f"cron-instances/{heartbeat.id}") is None
