@@ -51,7 +51,7 @@ HOMES = {
     **dict.fromkeys(("pydantic", "pydantic_core", "pydantic_settings"), ("settings", "lock.record")),
     **dict.fromkeys(("typer", "rich"), ("cli", "demo")),
 }
-WITHOUT_THREADS = ("cron", "lock.record", "lock.protocol", "runs.policy", "ops.views", "ops.health")
+WITHOUT_THREADS = ("cron", "lock.record", "lock.protocol", "runs.policy", "runs.turn", "ops.views", "ops.health")
 
 KNOWS_RTDB = ("rtdb", "lock.service", "ops", "cli")
 

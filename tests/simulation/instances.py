@@ -21,7 +21,8 @@ from firecron.jobs.job import Job
 from firecron.jobs.result import Result
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import Refusal
-from firecron.runs.claimer import Claimed, Wish
+from firecron.runs.claimer import Claimed
+from firecron.runs.turn import WantedClaim
 from firecron.settings import load
 
 
@@ -133,7 +134,7 @@ class Instance:
 
     def turn(self, due: str | None, name: str = NAME) -> list[Result]:
         """One turn, now."""
-        turn = self.runner.turn(self.job(name), Wish(due, "schedule"))
+        turn = self.runner.turn(self.job(name), WantedClaim(due, "schedule"))
         while (delay := self.runner.go_on(turn)) is not None:
             self.timing.sleep(delay)
         self.world.check()
@@ -141,7 +142,8 @@ class Instance:
 
     def claim(self, due: str | None, name: str = NAME) -> object:
         """Try once to claim, and no more."""
-        return self.runner._claimer.claim(self.runner._claimer.pursue(self.job(name), Wish(due, "schedule")))
+        claimer = self.crons.engine.claimer
+        return claimer.claim(claimer.prepare(self.job(name), WantedClaim(due, "schedule")))
 
     def hold(self, due: str | None, name: str = NAME) -> Lease:
         """Claim as a run does that then goes on and on: its lease, renewed as long as the instance lives."""

@@ -13,7 +13,7 @@ from tests.triggers.triggering import HEADER, NINE, SHELLS, TEN, Fleet, Gate, In
 
 from firecron import Run, Stopping
 from firecron.base.instants import to_text
-from firecron.runs.claimer import Wish
+from firecron.runs.turn import WantedClaim
 from rtdb_emulator.pytest_plugin import Rtdb
 
 LOCK = "/cron-locks/digest"
@@ -196,7 +196,7 @@ def test_a_tick_and_a_trigger_at_the_same_instant_are_one_run(rtdb: Rtdb, shell:
     due = to_text(server_now(triggered))
     runner, job = ticking.crons.engine.runner, ticking.crons.registry.get("digest")
     calls: dict[str, Callable[[], object]] = {
-        "tick": lambda: runner.go_on(runner.turn(job, Wish(due, "schedule"))) or "done",
+        "tick": lambda: runner.go_on(runner.turn(job, WantedClaim(due, "schedule"))) or "done",
         "trigger": lambda: triggered.post(due),
     }
     (loser,) = calls.keys() - {winner}

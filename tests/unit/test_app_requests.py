@@ -12,7 +12,7 @@ from tests.simulation.world import NAME
 from firecron import FireCron, distributed_cron
 from firecron.base.instants import to_text
 from firecron.jobs.result import Result
-from firecron.runs.claimer import Wish
+from firecron.runs.turn import WantedClaim
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -35,7 +35,7 @@ class Instance:
         self.crons.locks.clock.now(self.crons.locks.deadline(30))
 
     def turn(self, due: str | None) -> list[Result]:
-        turn = self.crons.engine.runner.turn(self.crons.registry.get(NAME), Wish(due, "schedule"))
+        turn = self.crons.engine.runner.turn(self.crons.registry.get(NAME), WantedClaim(due, "schedule"))
         assert self.crons.engine.runner.go_on(turn) is None
         return turn.results
 

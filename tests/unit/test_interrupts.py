@@ -26,7 +26,7 @@ from firecron.jobs.options import Overlap
 from firecron.lock.service import Hold, LockService
 from firecron.runs import lanes, runner
 from firecron.runs.execution import Performer
-from firecron.runs.lanes import Places
+from firecron.runs.lanes import Lanes
 from firecron.scheduler.stopper import is_inside
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
@@ -34,7 +34,7 @@ from firecron.testing import FakeTiming, MemoryStore
 SETTINGS = load()
 NINE = datetime(2026, 11, 18, 9, tzinfo=UTC)
 PERFORM = Performer.perform.__code__
-VACATE = Places.vacate.__code__
+VACATE = Lanes.vacate.__code__
 
 
 class Bench:

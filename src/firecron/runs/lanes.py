@@ -1,17 +1,17 @@
-"""Places: which turn of a job may claim on this instance, and how many of its bodies run.
+"""Lanes: which turn of a job may claim on this instance, and how many runs of the job go on at a time.
 
-Of each job one turn is at it at a time: called to try, trying, or waiting for its next try (and then it occupies no
-thread). The others stand in line. Whenever something has changed, the lane is settled:
+At most one turn per job tries to claim at a time, the lane's current turn: it is called to try, it tries, or it waits
+for its next try (without a thread). The others stand in line. After each change the lane is settled:
 
-    nobody is at it, a place is free          the first in line is called
-    nobody is at it, a body runs              who is in line stays there if ticks queue, else they are skipped
-    a turn is called or waits, a newer comes  the newer one goes on with its pursuit, token and all, because what could
-                                              not be claimed until then is catch_up's
-    a turn tries                              who is in line waits for its answer
+    no current turn, a place is free            the first in line becomes the current turn, and is called
+    no current turn, all places are taken       the line stays if ticks queue; else its ticks are skipped
+    the current turn is called or waits,        the newer turn becomes the current one and takes over the pending
+    and a newer one comes                       claim, token and all; catch_up runs what was not claimed until then
+    the current turn tries                      the line waits for the answer
 
-In line is the newest alone; all of them, in the order of their ticks, if they queue for a grace of their own. A look (a
-turn without a tick: for a run that died, or ticks that were missed) comes after all of them. One is enough, and none is
-needed once a body begins: its claim has looked.
+Only the newest turn stays in line. If ticks queue for a grace of their own, all do, in the order of their ticks. A look
+(a turn without a tick, for a run that died or ticks that were missed) comes after all of them. One look is enough, and
+none is needed once a run begins, because its claim has looked.
 """
 
 from __future__ import annotations
@@ -20,56 +20,11 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import Protocol
 
 from firecron.base.events import Events
 from firecron.jobs.job import Job
-
-if TYPE_CHECKING:
-    from firecron.jobs.result import Result
-    from firecron.runs.claimer import Pursuit, Wish
-
-State: TypeAlias = Literal["called", "trying", "waiting"]
-
-
-@dataclass(eq=False)
-class Turn:
-    """A wish to run a job, until it is fulfilled or has come to nothing; `results` is what came of it."""
-
-    job: Job
-    wish: Wish
-    lane: Lane
-    pursuit: Pursuit | None = None
-    results: list[Result] = field(default_factory=list)
-    has_entered: bool = False
-
-
-@dataclass(eq=False)
-class Lane:
-    """What one job does on this instance. A place is taken by a body that runs, of a turn or of a run by hand, or it is
-    reserved for a run by hand that has no lock yet. Both are sets: to leave a place twice is to leave it once.
-    """
-
-    most: int = 1
-    queues: bool = False
-    keeps_all: bool = False
-    running: set[Turn | Place] = field(default_factory=set)
-    reserved: set[Place] = field(default_factory=set)
-    at_it: Turn | None = None
-    state: State = "called"
-    line: list[Turn] = field(default_factory=list)
-    look: Turn | None = None
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.running) + len(self.reserved) >= self.most
-
-
-@dataclass(eq=False)
-class Place:
-    """A place for a run by hand. The run makes it before it reserves it, so that it can be left at any moment."""
-
-    lane: Lane
+from firecron.runs.turn import Lane, Place, Turn
 
 
 class Agenda(Protocol):
@@ -82,9 +37,9 @@ class Agenda(Protocol):
         """Call this when RTDB's clock shows the instant; the call must not block."""
 
 
-class Places:
-    """The lanes of all jobs. `most` is how many bodies a job with overlap="allow" may have; turns that are called are
-    submitted to the `agenda`.
+class Lanes:
+    """The lanes of all jobs. A job with overlap="allow" may have `most` runs at a time; the `agenda` gets each turn
+    that is called.
     """
 
     def __init__(self, most: int, events: Events, agenda: Agenda) -> None:
@@ -104,7 +59,7 @@ class Places:
         return lane
 
     def enter(self, turn: Turn) -> bool:
-        """Whether this turn is to try now; if not, it stands in line, or it is over."""
+        """Whether this turn tries now; if not, it stands in line, or is over."""
         lane, dropped = turn.lane, _Dropped()
         with self._lock:
             if self._lanes.get(turn.job.name) is not lane:
@@ -112,11 +67,11 @@ class Places:
             if not turn.has_entered:
                 turn.has_entered = True
                 self._stand_in_line(turn, dropped)
-            elif lane.at_it is turn and lane.is_full:
-                lane.at_it = None  # a run by hand has come between its tries
+            elif lane.current is turn and lane.is_full:
+                lane.current = None  # a run by hand came between its tries
                 self._stand_in_line(turn, dropped)
             called = self._settle(lane, dropped)
-            is_its_turn = lane.at_it is turn and lane.state != "trying"
+            is_its_turn = lane.current is turn and lane.state != "trying"
             if is_its_turn:
                 lane.state = "trying"
         self._tell(dropped)
@@ -125,19 +80,19 @@ class Places:
         return is_its_turn
 
     def is_open(self, turn: Turn) -> bool:
-        """Whether it is still to try: it has not come yet, or its lane is waiting for it."""
-        return not turn.has_entered or turn.lane.at_it is turn
+        """Whether it may still try: it has not entered yet, or is the current turn."""
+        return not turn.has_entered or turn.lane.current is turn
 
     def wait(self, turn: Turn) -> bool:
-        """Its try had no answer that lasts. Whether it waits for another; if not, a newer turn does."""
+        """Its try had no answer that lasts. Returns whether it waits for the next try; if not, a newer turn does."""
         with self._lock:
-            if turn.lane.at_it is turn:
+            if turn.lane.current is turn:
                 turn.lane.state = "waiting"
         self._go_on(turn.lane)
-        return turn.lane.at_it is turn
+        return turn.lane.current is turn
 
     def begin(self, turn: Turn) -> None:
-        """It has claimed, and its body begins."""
+        """It has claimed, and its run begins."""
         lane = turn.lane
         with self._lock:
             lane.running.add(turn)
@@ -146,18 +101,18 @@ class Places:
         self._go_on(lane)
 
     def give_up(self, turn: Turn) -> None:
-        """There is nothing to run for it."""
+        """It has nothing to run."""
         with self._lock:
             _make_room(turn)
         self._go_on(turn.lane)
 
     def end(self, turn: Turn, *, goes_on: bool) -> None:
-        """Its body has ended; it may go on with another claim, before all who stand in line."""
+        """Its run has ended; if it goes on with another claim, it comes before all that stand in line."""
         lane, dropped = turn.lane, _Dropped()
         with self._lock:
             lane.running.discard(turn)
-            if goes_on and lane.at_it is None:
-                lane.at_it, lane.state = turn, "called"
+            if goes_on and lane.current is None:
+                lane.current, lane.state = turn, "called"
             elif goes_on:
                 self._stand_in_line(turn, dropped)
         self._tell(dropped)
@@ -173,7 +128,7 @@ class Places:
         return True
 
     def occupy(self, place: Place) -> None:
-        """The run by hand has its lock, and its body begins. Once is enough for all its bodies."""
+        """The run by hand has its lock and begins. Once is enough, however often it claims."""
         lane = place.lane
         with self._lock:
             lane.running.add(place)
@@ -188,19 +143,19 @@ class Places:
             lane.reserved.discard(place)
         self._go_on(lane, again=again)
 
-    def send_away(self) -> None:
-        """Nobody is called, waits, or stands in line any more. Who tries just now comes to an end by itself."""
+    def clear(self) -> None:
+        """Drop every turn that is called, waits, or stands in line. A turn that is trying ends by itself."""
         with self._lock:
             for lane in self._lanes.values():
                 lane.line.clear()
                 lane.look = None
                 if lane.state != "trying":
-                    lane.at_it = None
+                    lane.current = None
 
     def after_fork(self) -> None:
-        """In a forked child: nothing runs here, and what the parent has in hand is its own."""
+        """In a forked child: nothing runs here, and the turns are the parent's."""
         self._lock = threading.Lock()
-        self.send_away()
+        self.clear()
         self._lanes = {}
 
     def _go_on(self, lane: Lane, *, again: bool = False) -> None:
@@ -208,79 +163,69 @@ class Places:
         with self._lock:
             called = self._settle(lane, dropped)
             if again and called is None and lane.state == "called":
-                called = lane.at_it  # perhaps not resumed yet; to be resumed twice does no harm
+                called = lane.current  # perhaps not resumed yet; to be resumed twice does no harm
         self._tell(dropped)
         if called is not None:
             self._agenda.submit(called)
 
     def _settle(self, lane: Lane, dropped: _Dropped) -> Turn | None:
-        """Who is called by what has changed, if anybody is. Called under the lock."""
+        """Return the turn to call next, if any. Called under the lock."""
         if not lane.line:
-            if lane.look is None or lane.at_it is not None or lane.is_full:
+            if lane.look is None or lane.current is not None or lane.is_full:
                 return None
-            lane.at_it, lane.look, lane.state = lane.look, None, "called"
-            return lane.at_it
+            lane.current, lane.look, lane.state = lane.look, None, "called"
+            return lane.current
         first = lane.line[0]
-        if lane.at_it is not None:
-            if lane.state == "trying" or lane.keeps_all or not _is_newer(first, lane.at_it):
+        if lane.current is not None:
+            if lane.state == "trying" or lane.keeps_all or not first.is_newer_than(lane.current):
                 return None
-            # One that has not tried for its tick yet has said nothing of it, and never will.
-            if not _has_tried(lane.at_it):
-                dropped.overtaken.append(lane.at_it)
-            first.pursuit = lane.at_it.pursuit
+            # A turn that has not tried for its own tick has reported nothing of it, and never will.
+            if not lane.current.has_tried:
+                dropped.overtaken.append(lane.current)
+            first.pending = lane.current.pending
         elif lane.is_full:
             if not lane.queues and len(lane.running) >= lane.most:
                 dropped.running += lane.line
                 lane.line.clear()
             return None
-        lane.at_it, lane.state = lane.line.pop(0), "called"
+        lane.current, lane.state = lane.line.pop(0), "called"
         return first
 
     def _stand_in_line(self, turn: Turn, dropped: _Dropped) -> None:
         line = turn.lane.line
-        if turn.wish.due is None:
-            # Not dropped: a turn ahead of it may be given up without another try.
+        if turn.wanted.due is None:
+            # Kept: the turns ahead of it may be given up without another try.
             turn.lane.look = turn
             return
         line.append(turn)
-        line.sort(key=lambda one: one.wish.due or "")
+        line.sort(key=lambda one: one.wanted.due or "")
         if not turn.lane.keeps_all:
             *older, kept = line
-            heir = next((one for one in older if one.pursuit is not None), None)
-            if heir is not None and kept.pursuit is None:
-                # With its token: a write whose reply was lost may still become a win. Its tick is told of then.
-                kept.pursuit = heir.pursuit
-                older = [one for one in older if one is not heir or not _has_tried(one)]
+            heir = next((one for one in older if one.pending is not None), None)
+            if heir is not None and kept.pending is None:
+                # With its token: a write whose reply was lost may still become a win. Its tick is reported then.
+                kept.pending = heir.pending
+                older = [one for one in older if one is not heir or not one.has_tried]
             dropped.overtaken += older
             del line[:-1]
 
     def _tell(self, dropped: _Dropped) -> None:
         for turns, why in ((dropped.running, "still runs on this instance"), (dropped.overtaken, "has a newer tick")):
             for turn in turns:
-                if turn.wish.due is not None and not turn.wish.looks_back:
-                    message = f'"{turn.job.name}" {why}, skipping its tick {turn.wish.due}'
-                    self._events.emit("run.skipped", turn.job.name, logging.INFO, message, slot=turn.wish.due)
+                if turn.wanted.due is not None and not turn.wanted.looks_back:
+                    message = f'"{turn.job.name}" {why}, skipping its tick {turn.wanted.due}'
+                    self._events.emit("run.skipped", turn.job.name, logging.INFO, message, slot=turn.wanted.due)
 
 
 @dataclass(eq=False)
 class _Dropped:
-    """Turns that are over before they could try: the job's body runs, or a newer tick has come."""
+    """Turns that are over before they could try: the job runs, or a newer tick has come."""
 
     running: list[Turn] = field(default_factory=list)
     overtaken: list[Turn] = field(default_factory=list)
 
 
 def _make_room(turn: Turn) -> None:
-    """Let another turn be at it. Called under the lock."""
-    if turn.lane.at_it is turn:
-        turn.lane.at_it = None
-
-
-def _has_tried(turn: Turn) -> bool:
-    """Whether it has tried for its own tick, and not only been given the pursuit of another."""
-    return turn.pursuit is not None and turn.pursuit.wish is turn.wish
-
-
-def _is_newer(turn: Turn, other: Turn) -> bool:
-    due, others = turn.wish.due, other.wish.due
-    return due is not None and (others is None or due > others)
+    """Let another turn become the current one. Called under the lock."""
+    if turn.lane.current is turn:
+        turn.lane.current = None

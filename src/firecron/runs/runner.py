@@ -1,10 +1,10 @@
 """The runner: what one instance does with one tick of one job.
 
     claim      the tick, or what the record says comes first: an abandoned run, a missed tick
-    perform    the job's function, with its lease renewed, and release (see `execution`)
-    record     the run, and, as the bookkeeper, what lies between the tick and the last one
+    perform    call the job's function while its lease is renewed, then release the lock
+    record     write the run to the history, and, as the bookkeeper, the ticks between it and the one before
 
-A turn has its worker thread while it claims, runs and records, but not while it waits for its next try.
+A turn has a worker thread while it claims, runs and records, but not while it waits for its next try.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ from firecron.lock.refusal import Refusal
 from firecron.lock.service import LockService
 from firecron.runs.body import Loop
 from firecron.runs.bookkeeper import Bookkeeper
-from firecron.runs.claimer import Claimed, Claimer, Pursuit, Wish
+from firecron.runs.claimer import Claimed, Claimer
 from firecron.runs.execution import Performer, Ran
 from firecron.runs.history import History
-from firecron.runs.lanes import Place, Places, Turn
+from firecron.runs.lanes import Lanes
 from firecron.runs.policy import MOST_CLAIMS, MOST_MISSED
+from firecron.runs.turn import PendingClaim, Place, Turn, WantedClaim
 
 _CANCEL_AHEAD = 2.0
 
 
 class Runner:
-    """Takes turns, at the jobs that the registry wants to run here, and runs jobs by hand."""
+    """Takes turns of the jobs that the registry wants to run here, and runs jobs by hand."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class Runner:
         identity: Identity,
         registry: Registry,
         claimer: Claimer,
-        places: Places,
+        lanes: Lanes,
         bookkeeper: Bookkeeper,
     ) -> None:
         self._locks = locks
@@ -59,25 +60,25 @@ class Runner:
         self._bookkeeper = bookkeeper
         self._registry = registry
         self._claimer = claimer
-        self._places = places
+        self._lanes = lanes
         self._performer = Performer(locks, timing, identity, lambda: bool(self.stopping))
         self.loop: Loop | None = None
         self.stopping = Flag()
         self._changed = threading.Condition()
         self._busy: set[object] = set()
-        self._unanswered: dict[str, Pursuit] = {}
+        self._unanswered: dict[str, PendingClaim] = {}
 
-    def turn(self, job: Job, wish: Wish) -> Turn:
-        """A turn at a job, to `go_on` with."""
-        return Turn(job, wish, self._places.lane(job))
+    def turn(self, job: Job, wanted: WantedClaim) -> Turn:
+        """A new turn of a job, to `go_on` with."""
+        return Turn(job, wanted, self._lanes.lane(job))
 
     def wants(self, job: Job) -> bool:
-        """Whether turns are taken at the job: it is to run here by itself, and the instance does not stop."""
+        """Whether turns of the job are taken: it runs here by itself, and the instance does not stop."""
         return not self.stopping and self._registry.is_wanted(job)
 
     def go_on(self, turn: Turn) -> float | None:
-        """Claim and run as far as it goes. Return the seconds until it is to go on again; None: it is over, or it will
-        be submitted to the agenda.
+        """Claim and run as far as it goes. Returns the seconds until it is to go on again; None if it is over, or if
+        the agenda has it.
         """
         job = turn.job
         with self._at_work():
@@ -86,55 +87,55 @@ class Runner:
                 if not self.wants(job):
                     self._drop(turn)
                     return None
-                if not self._places.enter(turn):
+                if not self._lanes.enter(turn):
                     return None
                 answer = self._claim(turn)
                 if isinstance(answer, float):
-                    return answer if self._places.wait(turn) else None
+                    return answer if self._lanes.wait(turn) else None
                 if answer is None and turn.results and job.options.catch_up != "skip":
-                    # Catching up took longer than the tick's own grace, so that is missed as well, and comes next: a
-                    # tick later the turn would be in the same place, and no tick would start on schedule again.
-                    turn.wish, turn.pursuit = Wish(None, "catch_up"), None
-                    if not self._places.wait(turn):
+                    # Catching up took longer than the tick's own grace, so that tick is missed as well, and comes next.
+                    # Left to the next tick, it would delay that one as well, and no tick would start in time again.
+                    turn.wanted, turn.pending = WantedClaim(None, "catch_up"), None
+                    if not self._lanes.wait(turn):
                         return None
                     continue
                 if not isinstance(answer, Claimed):
-                    self._places.give_up(turn)
+                    self._lanes.give_up(turn)
                     turn.results += [] if answer is None else [Result(None, None, answer)]
                     return None
-                self._places.begin(turn)
-                is_last = _slot_of(answer) == turn.wish.due
+                self._lanes.begin(turn)
+                is_last = _slot_of(answer) == turn.wanted.due
                 ran: Ran | None = None
                 try:
                     ran = self._run_slot(job, answer)
                 finally:
-                    self._places.end(turn, goes_on=ran is not None and not is_last)
+                    self._lanes.end(turn, goes_on=ran is not None and not is_last)
                 turn.results.append(self._record(ran))
                 if is_last:
                     return None
-            self._places.give_up(turn)
+            self._lanes.give_up(turn)
         return None
 
     def run_tick(self, job: Job, slot: str, trigger: Trigger) -> Result:
-        """Run this tick now, if nobody has claimed it or a later one, whatever its grace; before it, what the record
-        says. If the database gives no answer, the next try for the same tick shares its token: a write whose reply was
-        lost may still become a win.
+        """Run this tick now, whatever its grace, unless it or a later one was claimed; before it, what the record says
+        comes first. If the database does not answer, the next try for the same tick shares the token: a write whose
+        reply was lost may still become a win.
         """
-        wish = Wish(slot, trigger, is_patient=False)
+        wanted = WantedClaim(slot, trigger, is_patient=False)
         with self._place_at_once(job) as place:
             if place is None:
                 return _still_runs(job)
             for _ in range(MOST_MISSED + MOST_CLAIMS + 1):
                 if self.stopping:
                     raise Stopping
-                pursuit = self._unanswered_for(job, wish) or self._claimer.pursue(job, wish)
-                answer = self._claimer.claim(pursuit)
+                pending = self._unanswered_for(job, wanted) or self._claimer.prepare(job, wanted)
+                answer = self._claimer.claim(pending)
                 if isinstance(answer, Refusal):
                     if answer.reason == "unavailable":
-                        self._unanswered[job.name] = pursuit
+                        self._unanswered[job.name] = pending
                     return Result(None, None, answer)
-                assert isinstance(answer, Claimed), "who has no patience gets an answer at once"
-                self._places.occupy(place)
+                assert isinstance(answer, Claimed), "a claim without patience gets an answer at once"
+                self._lanes.occupy(place)
                 result = self._record(self._run_slot(job, answer))
                 if _slot_of(answer) == slot:
                     return _raised(result)
@@ -149,7 +150,7 @@ class Runner:
             claimed = self._claimer.claim_manually(job)
             if isinstance(claimed, Refusal):
                 return Result(None, None, claimed)
-            self._places.occupy(place)
+            self._lanes.occupy(place)
             run = Run(
                 job.name,
                 slot=None,
@@ -166,8 +167,8 @@ class Runner:
 
     def open(self) -> None:
         """Take turns from now on; after a stop, too."""
-        # Those of before it have nobody left to call them.
-        self._places.send_away()
+        # Nothing is left that would call the turns from before a stop.
+        self._lanes.clear()
         self.stopping = Flag()
 
     def stop(self, grace: float) -> None:
@@ -176,7 +177,7 @@ class Runner:
         """
         deadline = self._timing.mono() + grace * 1000
         self.stopping.set()
-        self._places.send_away()
+        self._lanes.clear()
         for execution in self._performer.active():
             execution.stop()
         self._wait_until_idle(deadline - _CANCEL_AHEAD * 1000)
@@ -196,7 +197,7 @@ class Runner:
         self.stopping = Flag()
         self._busy = set()
         self._unanswered = {}  # its tokens are the parent's
-        self._places.after_fork()
+        self._lanes.after_fork()
         self._performer.after_fork()
         self._bookkeeper.after_fork()
         self.loop = None
@@ -229,47 +230,51 @@ class Runner:
         with self._at_work():
             if self.stopping:
                 raise Stopping
-            place = Place(self._places.lane(job))
+            place = Place(self._lanes.lane(job))
             try:
                 try:
-                    yield place if self._places.reserve(place) else None
+                    yield place if self._lanes.reserve(place) else None
                 finally:
-                    self._places.vacate(place)
+                    self._lanes.vacate(place)
             except BaseException:
                 # Ctrl-C interrupts the end as well, at any line.
-                self._places.vacate(place, again=True)
+                self._lanes.vacate(place, again=True)
                 raise
 
     # --- the run
 
-    def _unanswered_for(self, job: Job, wish: Wish) -> Pursuit | None:
-        """What was pursued without an answer, if it is the same; taken out, so that no two tries at once share it."""
-        pursuit = self._unanswered.pop(job.name, None)
-        return pursuit if pursuit is not None and pursuit.job is job and pursuit.wish == wish else None
+    def _unanswered_for(self, job: Job, wanted: WantedClaim) -> PendingClaim | None:
+        """The pending claim of an earlier call for the same tick that got no answer. It is taken out: no two calls may
+        share it.
+        """
+        pending = self._unanswered.pop(job.name, None)
+        return pending if pending is not None and pending.job is job and pending.wanted == wanted else None
 
     def _drop(self, turn: Turn) -> None:
-        """It is over: the instance stops, or the job is not to run here any more."""
-        wish, was_open = turn.wish, self._places.is_open(turn)
-        self._places.give_up(turn)
-        if turn.pursuit is not None and was_open and not self.stopping:
-            self._claimer.abandon(turn.pursuit)
-        # What a newer tick has overtaken is said already.
-        if was_open and not self.stopping and wish.due is not None and not wish.looks_back:
-            message = f'"{turn.job.name}" does not run here any more (paused, or removed), skipping its tick {wish.due}'
-            self._events.emit("run.skipped", turn.job.name, logging.INFO, message, slot=wish.due)
+        """End a turn: the instance stops, or the job does not run here any more."""
+        wanted, was_open = turn.wanted, self._lanes.is_open(turn)
+        self._lanes.give_up(turn)
+        if turn.pending is not None and was_open and not self.stopping:
+            self._claimer.drop(turn.pending)
+        # A tick that a newer one has overtaken is reported already.
+        if was_open and not self.stopping and wanted.due is not None and not wanted.looks_back:
+            message = (
+                f'"{turn.job.name}" does not run here any more (paused, or removed), skipping its tick {wanted.due}'
+            )
+            self._events.emit("run.skipped", turn.job.name, logging.INFO, message, slot=wanted.due)
 
     def _claim(self, turn: Turn) -> Claimed | Refusal | float | None:
         try:
-            if turn.pursuit is None:
-                turn.pursuit = self._claimer.pursue(turn.job, turn.wish)
-            elif turn.pursuit.wish != turn.wish:
-                self._claimer.move_on(turn.pursuit, turn.wish)
-            answer = self._claimer.claim(turn.pursuit)
+            if turn.pending is None:
+                turn.pending = self._claimer.prepare(turn.job, turn.wanted)
+            elif turn.pending.wanted != turn.wanted:
+                self._claimer.retarget(turn.pending, turn.wanted)
+            answer = self._claimer.claim(turn.pending)
         except BaseException:
-            self._places.give_up(turn)
+            self._lanes.give_up(turn)
             raise
         if isinstance(answer, Claimed):
-            turn.pursuit = None  # the next claim needs a token of its own
+            turn.pending = None  # the next claim needs a token of its own
         return answer
 
     def _run_slot(self, job: Job, claimed: Claimed) -> Ran:

@@ -22,10 +22,11 @@ from firecron.jobs.result import Result
 from firecron.jobs.run import Trigger
 from firecron.lock.service import LockService
 from firecron.runs.bookkeeper import Bookkeeper
-from firecron.runs.claimer import Claimer, Wish
+from firecron.runs.claimer import Claimer
 from firecron.runs.history import History
-from firecron.runs.lanes import Places, Turn
+from firecron.runs.lanes import Lanes
 from firecron.runs.runner import Runner
+from firecron.runs.turn import Turn, WantedClaim
 from firecron.scheduler.heartbeat import Heartbeat
 from firecron.scheduler.recovery import Recovery
 from firecron.scheduler.ticker import Ticker
@@ -56,7 +57,7 @@ class Engine:
         scribe = crew or Workers(1, lingers=False)
         self.bookkeeper = Bookkeeper(history, scribe, locks.identity, timing, locks.events, locks.roster)
         self.claimer = Claimer(locks, timing, self, chance)
-        self.lanes = Places(settings.max_concurrent, locks.events, self)
+        self.lanes = Lanes(settings.max_concurrent, locks.events, self)
         self.runner = Runner(
             locks, timing, history, locks.identity, self.registry, self.claimer, self.lanes, self.bookkeeper
         )
@@ -122,12 +123,12 @@ class Engine:
 
     def due(self, job: Job, slot: datetime) -> None:
         """Run this tick."""
-        self.submit(self.runner.turn(job, Wish(to_text(slot), "schedule")))
+        self.submit(self.runner.turn(job, WantedClaim(to_text(slot), "schedule")))
 
     def look_back(self, job: Job, slot: datetime) -> None:
         """Run this tick of before the job was new here, unless nobody knows whether it has run."""
         if job.options.once_per_tick:
-            self.submit(self.runner.turn(job, Wish(to_text(slot), "schedule", looks_back=True)))
+            self.submit(self.runner.turn(job, WantedClaim(to_text(slot), "schedule", looks_back=True)))
 
     # --- what the registry asks of it
 

@@ -19,10 +19,10 @@ from firecron.jobs.registry import Registry
 from firecron.jobs.run import Trigger
 from firecron.lock.record import LockRecord, parse
 from firecron.lock.service import LockService
-from firecron.runs.claimer import Wish
 from firecron.runs.lanes import Agenda
 from firecron.runs.policy import missed, needs_rerun
 from firecron.runs.runner import Runner
+from firecron.runs.turn import WantedClaim
 
 # So many jobs are read one by one.
 FEW = 10
@@ -145,7 +145,7 @@ class Recovery:
             self._take_turn(job, "catch_up")
 
     def _take_turn(self, job: Job, trigger: Trigger) -> None:
-        self._agenda.submit(self._runner.turn(job, Wish(None, trigger)))
+        self._agenda.submit(self._runner.turn(job, WantedClaim(None, trigger)))
 
     def _within(self, deadline: Deadline) -> Deadline:
         return deadline.within(self._request_timeout)

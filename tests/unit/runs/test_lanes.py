@@ -11,8 +11,7 @@ from tests.simulation.world import NAME, START, slot
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.errors import FirecronError, Stopping, Unavailable
-from firecron.runs.claimer import Wish
-from firecron.runs.lanes import Lane, Place
+from firecron.runs.turn import Lane, Place, WantedClaim
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 
@@ -194,7 +193,7 @@ def test_an_older_turn_does_not_take_over_a_newer_one() -> None:
     fleet = Fleet("*/20 * * * * *")
     one = fleet.instance()
     fleet.world.until(21)
-    newer, older = (one.runner.turn(one.job(), Wish(slot(seconds), "schedule")) for seconds in (20, 0))
+    newer, older = (one.runner.turn(one.job(), WantedClaim(slot(seconds), "schedule")) for seconds in (20, 0))
     one.network.is_down = True
     assert one.runner.go_on(newer) is not None
     assert one.runner.go_on(older) is None
@@ -208,7 +207,7 @@ def test_every_tick_that_is_displaced_is_said() -> None:
     """A tick that was called, and displaced by a newer one before it got a worker, is skipped and said to be."""
     fleet = Fleet("*/20 * * * * *", overlap="queue")
     one = fleet.instance()
-    turns = [one.runner.turn(one.job(), Wish(slot(seconds), "schedule")) for seconds in (0, 20, 40)]
+    turns = [one.runner.turn(one.job(), WantedClaim(slot(seconds), "schedule")) for seconds in (0, 20, 40)]
 
     def body(run: Run) -> None:
         fleet.body = lambda run: None
@@ -236,7 +235,7 @@ def test_a_job_that_comes_again_has_its_own_places() -> None:
         """Nothing."""
 
     one.crons.registry.add(work)
-    assert one.runner._places.lane(one.job()).most == 3
+    assert one.crons.engine.lanes.lane(one.job()).most == 3
 
 
 def test_a_run_by_hand_does_not_slip_through_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +244,7 @@ def test_a_run_by_hand_does_not_slip_through_a_stop(monkeypatch: pytest.MonkeyPa
     began: list[int] = []
     job = distributed_cron(NAME, "* * * * *")(lambda: began.append(1))
     crons = FireCron(job, store=MemoryStore(timing.now), timing=timing, settings=load())
-    places = crons.engine.runner._places
+    places = crons.engine.lanes
     reserve = places.reserve
     asked, go_on = threading.Event(), threading.Event()
 
@@ -329,7 +328,7 @@ def test_what_was_overtaken_is_said_once() -> None:
     """A tick that a newer one has taken over is not said to be skipped again when the job is paused afterwards."""
     fleet = Fleet("*/20 * * * * *")
     one = fleet.instance()
-    older, newer = (one.runner.turn(one.job(), Wish(slot(seconds), "schedule")) for seconds in (0, 20))
+    older, newer = (one.runner.turn(one.job(), WantedClaim(slot(seconds), "schedule")) for seconds in (0, 20))
     one.network.is_down = True
     assert one.runner.go_on(older) is not None
     fleet.world.until(20)
@@ -346,11 +345,11 @@ def test_a_look_for_a_dead_run_waits_its_turn() -> None:
     fleet = Fleet("0,25 * * * * *", overlap="queue", grace=6, on_abandoned="rerun")
     dying, one = fleet.instance(), fleet.instance()
     dying.die_holding(slot())
-    turn = one.runner.turn(one.job(), Wish(slot(25), "schedule"))
+    turn = one.runner.turn(one.job(), WantedClaim(slot(25), "schedule"))
     fleet.world.until(25)
     assert one.runner.go_on(turn)
     fleet.world.until(31)
-    assert one.runner.go_on(one.runner.turn(one.job(), Wish(None, "rerun"))) is None
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, "rerun"))) is None
     fleet.world.until(31.01)
     assert one.runner.go_on(turn) is None  # its time is over
     fleet.world.advance(0)
@@ -362,25 +361,25 @@ def test_one_look_is_enough_and_none_behind_a_body() -> None:
     fleet = Fleet(overlap="queue")
     one, other = fleet.instance(), fleet.instance()
     lease = other.hold(slot(-60))
-    turn = one.runner.turn(one.job(), Wish(slot(), "schedule"))
+    turn = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
     assert one.runner.go_on(turn)
     for _ in range(3):
-        assert one.runner.go_on(one.runner.turn(one.job(), Wish(None, "rerun"))) is None
+        assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, "rerun"))) is None
     one.network.requests()
-    one.runner._places.give_up(turn)
+    one.crons.engine.lanes.give_up(turn)
     fleet.world.advance(0)
     assert one.network.requests("cron-locks") == ["read"]
     lease.release()
-    turn = one.runner.turn(one.job(), Wish(slot(60), "schedule"))
+    turn = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
     fleet.world.until(60)
 
     def body(run: Run) -> None:
         one.network.requests()
 
     fleet.body = body
-    assert one.runner._places.enter(turn)
-    assert one.runner.go_on(one.runner.turn(one.job(), Wish(None, "rerun"))) is None
-    one.runner._places.wait(turn)
+    assert one.crons.engine.lanes.enter(turn)
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, "rerun"))) is None
+    one.crons.engine.lanes.wait(turn)
     assert one.runner.go_on(turn) is None
     fleet.world.advance(0)
     assert fleet.slots() == [slot(60)]
@@ -392,7 +391,7 @@ def test_a_stop_frees_the_lane_of_a_turn_that_waits() -> None:
     fleet = Fleet(overlap="queue", grace=600)
     one, other = fleet.instance(), fleet.instance()
     lease = other.hold(slot())
-    turn = one.runner.turn(one.job(), Wish(slot(60), "schedule"))
+    turn = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
     fleet.world.until(60)
     assert one.runner.go_on(turn)
     one.crons.stop()
@@ -419,10 +418,10 @@ def test_a_turn_that_was_overtaken_leaves_the_newer_one_alone() -> None:
     fleet = Fleet(overlap="queue")
     one, other = fleet.instance(), fleet.instance()
     lease = other.hold(slot())
-    older = one.runner.turn(one.job(), Wish(slot(60), "schedule"))
+    older = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
     fleet.world.until(60)
     assert one.runner.go_on(older)
-    newer = one.runner.turn(one.job(), Wish(slot(120), "schedule"))
+    newer = one.runner.turn(one.job(), WantedClaim(slot(120), "schedule"))
     fleet.world.until(120)
     assert one.runner.go_on(newer)
     lease.release()
@@ -463,7 +462,7 @@ def test_lanes_are_changed_under_the_lock_alone(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("firecron.runs.lanes.Lane", Guarded)
     fleet = Fleet(overlap="queue")
     one, other = fleet.instance(), fleet.instance()
-    monkeypatch.setattr(Guarded, "lock", one.runner._places._lock)
+    monkeypatch.setattr(Guarded, "lock", one.crons.engine.lanes._lock)
     lease = other.locks.acquire(NAME, 90)
     assert lease
     one.start()
@@ -488,15 +487,15 @@ def test_a_newer_tick_in_line_inherits_the_token() -> None:
             busy(method, path)
 
     one.network.before = unread
-    older = one.runner.turn(one.job(), Wish(slot(), "schedule"))
+    older = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
     assert one.runner.go_on(older)
-    place = Place(one.runner._places.lane(one.job()))
-    assert one.runner._places.reserve(place)
+    place = Place(one.crons.engine.lanes.lane(one.job()))
+    assert one.crons.engine.lanes.reserve(place)
     assert one.runner.go_on(older) is None
     fleet.world.until(20)
-    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(20), "schedule"))) is None
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(20), "schedule"))) is None
     one.network.before = lambda method, path: None
-    one.runner._places.vacate(place)
+    one.crons.engine.lanes.vacate(place)
     fleet.world.advance(0)
     assert fleet.slots() == [slot(), slot(20)]
     assert one.said("run.skipped") == one.said("run.missed") == []
@@ -516,7 +515,7 @@ def test_a_stop_in_the_middle_of_a_try_frees_the_lane() -> None:
         one.crons.stop()
 
     one.network.before = stop
-    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(60), "schedule")))
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(60), "schedule")))
     lease.release()
     one.start()
     fleet.world.until(125)

@@ -11,7 +11,8 @@ from tests.simulation.world import NAME, slot
 from firecron import Run, distributed_cron
 from firecron.errors import Stopping
 from firecron.lock.refusal import Refusal
-from firecron.runs.claimer import Claimed, Pursuit
+from firecron.runs.claimer import Claimed
+from firecron.runs.turn import PendingClaim
 
 NINE = datetime(2026, 11, 18, 9, tzinfo=UTC)
 
@@ -121,14 +122,14 @@ def test_an_answer_ends_the_claim(answer: str) -> None:
     """Only tries that got no answer share a token: after a refusal the next one is a claim of its own."""
     fleet = Fleet()
     one = fleet.instance()
-    pursuits: list[Pursuit] = []
-    claim = one.runner._claimer.claim
+    pending_claims: list[PendingClaim] = []
+    claim = one.crons.engine.claimer.claim
 
-    def noting(pursuit: Pursuit) -> Claimed | Refusal | float | None:
-        pursuits.append(pursuit)
-        return claim(pursuit)
+    def noting(pending: PendingClaim) -> Claimed | Refusal | float | None:
+        pending_claims.append(pending)
+        return claim(pending)
 
-    one.runner._claimer.claim = noting  # type: ignore[method-assign]  # to see who is asked for
+    one.crons.engine.claimer.claim = noting  # type: ignore[method-assign]  # to see who is asked for
     one.network.is_down = True
     one.crons.registry.trigger(NAME, slot=NINE)
     one.network.is_down = False
@@ -139,7 +140,7 @@ def test_an_answer_ends_the_claim(answer: str) -> None:
     one.network.is_denied = False
     one.locks.pause(NAME, False)
     one.crons.registry.trigger(NAME, slot=NINE)
-    first, second, third = pursuits
+    first, second, third = pending_claims
     assert first is second is not third
     assert fleet.slots() == [slot()]
 

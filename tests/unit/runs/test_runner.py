@@ -14,7 +14,7 @@ from firecron.base.events import Event
 from firecron.base.forks import _after_fork
 from firecron.base.instants import to_text
 from firecron.jobs.result import Result
-from firecron.runs.claimer import Wish
+from firecron.runs.turn import WantedClaim
 
 NOW = datetime(2026, 11, 18, 9, tzinfo=UTC)
 ERROR = ValueError("no paper")
@@ -346,7 +346,7 @@ def test_a_tick_that_a_rerun_has_delayed_is_missed() -> None:
     dead.die_holding(slot())
     fleet.world.until(31)
     fleet.body = lambda run: fleet.world.advance(40)
-    turn = one.runner.turn(one.job(), Wish(slot(30), "schedule"))
+    turn = one.runner.turn(one.job(), WantedClaim(slot(30), "schedule"))
     assert one.runner.go_on(turn) is None
     assert [result.outcome for result in turn.results] == ["succeeded"]
     assert fleet.slots() == [slot()]
@@ -391,22 +391,22 @@ def test_a_claim_that_is_interrupted_leaves_the_lane_free() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "is_stopping", "said"),
+    ("wanted", "is_stopping", "said"),
     [
-        (Wish(slot(), "schedule"), False, [slot()]),
-        (Wish(slot(), "schedule"), True, []),
-        (Wish(slot(), "schedule", looks_back=True), False, []),
-        (Wish(None, "rerun"), False, []),
+        (WantedClaim(slot(), "schedule"), False, [slot()]),
+        (WantedClaim(slot(), "schedule"), True, []),
+        (WantedClaim(slot(), "schedule", looks_back=True), False, []),
+        (WantedClaim(None, "rerun"), False, []),
     ],
 )
 def test_a_tick_of_a_job_that_is_paused_here_is_said_to_be_skipped(
-    fleet: Fleet, wish: Wish, is_stopping: bool, said: list[str]
+    fleet: Fleet, wanted: WantedClaim, is_stopping: bool, said: list[str]
 ) -> None:
     """A tick that comes after its job was paused here is said to be skipped; a look for what others left is no tick,
     and at a stop nothing is said.
     """
     one = fleet.instance()
-    turn = one.runner.turn(one.job(), wish)
+    turn = one.runner.turn(one.job(), wanted)
     one.crons.registry.pause(NAME)
     if is_stopping:
         one.runner.stopping.set()

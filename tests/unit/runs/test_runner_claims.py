@@ -10,7 +10,7 @@ from tests.simulation.instances import Fleet, Instance, refusal_of
 from tests.simulation.world import NAME, START, slot
 
 from firecron import Lease, Run, Unavailable
-from firecron.runs.claimer import Wish
+from firecron.runs.turn import WantedClaim
 
 
 @pytest.fixture
@@ -306,7 +306,7 @@ def test_a_newer_tick_takes_over_what_waits(is_trying: bool) -> None:
     """
     fleet = Fleet("*/20 * * * * *")
     one = fleet.instance()
-    older, newer = (one.runner.turn(one.job(), Wish(slot(seconds), "schedule")) for seconds in (0, 20))
+    older, newer = (one.runner.turn(one.job(), WantedClaim(slot(seconds), "schedule")) for seconds in (0, 20))
     one.network.is_down = True
 
     def come(method: str, path: str) -> None:
@@ -335,7 +335,7 @@ def test_what_takes_over_has_the_same_token() -> None:
     """
     fleet = Fleet("*/5 * * * * *")
     one = fleet.instance()
-    older, newer = (one.runner.turn(one.job(), Wish(slot(seconds), "schedule")) for seconds in (0, 5))
+    older, newer = (one.runner.turn(one.job(), WantedClaim(slot(seconds), "schedule")) for seconds in (0, 5))
     one.network.lost_replies = 1
     one.network.before = lambda method, path: setattr(one.network, "is_down", method == "read")
     assert one.runner.go_on(older) is not None
@@ -350,7 +350,7 @@ def test_a_run_by_hand_between_two_tries_ends_the_claim() -> None:
     fleet = Fleet()
     one = fleet.instance()
     one.network.is_down = True
-    turn = one.runner.turn(one.job(), Wish(slot(), "schedule"))
+    turn = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
     assert one.runner.go_on(turn) is not None
     up(one)
     goes_on: list[float | None] = []
@@ -421,7 +421,7 @@ def test_the_least_pause_of_a_queue_is_half_a_second(fleet: Fleet) -> None:
     one, other = fleet.instance(), fleet.instance()
     other.hold(slot(-60))
     for chance, pause in ((0.0, 0.5), (1.0, 5.0)):
-        one.runner._claimer._chance = lambda chance=chance: chance  # type: ignore[misc]  # bound on purpose
+        one.crons.engine.claimer._chance = lambda chance=chance: chance  # type: ignore[misc]  # bound on purpose
         assert one.claim(slot()) == pause
 
 
@@ -430,9 +430,9 @@ def test_a_tick_that_was_never_asked_for_is_missed(fleet: Fleet) -> None:
     fleet = Fleet(overlap="queue")
     one, other = fleet.instance(), fleet.instance()
     other.hold(slot(-60))
-    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(), "schedule")))
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(), "schedule")))
     fleet.world.until(121)
-    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(60), "schedule"))) is None
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))) is None
     fleet.world.advance(0)
     assert [
         (event.slug, event.fields["slot"]) for event in one.events if event.slug in ("run.skipped", "run.missed")
@@ -455,10 +455,10 @@ def test_a_claim_whose_reply_was_lost_is_what_it_was(fleet: Fleet, is_ours: bool
             busy(method, path)
 
     one.network.before = before
-    first = one.runner.turn(one.job(), Wish(slot(), "schedule"))
+    first = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
     assert one.runner.go_on(first)
     fleet.world.until(20)
-    second = one.runner.turn(one.job(), Wish(slot(60), "schedule"))
+    second = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
     assert one.runner.go_on(second)
     assert one.said("run.missed") == []
     mend(one)
@@ -476,9 +476,9 @@ def test_i25_what_was_in_doubt_is_said_once_it_is_known(fleet: Fleet) -> None:
     """A tick whose claim may have landed is called missed as soon as an answer shows that it did not."""
     one = fleet.instance()
     one.network.before = busy
-    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(), "schedule")))
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(), "schedule")))
     fleet.world.until(20)
-    second = one.runner.turn(one.job(), Wish(slot(60), "schedule"))
+    second = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
     assert one.runner.go_on(second)
     assert one.said("run.missed") == []
     mend(one)
@@ -491,9 +491,9 @@ def test_i25_what_is_in_doubt_to_the_end_is_said_at_the_end(fleet: Fleet) -> Non
     """Where the database stays away, each tick of a turn is called missed once, also one that may have been claimed."""
     one = fleet.instance()
     one.network.before = busy
-    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(), "schedule")))
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(), "schedule")))
     fleet.world.until(60)
-    second = one.runner.turn(one.job(), Wish(slot(60), "schedule"))
+    second = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
     assert one.runner.go_on(second)
     fleet.world.until(121)
     assert one.runner.go_on(second) is None
@@ -508,7 +508,7 @@ def test_i25_a_tick_that_another_holder_keeps_out_is_in_no_doubt(fleet: Fleet) -
     fleet = Fleet(overlap="queue")
     one, other = fleet.instance(), fleet.instance()
     one.network.before = busy
-    first = one.runner.turn(one.job(), Wish(slot(), "schedule"))
+    first = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
     assert one.runner.go_on(first)
     mend(one)
     lease = other.locks.acquire(NAME, 90)
@@ -516,7 +516,7 @@ def test_i25_a_tick_that_another_holder_keeps_out_is_in_no_doubt(fleet: Fleet) -
     assert one.runner.go_on(first)
     one.network.before = busy
     fleet.world.until(20)
-    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(60), "schedule")))
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(60), "schedule")))
     assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot()]
 
 
@@ -528,7 +528,7 @@ def test_i25_a_tick_that_was_not_asked_for_is_in_no_doubt(fleet: Fleet) -> None:
     assert one.locks.clock.peek() is None
     for seconds in (0, 60):
         fleet.world.until(seconds)
-        assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(seconds), "schedule")))
+        assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(seconds), "schedule")))
     assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]
 
 
@@ -537,7 +537,7 @@ def test_i25_each_tick_of_a_turn_may_be_the_one_that_was_claimed(fleet: Fleet) -
     fleet = Fleet("*/20 * * * * *")
     one = fleet.instance()
     one.network.before = busy
-    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(), "schedule")))
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(), "schedule")))
 
     def unread(method: str, path: str) -> None:
         if path.startswith("cron-locks") and method == "read":
@@ -546,10 +546,10 @@ def test_i25_each_tick_of_a_turn_may_be_the_one_that_was_claimed(fleet: Fleet) -
     one.network.lost_replies = 1
     one.network.before = unread
     fleet.world.until(20)
-    assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(20), "schedule")))
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(20), "schedule")))
     one.network.before = busy
     fleet.world.until(40)
-    third = one.runner.turn(one.job(), Wish(slot(40), "schedule"))
+    third = one.runner.turn(one.job(), WantedClaim(slot(40), "schedule"))
     assert one.runner.go_on(third)
     mend(one)
     one.runner.go_on(third)
@@ -561,7 +561,7 @@ def test_the_grace_ends_where_it_was_to_end(fleet: Fleet) -> None:
     """A tick whose grace is known is given up at its end, also if RTDB's time is no longer known by then."""
     one = fleet.instance()
     one.network.is_down = True
-    turn = one.runner.turn(one.job(), Wish(slot(), "schedule"))
+    turn = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
     assert one.runner.go_on(turn)
     one.timing.step_wall(3_600)
     assert one.locks.clock.peek() is None
@@ -606,7 +606,7 @@ def test_a_look_while_the_time_is_not_known_is_made_again(fleet: Fleet) -> None:
     one.start()
     one.timing.step_wall(3_600)
     one.network.is_down = True
-    one.runner.go_on(one.runner.turn(one.job(), Wish(None, "rerun")))
+    one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, "rerun")))
     fleet.world.until(20)
     up(one)
     fleet.world.until(60)
@@ -633,12 +633,12 @@ def test_the_pauses_grow_while_the_database_is_down(fleet: Fleet) -> None:
     fleet = Fleet(grace=3_600)
     one = fleet.instance()
     one.network.is_down = True
-    claimer = one.runner._claimer
-    pursuit = claimer.pursue(one.job(), Wish(slot(), "schedule"))
+    claimer = one.crons.engine.claimer
+    pending = claimer.prepare(one.job(), WantedClaim(slot(), "schedule"))
     for chance in (1.0, 0.0):
         claimer._chance = lambda chance=chance: chance  # type: ignore[misc]  # bound on purpose
-        pursuit.tries = 0
-        pauses = [claimer.claim(pursuit) for _ in range(6)]
+        pending.tries = 0
+        pauses = [claimer.claim(pending) for _ in range(6)]
         assert pauses == [(1 + chance) / 2 * pause for pause in (0.1, 0.2, 0.4, 0.8, 1.6, 2)]
 
 

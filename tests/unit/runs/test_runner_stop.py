@@ -13,7 +13,7 @@ from tests.unit.threads import PATIENCE, ended
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.base.events import Event
-from firecron.runs.claimer import Wish
+from firecron.runs.turn import WantedClaim
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 
@@ -46,7 +46,7 @@ class Bench:
 
     def turn(self, due: str = slot()) -> threading.Thread:
         job = self.crons.registry.get(NAME)
-        return self.begin(lambda: self.runner.go_on(self.runner.turn(job, Wish(due, "schedule"))))
+        return self.begin(lambda: self.runner.go_on(self.runner.turn(job, WantedClaim(due, "schedule"))))
 
     def stop(self, grace: float = 8) -> threading.Thread:
         thread = self.begin(lambda: self.runner.stop(grace))
