@@ -232,7 +232,9 @@ def goes_around_the_port() -> Iterator[str]:
 
 
 def repeats() -> Iterator[str]:
-    """The name of a node, a conversion of an instant, and the margin in milliseconds, outside their own place."""
+    """The name of a node, a conversion of an instant, the margin in milliseconds, and what `overlap` means, outside
+    their own place.
+    """
     for module, tree in modules().items():
         if is_in(module, INDEPENDENT):
             continue
@@ -259,9 +261,17 @@ def repeats() -> Iterator[str]:
                     found.add(f"{module}: makes milliseconds of a datetime in {where}")
                 if what.split(".")[-1].lstrip("_") == "margin" and module != "settings":
                     found.add(f"{module}: makes milliseconds of the margin in {where}")
+            if isinstance(node, ast.Compare | ast.Match) and module != "jobs.options" and _is_about(node, "overlap"):
+                found.add(f"{module}: compares overlap in {where}")
             if _converts_twice(node):
                 found.add(f"{module}: converts an instant twice in {where}")
         yield from sorted(found)
+
+
+def _is_about(node: ast.Compare | ast.Match, name: str) -> bool:
+    """Whether a comparison, or what is matched, reads this name or attribute."""
+    read = [node.subject] if isinstance(node, ast.Match) else [node.left, *node.comparators]
+    return any(ast.unparse(one).split(".")[-1] == name for one in read)
 
 
 def _converts_twice(node: ast.AST) -> bool:
@@ -306,7 +316,8 @@ RULES: dict[str, tuple[Callable[[], Iterator[str]], str]] = {
     "one place": (
         repeats,
         "node names are in firecron.store, firecron.base.instants converts datetimes and texts, the margin does "
-        "in firecron.settings, and what CALLED_IN lists is called there: call what is there",
+        "in firecron.settings, JobOptions says what overlap means, and what CALLED_IN lists is called there: call what "
+        "is there",
     ),
     "size": (
         is_too_large,

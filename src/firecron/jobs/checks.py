@@ -46,7 +46,7 @@ class Checks:
         for warning in options.schedule.warnings:
             yield f"{job.where}: {warning}"
         ttl, jitter = options.lock_ttl / 1000, options.jitter / 1000
-        is_in_milliseconds = options.lock_ttl >= _HOUR and options.lock_ttl_is_bare and options.overlap != "allow"
+        is_in_milliseconds = options.lock_ttl >= _HOUR and options.lock_ttl_is_bare and options.has_lease
         if is_in_milliseconds:
             yield (
                 f'"{job.name}": lock_ttl={ttl:g} is {ttl / 3600:.3g} hours: seconds, not milliseconds? Write '
@@ -54,7 +54,7 @@ class Checks:
             )
         for doubt in options.doubts.values():
             yield f'"{job.name}": {doubt}'
-        is_held = options.once_per_tick and options.overlap != "allow"
+        is_held = options.once_per_tick and options.has_lease
         longest = max(options.jitter, options.lock_ttl if is_held else 0)
         if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds):
             return  # ticks of five fields are a minute apart at the least

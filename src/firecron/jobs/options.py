@@ -1,6 +1,7 @@
 """What a job is declared with, checked: alone and against each other, while the program is being loaded.
 
-Durations are milliseconds here, but for people. Pure data: what they mean is the scheduler's business.
+Durations are milliseconds here, but for people. What `overlap` means is asked of the options (`has_lease`, `waits`,
+`places`): nobody else compares the word. What the others mean is the scheduler's business.
 """
 
 from __future__ import annotations
@@ -52,6 +53,25 @@ class JobOptions:
     # A number without a unit may have been meant in another one. It is no difference between two declarations.
     lock_ttl_is_bare: bool = field(compare=False, repr=False)
     doubts: Mapping[str, str] = field(compare=False, repr=False)
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether a run holds its lock while it runs."""
+        return self.overlap != "allow"
+
+    @property
+    def waits(self) -> bool:
+        """Whether a tick waits for the run before it, instead of being skipped."""
+        return self.overlap == "queue"
+
+    @property
+    def waits_until_next_tick(self) -> bool:
+        """Whether such a wait ends with the next tick; a grace that was given is its end otherwise."""
+        return self.waits and not self.grace_given
+
+    def places(self, most: int) -> int:
+        """How many runs of the job may go on at a time on one instance, which allows `most` to overlap."""
+        return 1 if self.has_lease else most
 
     def __repr__(self) -> str:
         values = {
@@ -134,7 +154,7 @@ def _check_together(options: JobOptions) -> None:
             f"jitter ({options.jitter / 1000:g} s) must not be longer than grace ({options.grace / 1000:g} s), "
             "or it would make ticks miss their own start"
         )
-    if options.overlap == "allow":
+    if not options.has_lease:
         if options.hold_at_least:
             raise ConfigurationError(
                 "overlap='allow' takes no lock that hold_at_least could hold: leave one of them out"
@@ -150,7 +170,7 @@ def _check_together(options: JobOptions) -> None:
                 raise ConfigurationError(
                     f"once_per_tick=False remembers no ticks, so {name}={value!r} can't work: leave one of them out"
                 )
-        if options.overlap == "allow":
+        if not options.has_lease:
             raise ConfigurationError(
                 "once_per_tick=False with overlap='allow' would lock nothing: leave one of them out"
             )

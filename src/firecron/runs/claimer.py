@@ -194,7 +194,7 @@ class Claimer:
             renews=options.renew,
             max_runtime=options.max_runtime,
             fenced=options.once_per_tick,
-            momentary=options.overlap == "allow",
+            momentary=not options.has_lease,
             **more,  # type: ignore[arg-type]  # the keywords of `bid`, from the callers above
         )
 
@@ -204,7 +204,7 @@ class Claimer:
             return None
         if refusal.reason in ("unavailable", "slot_early"):
             return backoff(pending.tries + 2, self._chance())
-        if refusal.reason == "held" and pending.job.options.overlap == "queue":
+        if refusal.reason == "held" and pending.job.options.waits:
             return 0.5 + 4.5 * self._chance()
         return None
 

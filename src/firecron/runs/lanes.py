@@ -53,9 +53,9 @@ class Lanes:
         options = job.options
         with self._lock:
             lane = self._lanes.setdefault(job.name, Lane())
-            lane.most = self._most if options.overlap == "allow" else 1
-            lane.queues = options.overlap == "queue"
-            lane.keeps_all = lane.queues and options.grace_given
+            lane.most = options.places(self._most)
+            lane.queues = options.waits
+            lane.keeps_all = options.waits and not options.waits_until_next_tick
         return lane
 
     def enter(self, turn: Turn) -> bool:

@@ -52,10 +52,10 @@ _LEAST_GRACE = 1_000
 
 
 def start_ends(options: JobOptions, due: str) -> int:
-    """Until when a tick may start, in RTDB's time: its grace; a queued one waits until the next tick, or for a grace
-    that was given.
+    """Until when a tick may start, in RTDB's time: to the end of its grace, or until the next tick if it waits for
+    that.
     """
-    if options.overlap == "queue" and not options.grace_given:
+    if options.waits_until_next_tick:
         return to_milliseconds(options.schedule.after(to_datetime(due)))
     return to_milliseconds(due) + max(options.grace, _LEAST_GRACE)
 

@@ -87,6 +87,25 @@ def test_a_grace_that_is_given_is_told_from_the_default() -> None:
     assert options(grace=60).grace == options().grace
 
 
+@pytest.mark.parametrize(
+    ("given", "has_lease", "waits", "waits_until_next_tick", "places"),
+    [
+        ({}, True, False, False, 1),
+        ({"grace": 60}, True, False, False, 1),
+        ({"overlap": "queue"}, True, True, True, 1),
+        ({"overlap": "queue", "grace": 60}, True, True, False, 1),
+        ({"overlap": "allow"}, False, False, False, 5),
+    ],
+)
+def test_what_overlap_means(
+    given: dict[str, object], has_lease: bool, waits: bool, waits_until_next_tick: bool, places: int
+) -> None:
+    """A run has its lock unless runs may overlap. A tick waits if ticks queue: until the next one, or for its grace."""
+    found = options(**given)
+    assert (found.has_lease, found.waits, found.waits_until_next_tick) == (has_lease, waits, waits_until_next_tick)
+    assert found.places(5) == places
+
+
 DAY = "at most 86400 s; seconds, not milliseconds?"
 DURATIONS = ["lock_ttl", "hold_at_least", "grace", "retry_backoff", "jitter"]
 
