@@ -176,10 +176,10 @@ class Claimer:
                 due = None  # RTDB's time was not known before; what the record says is claimed all the same
             if wanted.looks_back and (record is None or record.slot is None):
                 return Refused("slot_done", current)
-            claim = choose(record, options, due, now, self._margin)
+            claim = choose(record, options, due, now, self._margin, wanted.trigger)
             if claim is None:
                 return Refused("slot_done", current)
-            pending.asked[now] = replace(claim, trigger=wanted.trigger) if claim.trigger == "schedule" else claim
+            pending.asked[now] = claim
             if not options.once_per_tick:
                 return request
             return replace(request, slot=claim.slot, rerun=claim.is_rerun, missed=claim.missed)

@@ -24,15 +24,14 @@ MOST_COUNTED = 500
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The slot to claim and why; `missed` is what the record has to remember of ticks that nobody ran."""
+    """The slot to claim, and what its run is called. `missed` is what the record has to remember of ticks that nobody
+    ran. `is_rerun` is said by `choose` alone: the slot is the one that the record has as unfinished.
+    """
 
     slot: str
     trigger: Trigger
     missed: Missed = NONE_MISSED
-
-    @property
-    def is_rerun(self) -> bool:
-        return self.trigger == "rerun"
+    is_rerun: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,28 +59,40 @@ def start_ends(options: JobOptions, due: str) -> int:
     return to_milliseconds(due) + max(options.grace, _LEAST_GRACE)
 
 
-def choose(record: LockRecord | None, options: JobOptions, due: str | None, now: int, margin: int) -> Claim | None:
-    """What to claim of a record: what was abandoned first, then what was missed, then the tick that is due. None:
-    nothing.
+def choose(
+    record: LockRecord | None,
+    options: JobOptions,
+    due: str | None,
+    now: int,
+    margin: int,
+    trigger: Trigger = "schedule",
+) -> Claim | None:
+    """What to claim, given the record: an abandoned run first, then a missed tick, then the tick that is due, whose run
+    is called `trigger`. None if there is nothing to claim.
     """
-    own = None if due is None else Claim(due, "schedule")
+    own = None if due is None else Claim(due, trigger)
     if record is None or not options.once_per_tick or record.is_live(now, margin):
         return own
     if needs_rerun(record, options, now, margin):
         assert record.unfinished is not None
-        return Claim(record.unfinished, "rerun", remember(record, options.schedule, now))
+        return Claim(record.unfinished, "rerun", remember(record, options.schedule, now), is_rerun=True)
     if options.catch_up != "skip":
         late = missed(record, options, now, due)
         if late:
             slot = late[0] if options.catch_up == "all" else late[-1]
             return Claim(slot, "catch_up", remember(record, options.schedule, now, slot))
-    return None if due is None else Claim(due, "schedule", remember(record, options.schedule, now, due))
+    return None if due is None else Claim(due, trigger, remember(record, options.schedule, now, due))
 
 
 def needs_rerun(record: LockRecord, options: JobOptions, now: int, margin: int) -> bool:
-    """Whether a run was begun, not ended, nobody is at it, and the job wants it run again."""
+    """Whether a run was begun and has not ended, nobody holds its lock, and it is to be run again."""
     is_abandoned = record.unfinished is not None and not record.is_live(now, margin)
-    return is_abandoned and options.on_abandoned == "rerun" and (record.attempt or 1) < MOST_CLAIMS
+    return is_abandoned and may_rerun(options, int(record.attempt or 1))
+
+
+def may_rerun(options: JobOptions, attempt: int) -> bool:
+    """Whether a run that this attempt leaves unfinished is to be run again."""
+    return options.on_abandoned == "rerun" and attempt < MOST_CLAIMS
 
 
 def missed(record: LockRecord, options: JobOptions, now: int, due: str | None) -> list[str]:
@@ -106,7 +117,7 @@ def between(
     if record is None or not options.once_per_tick:
         return []
     entries = []
-    if record.unfinished is not None and not (claim.is_rerun and claim.slot == record.unfinished):
+    if record.unfinished is not None and not claim.is_rerun:
         fence = None if record.fence is None else int(record.fence)
         entries.append(Entry(record.unfinished, "abandoned", int(record.attempt or 1), fence))
     if record.slot is None or claim.slot <= record.slot:

@@ -21,7 +21,7 @@ from firecron.jobs.options import JobOptions
 from firecron.jobs.run import Outcome, Run
 from firecron.lock.record import Current, LockRecord, Reason
 from firecron.lock.refusal import Refusal
-from firecron.runs.policy import MOST_CLAIMS
+from firecron.runs.policy import may_rerun
 
 RETRY_AFTER = 5
 
@@ -84,7 +84,7 @@ def answer(
 def of_run(options: JobOptions, run: Run, outcome: Outcome, message: str) -> Answer:
     """A run that has ended in this request."""
     slot = None if run.slot is None else to_text(run.slot)
-    can_rerun = slot is not None and options.on_abandoned == "rerun" and run.attempt < MOST_CLAIMS
+    can_rerun = slot is not None and may_rerun(options, run.attempt)
     return answer(_status(outcome, can_rerun), outcome, message, job=options.name, slot=slot, run=run)
 
 
@@ -120,12 +120,13 @@ def find_past(options: JobOptions, slot: str, current: Current, entry: object, n
     outcome, attempt = _entry(entry)
     if record is not None and record.unfinished == slot:
         claims = int(record.attempt or 1)
-        is_open = options.on_abandoned == "rerun" and claims < MOST_CLAIMS
         # An entry of this very attempt says that it has ended, although its lock lasts until it expires.
         has_ended = record.releasedAt is not None or (outcome is not None and attempt >= claims)
         if not has_ended and record.is_live(now, margin):
             return Past(None, is_running=True)
-        return Past(outcome or ("abandoned" if record.releasedAt is None else "interrupted"), is_open=is_open)
+        return Past(
+            outcome or ("abandoned" if record.releasedAt is None else "interrupted"), is_open=may_rerun(options, claims)
+        )
     if outcome is None and record is not None and record.slot == slot:
         outcome = _outcome(record.outcome)
     return Past(outcome)

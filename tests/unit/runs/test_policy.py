@@ -103,16 +103,16 @@ RERUN = {"on_abandoned": "rerun"}
         (record(0, released=1), {**ALL, "catch_up_window": 125}, Claim(slot(480), "catch_up", kept(480))),
         # Abandoned comes first, whatever else there is to do.
         (record(540), {}, OWN),
-        (record(540), RERUN, Claim(slot(540), "rerun")),
-        (record(540), {**RERUN, "overlap": "queue"}, Claim(slot(540), "rerun")),
-        (record(0), {**RERUN, **ALL}, Claim(slot(0), "rerun", kept(30))),
-        (record(560), {**RERUN, **ALL}, Claim(slot(560), "rerun")),
-        (record(540, attempt=2), RERUN, Claim(slot(540), "rerun")),
+        (record(540), RERUN, Claim(slot(540), "rerun", is_rerun=True)),
+        (record(540), {**RERUN, "overlap": "queue"}, Claim(slot(540), "rerun", is_rerun=True)),
+        (record(0), {**RERUN, **ALL}, Claim(slot(0), "rerun", kept(30), is_rerun=True)),
+        (record(560), {**RERUN, **ALL}, Claim(slot(560), "rerun", is_rerun=True)),
+        (record(540, attempt=2), RERUN, Claim(slot(540), "rerun", is_rerun=True)),
         (record(540, attempt=3), RERUN, OWN),
-        (record(540, released=541, unfinished=slot(540)), RERUN, Claim(slot(540), "rerun")),
+        (record(540, released=541, unfinished=slot(540)), RERUN, Claim(slot(540), "rerun", is_rerun=True)),
         # Live, to the millisecond: neither abandoned nor to be caught up.
         (record(0, expires=599.001), {**RERUN, **ALL}, OWN),
-        (record(0, expires=599), RERUN, Claim(slot(0), "rerun")),
+        (record(0, expires=599), RERUN, Claim(slot(0), "rerun", is_rerun=True)),
         (record(0, released=1, expires=600.001), ALL, OWN),
     ],
 )
@@ -129,8 +129,8 @@ def test_a_tick_that_is_due_comes_after_what_others_left(
         (None, {**ALL, **RERUN}, None),
         (record(0, released=1), {}, None),
         (record(0), {}, None),
-        (record(0), RERUN, Claim(slot(0), "rerun", kept(30, 604))),
-        (record(540, expires=600), RERUN, Claim(slot(540), "rerun")),
+        (record(0), RERUN, Claim(slot(0), "rerun", kept(30, 604), is_rerun=True)),
+        (record(540, expires=600), RERUN, Claim(slot(540), "rerun", is_rerun=True)),
         (record(0, attempt=3), RERUN, None),
         (record(0, released=1), ONCE, Claim(slot(540), "catch_up", kept(540, 604))),
     ],
@@ -186,7 +186,7 @@ def test_a_record_without_a_slot_has_missed_nothing() -> None:
             OWN,
             [Entry(slot(420), "abandoned", 1), Entry(slot(480), "missed"), Entry(slot(540), "missed")],
         ),
-        (record(540), Claim(slot(540), "rerun"), []),
+        (record(540), Claim(slot(540), "rerun", is_rerun=True), []),
         (record(420), Claim(slot(540), "catch_up"), [Entry(slot(420), "abandoned", 1), Entry(slot(480), "missed")]),
         # Between a slot and its late claim nobody held the lock, where the claim has said so.
         (
@@ -255,7 +255,7 @@ def test_a_rerun_forgets_no_missed_ticks() -> None:
     wanted = options(**ALL, **RERUN)
     dead = record(0, expires=125)
     claim = chosen(dead, wanted, None, 300)
-    assert claim == Claim(slot(0), "rerun", kept(125, 299))
+    assert claim == Claim(slot(0), "rerun", kept(125, 299), is_rerun=True)
     fields: dict[str, Any] = claim.missed.to_json()
     rerun = record(0, released=310, acquiredAt=at(300), attempt=2, **fields)
     assert missed(rerun, wanted, at(320), None) == [slot(180), slot(240)]

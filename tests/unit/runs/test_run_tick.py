@@ -167,6 +167,22 @@ def test_what_was_abandoned_comes_first() -> None:
     assert fleet.slots() == [slot(), slot(60)]
 
 
+def test_what_a_run_is_called_makes_no_rerun_of_it() -> None:
+    """A tick that is asked for under the name of a rerun is claimed as any other, and what died before is abandoned."""
+    fleet = Fleet()
+    one, other = fleet.instance(), fleet.instance()
+    other.die_holding(slot())
+    fleet.world.until(60)
+    refusal = one.crons.registry.trigger(NAME, slot=NINE, source="rerun").refusal
+    assert refusal is not None
+    assert refusal.reason == "slot_done"
+    result = one.crons.registry.trigger(NAME, slot=NINE + timedelta(minutes=1), source="rerun")
+    assert result.outcome == "succeeded"
+    assert [(run.trigger, run.attempt) for run in fleet.runs] == [("rerun", 1)]
+    fleet.world.until(70)
+    assert fleet.world.history()[slot()]["outcome"] == "abandoned"
+
+
 def test_an_instance_does_not_run_it_beside_itself() -> None:
     """While the job's body runs here, a tick that is asked for is `held`, without a request."""
     fleet = Fleet()
