@@ -1,4 +1,4 @@
-"""Who may import whom, and what stands in one place only: the sources keep five rules.
+"""Who may import whom, and what stands in one place only: the sources keep six rules.
 
 The sources are read, never imported. What breaks a rule today is listed in KNOWN, and the list only gets shorter: a new
 breach fails, and so does one that is listed and gone.
@@ -65,6 +65,9 @@ CALLED_IN = {
 }
 # The conformance kit says what the contract says, whatever the code does.
 INDEPENDENT = ("testing.conformance",)
+# What only an entry of the history has: its schema is in one place.
+ENTRY = "runs.entry"
+OF_ENTRIES = ("endedAt", "atLeast", "recordedBy")
 MOST_LINES = 350
 MOST_CALLABLES = 3
 
@@ -74,6 +77,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "packages": (),
     "port": ("triggers.oidc: imports rtdb.transport",),
     "one place": ("demo.show: spells cron-runs in summarise",),
+    "entry": (),
     "size": ("lock.service: has more than 350 lines",),
 }
 
@@ -283,6 +287,30 @@ def _converts_twice(node: ast.AST) -> bool:
     )
 
 
+def knows_entries() -> Iterator[str]:
+    """A field of the history's entries, spelled elsewhere than in their schema; and an outcome, taken out of a node."""
+    for module, tree in modules().items():
+        if module == ENTRY or is_in(module, INDEPENDENT):
+            continue
+        for scope, node in walk(tree):
+            where = scope or "the module"
+            if isinstance(node, ast.Constant) and node.value in OF_ENTRIES:
+                yield f"{module}: spells {node.value} in {where}"
+            if "outcome" in _taken(node):
+                yield f"{module}: takes an outcome out of a node in {where}"
+
+
+def _taken(node: ast.AST) -> list[object]:
+    """What is asked of a mapping here: `node[key]`, `node.get(key)`, and a pattern with that key."""
+    if isinstance(node, ast.Subscript):
+        keys: list[ast.expr] = [node.slice]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop"):
+        keys = node.args[:1]
+    else:
+        keys = node.keys if isinstance(node, ast.MatchMapping) else []
+    return [key.value for key in keys if isinstance(key, ast.Constant)]
+
+
 def is_too_large() -> Iterator[str]:
     """A file too long, and a constructor that is given too many callables."""
     for module, tree in modules().items():
@@ -318,6 +346,10 @@ RULES: dict[str, tuple[Callable[[], Iterator[str]], str]] = {
         "node names are in firecron.store, firecron.base.instants converts datetimes and texts, the margin does "
         "in firecron.settings, JobOptions says what overlap means, and what CALLED_IN lists is called there: call what "
         "is there",
+    ),
+    "entry": (
+        knows_entries,
+        "write a history entry with Entry.to_node, and read one with read_entry, both in firecron.runs.entry",
     ),
     "size": (
         is_too_large,

@@ -13,7 +13,8 @@ from firecron.base.instants import to_datetime
 from firecron.cli.lock_lines import lock_lines, rank
 from firecron.cli.run_lines import Paper, bar, run_lines, unfinished_line
 from firecron.cli.words import clock_time, distance, took
-from firecron.ops.views import RunView, Unfinished, inspect_lock, inspect_run
+from firecron.ops.views import Unfinished, inspect_lock, inspect_run
+from firecron.runs.entry import Entry
 
 BERLIN, LORD_HOWE = ZoneInfo("Europe/Berlin"), ZoneInfo("Australia/Lord_Howe")
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
@@ -175,12 +176,12 @@ def test_a_bar_is_a_share_of_the_longest(part: int, whole: int, drawn: str) -> N
     assert len(bar(part, whole, 10, has_blocks=False)) == len(drawn)
 
 
-def entry(fields: Mapping[str, object] | None = None) -> RunView:
+def entry(fields: Mapping[str, object] | None = None) -> Entry:
     run = {"outcome": "succeeded", "slot": "2026-11-18T08:00:00Z", "durationMs": 1500, "instanceId": "api-v3-00042-abc"}
     return inspect_run("key", {**run, "instance": "00bf4b9c3f2a", **(fields or {})})
 
 
-def shown(run: RunView, width: int | None, *others: RunView) -> list[str]:
+def shown(run: Entry, width: int | None, *others: Entry) -> list[str]:
     today = to_datetime(NOW).astimezone(BERLIN)
     return run_lines([run], [run, *others], today, Paper(width))[0].plain.splitlines()
 

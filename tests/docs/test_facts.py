@@ -29,8 +29,7 @@ from firecron.cli.root import app
 from firecron.jobs.run import Trigger
 from firecron.lock.record import LockRecord
 from firecron.lock.refusal import LEVELS
-from firecron.runs.history import Finished
-from firecron.runs.policy import Entry
+from firecron.runs.entry import Entry
 from firecron.settings import FACTS, Settings
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -202,9 +201,8 @@ def test_the_locks_node_is_listed_as_the_console_does() -> None:
 def test_the_history_is_listed_field_by_field(rtdb: Rtdb) -> None:
     """The table of the history has each field that a run and the bookkeeper write, and no other."""
     crons = FireCron(enabled=False)
-    run = Finished("key", "failed", "schedule", "slot", 1, 2, 1, 1, "instance", "instanceId", "error")
-    crons.history.record("job", run)
-    crons.history.record_unrun("job", [Entry("slot", "missed", 1, 1, 60, at_least=True)], "instance", "instanceId")
+    words = ("bookkeeper", "instanceId", "instance", "error")
+    crons.history.record("job", Entry("key", "failed", "slot", "schedule", 1, 2, 1, 1, 1, 60, True, *words))
     written = {field for entry in crons.history.read("job").values() for field in cast("dict[str, object]", entry)}
     table = rows(OPERATING, "## The history")
     assert sorted(field for row in table for field in named(row[0])) == sorted(written)

@@ -16,7 +16,6 @@ EQUIVALENT: dict[str, str] = {
     'body.Body._begin: with self._lock: -> with __import__("contextlib").nullcontext():': (
         "It writes before it reads, as `cancel` does; and what has not begun may be cancelled twice."
     ),
-    "bookkeeper.Bookkeeper._write: if entries: -> if True:": "Of no entries nothing is written.",
     "bookkeeper.Bookkeeper._write: return -> nothing": "Nothing comes after it.",
     'bookkeeper.Bookkeeper.note: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "A set takes one more in one step."
@@ -39,9 +38,6 @@ EQUIVALENT: dict[str, str] = {
         "What is never due for a renewal is not asked for one."
     ),
     "execution.Unlocked.keep: return True -> return False": "What is never due for a renewal is not asked for one.",
-    "history.History.record_unrun: self._write(name, entry.slot, {key: value for key, value in fields.items() "
-    "if value is not None}) -> self._write(name, entry.slot, {key: value for key, value in fields.items() if "
-    "True})": "RTDB keeps no null.",
     "keeper.Keeper._attend: return (#4) -> nothing": "What is forgotten is not attended to again.",
     'off_loop.on_new_thread: threading.Thread(target=call, name="firecron-call", daemon=False).start() -> '
     "threading.Thread(target=call, daemon=False).start()": "A thread's name is for people.",

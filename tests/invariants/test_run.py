@@ -17,7 +17,8 @@ from tests.simulation.world import NAME, START, slot
 
 from firecron import ConfigurationError, FireCron, Run, distributed_cron
 from firecron.base.forks import _after_fork
-from firecron.runs.history import Finished
+from firecron.jobs.run import Outcome
+from firecron.runs.entry import Entry
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 
@@ -51,8 +52,8 @@ def test_i16_max_runtime_ends_a_run_that_renews_for_ever(overlap: str) -> None:
     assert fleet.world.outcomes() == {slot(): "lost", slot(180): "succeeded"}
 
 
-def finished(fence: int | None, outcome: str = "succeeded") -> Finished:
-    return Finished(slot(), outcome, "schedule", slot(), START, START, 1, fence, "i", "rev")  # type: ignore[arg-type]
+def finished(fence: int | None, outcome: Outcome = "succeeded") -> Entry:
+    return Entry(slot(), outcome, slot(), "schedule", START, START, 0, 1, fence)
 
 
 def test_i30_a_woken_zombie_cannot_write_its_successors_outcome() -> None:

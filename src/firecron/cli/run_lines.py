@@ -10,7 +10,8 @@ from rich.text import Text
 
 from firecron.base.instants import to_milliseconds
 from firecron.cli.words import clock_time, took
-from firecron.ops.views import RunView, Unfinished
+from firecron.ops.views import Unfinished
+from firecron.runs.entry import Entry
 
 STYLES = {
     "succeeded": "green",
@@ -38,7 +39,7 @@ class Paper:
     has_bars: bool = True
 
 
-def run_lines(wanted: Sequence[RunView], among: Sequence[RunView], today: datetime, paper: Paper) -> list[Text]:
+def run_lines(wanted: Sequence[Entry], among: Sequence[Entry], today: datetime, paper: Paper) -> list[Text]:
     """A line for each, with another below it for what doesn't fit or isn't usual; without a width all in one."""
     now = to_milliseconds(today)
     rows = [(_when(run, now, today), run.outcome, "" if run.duration is None else took(run.duration)) for run in wanted]
@@ -85,7 +86,7 @@ def bar(part: int, whole: int, width: int, has_blocks: bool = True) -> str:
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()
 
 
-def _finished(line: Text, run: RunView, width: int | None) -> Text:
+def _finished(line: Text, run: Entry, width: int | None) -> Text:
     """The line, with where it ran, and what is to be noted of it."""
     notes = list(_notes(run))
     # Who writes down that a tick did not run is not where it would have run.
@@ -108,7 +109,7 @@ def _with_owner(line: Text, owner: str, width: int | None) -> Text:
     return line.append(f"\n    {owner.strip(', ')}", "dim")
 
 
-def _notes(run: RunView) -> Iterator[str]:
+def _notes(run: Entry) -> Iterator[str]:
     if run.trigger not in (None, "schedule"):
         yield str(run.trigger)
     if run.attempt is not None and run.attempt > 1:
@@ -122,7 +123,7 @@ def _notes(run: RunView) -> Iterator[str]:
         yield run.error
 
 
-def _when(run: RunView, now: int, today: datetime) -> str:
+def _when(run: Entry, now: int, today: datetime) -> str:
     """The tick, or for a manual run its start."""
     instant = _milliseconds(run.slot, run.started_at)
     return run.key if instant is None else clock_time(instant, now, today.tzinfo)

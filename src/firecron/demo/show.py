@@ -21,6 +21,7 @@ from rich.table import Table
 
 from firecron.cron.schedule import Schedule
 from firecron.demo.instance import JOB, LINE
+from firecron.runs.entry import read_entry
 from rtdb_emulator import Emulator
 
 NAMESPACE = "firecron-demo"
@@ -181,10 +182,10 @@ def summarise(console: Console, emulator: Emulator, show: Show) -> Count:
     """The table, from what the database holds."""
     history = emulator.get(NAMESPACE, f"/cron-runs/{JOB}")
     digests = emulator.get(NAMESPACE, "/digests")
-    entries = [entry for entry in history.values() if isinstance(entry, dict)] if isinstance(history, dict) else []
+    entries = [read_entry(key, node) for key, node in history.items()] if isinstance(history, dict) else []
     written = [len(found) for found in digests.values()] if isinstance(digests, dict) else []
-    outcomes = Counter(str(entry.get("outcome")) for entry in entries)
-    slots = _slots(sorted(str(entry.get("slot")) for entry in entries))
+    outcomes = Counter(entry.outcome for entry in entries)
+    slots = _slots(sorted(entry.slot for entry in entries if entry.slot is not None))
     count = Count(
         slots, sum(written), sum(number - 1 for number in written), slots - len(written), show.taken_over_after
     )

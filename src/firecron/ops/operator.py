@@ -25,13 +25,13 @@ from firecron.lock.protocol import OVERTAKEN
 from firecron.lock.service import LockService
 from firecron.ops.views import (
     LockView,
-    RunView,
     Unfinished,
     inspect_lock,
     inspect_run,
     inspect_unfinished,
     plain,
 )
+from firecron.runs.entry import Entry
 from firecron.settings import Settings
 from firecron.store import Snapshot
 
@@ -60,7 +60,7 @@ class LastRun:
     """The newest entry of a job's history, and the tick that isn't in it yet."""
 
     name: str
-    run: RunView | None
+    run: Entry | None
     unfinished: Unfinished | None
 
 
@@ -109,7 +109,7 @@ class Operator:
         keys = [self._locks.store.keys(path, self._deadline()) for path in (self._paths.locks, self._paths.runs)]
         return sorted({name for names in keys for name in names})
 
-    def runs(self, name: str) -> tuple[RunView, ...]:
+    def runs(self, name: str) -> tuple[Entry, ...]:
         """The history of one job, oldest first."""
         path = self._paths.runs_of(check_name(name))
         entries = _children(self._locks.store.read(path, self._deadline()).node, path)

@@ -15,15 +15,15 @@ When a lock is live is decided by the record itself, as for a contender.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
-from firecron.base.exact import number, whole
+from firecron.base.exact import whole
 from firecron.base.instants import to_text
 from firecron.errors import Malformed
-from firecron.jobs.run import Outcome
 from firecron.lock.instances import Instances, how_to_free
 from firecron.lock.record import Current, LockRecord, parse
+from firecron.runs.entry import Entry, owner_of, read_entry
 
 LockState: TypeAlias = Literal["absent", "free", "held", "minimum_hold", "died", "unlocked", "malformed"]
 
@@ -133,75 +133,20 @@ def inspect_lock(name: str, node: object, now: int, margin: int, instances: Inst
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RunView:
-    """An entry of the history: a run, or ticks that did not run (`count` of them, `at_least`, the last is `slot`).
-
-    With `recorded_by` the instance is who wrote it down: it did not run there.
-    """
-
-    key: str
-    outcome: Outcome | Literal["malformed"]
-    slot: str | None = None
-    trigger: str | None = None
-    started_at: int | None = None
-    ended_at: int | None = None
-    duration: int | None = None
-    attempt: int | None = None
-    fence: int | None = None
-    count: int = 1
-    at_least: bool = False
-    recorded_by: str | None = None
-    instance_id: str | None = None
-    instance: str | None = None
-    error: str | None = None
-
-    @property
-    def owner(self) -> str:
-        return _owner(self.instance_id, self.instance)
-
-    def to_json(self) -> dict[str, object]:
-        """For programs: every field is always there, and instants are texts."""
-        return {
-            "key": self.key,
-            "outcome": self.outcome,
-            "slot": self.slot,
-            "trigger": self.trigger,
-            "started": _text(self.started_at),
-            "ended": _text(self.ended_at),
-            "durationMs": self.duration,
-            "attempt": self.attempt,
-            "fence": self.fence,
-            "count": self.count,
-            "atLeast": self.at_least,
-            "recordedBy": self.recorded_by,
-            "instanceId": self.instance_id,
-            "instance": self.instance,
-            "error": self.error,
-        }
-
-
-def inspect_run(key: str, entry: object) -> RunView:
-    """What one entry of `cron-runs/<name>` says."""
-    if not isinstance(entry, dict) or entry.get("outcome") not in get_args(Outcome):
-        return RunView(plain(key), "malformed", error=plain(f"it holds {entry!r}, where a run should be"))
-    count = number(entry.get("count"))
-    return RunView(
-        plain(key),
-        entry["outcome"],
-        slot=_word(entry.get("slot")),
-        trigger=_word(entry.get("trigger")),
-        started_at=number(entry.get("startedAt")),
-        ended_at=number(entry.get("endedAt")),
-        duration=number(entry.get("durationMs")),
-        attempt=number(entry.get("attempt")),
-        fence=number(entry.get("fence")),
-        count=1 if count is None else count,
-        at_least=entry.get("atLeast") is True,
-        recorded_by=_word(entry.get("recordedBy")),
-        instance_id=_word(entry.get("instanceId")),
-        instance=_word(entry.get("instance")),
-        error=_word(entry.get("error")),
+def inspect_run(key: str, node: object) -> Entry:
+    """What one entry of `cron-runs/<name>` says, in texts that a terminal shows as they are."""
+    entry = read_entry(key, node)
+    if entry.outcome == "malformed":
+        return Entry(plain(key), "malformed", error=_plain_or_none(entry.error))
+    return replace(
+        entry,
+        key=plain(key),
+        slot=_plain_or_none(entry.slot),
+        trigger=_plain_or_none(entry.trigger),
+        recorded_by=_plain_or_none(entry.recorded_by),
+        instance_id=_plain_or_none(entry.instance_id),
+        instance=_plain_or_none(entry.instance),
+        error=_plain_or_none(entry.error),
     )
 
 
@@ -222,7 +167,7 @@ class Unfinished:
 
     @property
     def owner(self) -> str:
-        return _owner(self.instance_id, self.instance)
+        return owner_of(self.instance_id, self.instance)
 
     def to_json(self) -> dict[str, object]:
         """For programs: every field is always there, and instants are texts."""
@@ -237,7 +182,7 @@ class Unfinished:
         }
 
 
-def inspect_unfinished(lock: LockView, runs: Iterable[RunView]) -> Unfinished | None:
+def inspect_unfinished(lock: LockView, runs: Iterable[Entry]) -> Unfinished | None:
     """What the lock says is not at its end, unless the history has this claim of the tick, or a later one."""
     slot, attempt = lock.unfinished, lock.attempt or 1
     if slot is None or any(run.slot == slot and (run.attempt or 1) >= attempt for run in runs):
@@ -264,17 +209,9 @@ def _state(record: LockRecord, now: int, margin: int) -> LockState:
     return "unlocked" if record.expiresAt < (record.acquiredAt or 1) else "died"
 
 
-def _owner(instance_id: str | None, instance: str | None) -> str:
-    return "/".join(part for part in (instance_id, instance) if part)
-
-
 def _is_paused(node: Current | object) -> bool:
     paused = node.get("paused") if isinstance(node, dict) else getattr(node, "paused", None)
     return paused is not None and paused is not False
-
-
-def _word(value: object) -> str | None:
-    return plain(value) if isinstance(value, str) else None
 
 
 def _plain_or_none(text: str | None) -> str | None:

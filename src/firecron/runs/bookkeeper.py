@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
 
 from firecron.base.clocks import Timing
 from firecron.base.events import Events
@@ -18,8 +19,9 @@ from firecron.jobs.job import Job
 from firecron.lock.instances import Roster
 from firecron.lock.protocol import Held
 from firecron.lock.record import LockRecord, parse
+from firecron.runs.entry import Entry
 from firecron.runs.history import History
-from firecron.runs.policy import Claim, Entry, between
+from firecron.runs.policy import Claim, between
 
 
 class Bookkeeper:
@@ -74,8 +76,10 @@ class Bookkeeper:
             entries = between(record, job.options, claim, silent_since)
             for entry in entries:
                 self._tell(job, entry)
-            if entries:
-                self._history.record_unrun(job.name, entries, self._identity.instance, self._identity.instance_id)
+            writer = self._identity
+            for entry in entries:
+                own = replace(entry, instance_id=writer.instance_id, instance=writer.instance)
+                self._history.record(job.name, own)
         except Malformed:
             return  # nobody could have replaced such a record: an operator's hand was in between
         except Exception as error:

@@ -29,7 +29,7 @@ from firecron.lock.lease import Lease
 from firecron.lock.service import LockService
 from firecron.runs.body import Body, Ending, Loop
 from firecron.runs.claimer import Claimed
-from firecron.runs.history import Finished, manual_key
+from firecron.runs.entry import Entry, manual_key
 
 _LONGEST_RETRY = 3600.0
 _LEVELS = {"succeeded": logging.INFO, "interrupted": logging.WARNING}
@@ -44,7 +44,7 @@ class Ran:
     run: Run
     outcome: Outcome
     error: BaseException | None = None
-    finished: Finished | None = None
+    entry: Entry | None = None
 
 
 class Unlocked:
@@ -217,20 +217,21 @@ class Performer:
         took = round(self._timing.mono() - started.mono)
         said = f'"{run.name}" {outcome} after {took / 1000:g} s' + (f": {described(error)}" if error else "")
         self._emit(run, f"run.{outcome}", _LEVELS.get(outcome, logging.ERROR), said, error, took=took)
-        finished = Finished(
-            key=manual_key(started.server, run_id) if run_id is not None else str(_text(run.slot)),
-            outcome=outcome,
-            trigger=run.trigger,
+        entry = Entry(
+            manual_key(started.server, run_id) if run_id is not None else str(_text(run.slot)),
+            outcome,
             slot=_text(run.slot),
+            trigger=run.trigger,
             started_at=started.server,
             ended_at=started.server + took,
+            duration=took,
             attempt=run.attempt,
             fence=run.fence,
-            instance=self._identity.instance,
             instance_id=self._identity.instance_id,
+            instance=self._identity.instance,
             error=None if error is None else described(error),
         )
-        return Ran(run, outcome, error, finished)
+        return Ran(run, outcome, error, entry)
 
     def _lease(self, claimed: Claimed) -> Lease | Unlocked:
         """The run's lease, which nobody renews yet."""

@@ -14,6 +14,7 @@ from firecron.cron.ticks import newest
 from firecron.jobs.options import JobOptions
 from firecron.jobs.run import Outcome, Trigger
 from firecron.lock.record import NONE_MISSED, LockRecord, Missed
+from firecron.runs.entry import Entry, unrun
 from firecron.runs.missing import Span, free, held, remember
 
 MOST_CLAIMS = 3
@@ -32,18 +33,6 @@ class Claim:
     trigger: Trigger
     missed: Missed = NONE_MISSED
     is_rerun: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A tick that did not run, for the history; `count` of them (or more: `at_least`), the last of which is `slot`."""
-
-    slot: str
-    outcome: Outcome
-    attempt: int | None = None
-    fence: int | None = None
-    count: int = 1
-    at_least: bool = False
 
 
 # A tick that is handed over within its own second is never late.
@@ -119,15 +108,15 @@ def between(
     entries = []
     if record.unfinished is not None and not claim.is_rerun:
         fence = None if record.fence is None else int(record.fence)
-        entries.append(Entry(record.unfinished, "abandoned", int(record.attempt or 1), fence))
+        entries.append(unrun(record.unfinished, "abandoned", int(record.attempt or 1), fence))
     if record.slot is None or claim.slot <= record.slot:
         return entries
     end = to_milliseconds(claim.slot) - 1
-    unrun: list[tuple[Outcome, list[Span]]] = [
+    passed: list[tuple[Outcome, list[Span]]] = [
         ("skipped", held(record, end, silent_since)),
         ("missed", free(record, end, silent_since)),
     ]
-    for outcome, spans in unrun:
+    for outcome, spans in passed:
         slots: list[str] = []
         for span in reversed(spans):
             slots = newest(options.schedule, span.start, span.end, MOST_COUNTED + 1 - len(slots)) + slots
@@ -137,5 +126,5 @@ def between(
 
 def _entries(slots: list[str], outcome: Outcome) -> list[Entry]:
     if len(slots) <= MOST_ENTRIES:
-        return [Entry(slot, outcome) for slot in slots]
-    return [Entry(slots[-1], outcome, count=min(len(slots), MOST_COUNTED), at_least=len(slots) > MOST_COUNTED)]
+        return [unrun(slot, outcome) for slot in slots]
+    return [unrun(slots[-1], outcome, count=min(len(slots), MOST_COUNTED), at_least=len(slots) > MOST_COUNTED)]

@@ -284,8 +284,8 @@ class Runner:
 
     def _record(self, ran: Ran) -> Result:
         """Write it down. Its lock is released by now, and the place of a turn is free: the next run need not wait."""
-        if ran.finished is not None:
-            self._history.record(ran.run.name, ran.finished)
+        if ran.entry is not None:
+            self._history.record(ran.run.name, ran.entry)
         return Result(ran.run, ran.outcome, error=ran.error)
 
     # --- waiting

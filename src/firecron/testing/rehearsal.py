@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Self
 from firecron.base.durations import Duration
 from firecron.base.events import Event
 from firecron.jobs.job import Job
+from firecron.runs.entry import read_entry
 from firecron.settings import Settings, load
 from firecron.testing.clocks import FakeClock
 from firecron.testing.memory import MemoryStore
@@ -153,7 +154,8 @@ class Rehearsal:
 
     def outcomes(self, name: str) -> list[str]:
         """How the runs of a job ended, and its ticks that did not run, oldest first."""
-        return [str(entry["outcome"]) for entry in self.history(name)]
+        self._crons.registry.get(name)
+        return [read_entry(key, node).outcome for key, node in self._crons.history.read(name).items()]
 
     def _work(self) -> float:
         """Do what is due; returns the seconds until something else can happen."""

@@ -21,6 +21,7 @@ from firecron.jobs.options import JobOptions
 from firecron.jobs.run import Outcome, Run
 from firecron.lock.record import Current, LockRecord, Reason
 from firecron.lock.refusal import Refusal
+from firecron.runs.entry import read_entry
 from firecron.runs.policy import may_rerun
 
 RETRY_AFTER = 5
@@ -117,11 +118,12 @@ class Past:
 def find_past(options: JobOptions, slot: str, current: Current, entry: object, now: int, margin: int) -> Past:
     """From the job's lock node, and the tick's entry in the history."""
     record = current if isinstance(current, LockRecord) else None
-    outcome, attempt = _entry(entry)
+    found = read_entry(slot, entry)
+    outcome = None if found.outcome == "malformed" else found.outcome
     if record is not None and record.unfinished == slot:
         claims = int(record.attempt or 1)
         # An entry of this very attempt says that it has ended, although its lock lasts until it expires.
-        has_ended = record.releasedAt is not None or (outcome is not None and attempt >= claims)
+        has_ended = record.releasedAt is not None or (outcome is not None and (found.attempt or 0) >= claims)
         if not has_ended and record.is_live(now, margin):
             return Past(None, is_running=True)
         return Past(
@@ -148,13 +150,6 @@ def of_past(options: JobOptions, slot: str, past: Past) -> Answer:
 
 def _status(outcome: Outcome, can_rerun: bool) -> int:
     return 503 if can_rerun and outcome in _CUT_SHORT else _OF_OUTCOME[outcome]
-
-
-def _entry(entry: object) -> tuple[Outcome | None, float]:
-    if not isinstance(entry, dict):
-        return None, 0
-    attempt = entry.get("attempt")
-    return _outcome(entry.get("outcome")), attempt if isinstance(attempt, int | float) else 0
 
 
 def _outcome(said: object) -> Outcome | None:

@@ -13,7 +13,7 @@ from tests.unit.runs.test_runner_stop import Bench
 from tests.unit.threads import PATIENCE, ended
 
 from firecron.base.workers import Workers
-from firecron.runs.policy import Entry
+from firecron.runs.entry import Entry, unrun
 
 
 def missed_one(bench: Bench) -> None:
@@ -34,18 +34,14 @@ def test_a_stop_waits_for_what_is_not_yet_written(go_on: threading.Event) -> Non
     bench = Bench(lambda: None)
     missed_one(bench)
     waited = threading.Event()
-    record, wait = bench.crons.history.record_unrun, bench.timing.wait
-
-    def slowly(*arguments: object) -> None:
-        assert go_on.wait(PATIENCE)
-        record(*arguments)  # type: ignore[arg-type]  # handed through
+    wait = bench.timing.wait
 
     def watched(condition: threading.Condition, seconds: float | None) -> None:
         if condition is bench.runner._bookkeeper._changed:
             waited.set()
         wait(condition, seconds)
 
-    bench.crons.history.record_unrun = slowly  # type: ignore[method-assign,assignment]  # the same, slowly
+    bench.before_the_books(lambda: go_on.wait(PATIENCE))
     bench.timing.wait = watched  # type: ignore[method-assign]  # the same, and watched
     assert ended(bench.turn())
 
@@ -120,15 +116,15 @@ def test_what_can_not_be_written_down_is_said(owes: bool, once_per_tick: bool) -
     assert bench.timing.mono() == 0
 
 
-def test_an_error_while_it_writes_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_while_it_writes_is_said() -> None:
     """Whatever breaks while the books are written is said with the job's name, and costs no stop its time."""
     bench = Bench(lambda: None)
     missed_one(bench)
 
-    def fail(*_: object) -> None:
+    def fail() -> None:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(bench.crons.history, "record_unrun", fail)
+    bench.before_the_books(fail)
     assert ended(bench.turn())
     bench.wait_for("history.failed")
     (event,) = (event for event in bench.heard if event.slug == "history.failed")
@@ -141,7 +137,7 @@ def test_a_stop_waits_for_the_books_up_to_its_end(go_on: threading.Event, monkey
     """Where writing takes longer than the grace of a stop, the stop comes back without it."""
     bench = Bench(lambda: None)
     missed_one(bench)
-    monkeypatch.setattr(bench.crons.history, "record_unrun", lambda *_: go_on.wait(PATIENCE))
+    bench.before_the_books(lambda: go_on.wait(PATIENCE))
     waited: list[float | None] = []
     wait = bench.timing.wait
 
@@ -163,14 +159,14 @@ def test_a_stop_waits_for_the_books_up_to_its_end(go_on: threading.Event, monkey
 @pytest.mark.parametrize(
     ("entry", "level", "said"),
     [
-        (Entry(slot(), "missed"), logging.WARNING, "tick {} did not run: missed"),
-        (Entry(slot(), "skipped", count=2), logging.INFO, "2 ticks up to {} did not run: skipped"),
+        (unrun(slot(), "missed"), logging.WARNING, "tick {} did not run: missed"),
+        (unrun(slot(), "skipped", count=2), logging.INFO, "2 ticks up to {} did not run: skipped"),
         (
-            Entry(slot(), "missed", count=9, at_least=True),
+            unrun(slot(), "missed", count=9, at_least=True),
             logging.WARNING,
             "at least 9 ticks up to {} did not run: missed",
         ),
-        (Entry(slot(), "abandoned", 1, 5), logging.WARNING, "tick {} did not run to the end: abandoned"),
+        (unrun(slot(), "abandoned", 1, 5), logging.WARNING, "tick {} did not run to the end: abandoned"),
     ],
 )
 def test_the_books_are_told(entry: Entry, level: int, said: str) -> None:

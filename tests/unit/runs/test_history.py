@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,20 +12,15 @@ from tests.simulation.world import NAME, START, slot
 
 from firecron.errors import Unavailable
 from firecron.jobs.run import Outcome
-from firecron.runs.history import Finished, manual_key
-from firecron.runs.policy import Entry
+from firecron.runs.entry import Entry, manual_key, unrun
 
 
-def finished(fence: int | None = 5, outcome: Outcome = "succeeded", key: str = slot(), attempt: int = 1) -> Finished:
-    return Finished(key, outcome, "schedule", key, START, START + 10, attempt, fence, "instance", "revision")
+def finished(fence: int | None = 5, outcome: Outcome = "succeeded", key: str = slot(), attempt: int = 1) -> Entry:
+    return Entry(key, outcome, key, "schedule", START, START + 10, 10, attempt, fence)
 
 
-def write(one: Instance, entry: Finished | Entry) -> None:
-    """As the run, or as the bookkeeper."""
-    if isinstance(entry, Finished):
-        one.crons.history.record(NAME, entry)
-    else:
-        one.crons.history.record_unrun(NAME, [entry], "instance", "revision")
+def write(one: Instance, entry: Entry) -> None:
+    one.crons.history.record(NAME, entry)
 
 
 @pytest.fixture
@@ -32,8 +29,8 @@ def fleet() -> Fleet:
 
 
 RUN, LATER_RUN, UNFENCED = finished(5), finished(6), finished(None)
-ABANDONED, LATER_ABANDONED = Entry(slot(), "abandoned", 1, 5), Entry(slot(), "abandoned", 2, 6)
-MISSED = Entry(slot(), "missed")
+ABANDONED, LATER_ABANDONED = unrun(slot(), "abandoned", 1, 5), unrun(slot(), "abandoned", 2, 6)
+MISSED = unrun(slot(), "missed")
 
 
 @pytest.mark.parametrize(
@@ -50,9 +47,9 @@ MISSED = Entry(slot(), "missed")
         (LATER_ABANDONED, RUN, False),
         (ABANDONED, ABANDONED, False),
         # The fence that the bookkeeper found was a run by hand's, after this one.
-        (Entry(slot(), "abandoned", 1, 20), RUN, True),
-        (RUN, Entry(slot(), "abandoned", 1, 20), False),
-        (Entry(slot(), "abandoned", 2, 20), RUN, False),
+        (unrun(slot(), "abandoned", 1, 20), RUN, True),
+        (RUN, unrun(slot(), "abandoned", 1, 20), False),
+        (unrun(slot(), "abandoned", 2, 20), RUN, False),
         (MISSED, RUN, True),
         (RUN, MISSED, False),
         (MISSED, UNFENCED, True),
@@ -61,7 +58,7 @@ MISSED = Entry(slot(), "missed")
     ],
 )
 def test_the_higher_fence_wins_and_a_run_over_a_guess(
-    fleet: Fleet, first: Finished | Entry, then: Finished | Entry, is_replaced: bool
+    fleet: Fleet, first: Entry, then: Entry, is_replaced: bool
 ) -> None:
     """An entry replaces one of a lower fence, and a run the bookkeeper's of its own; all others stay."""
     one = fleet.instance()
@@ -75,13 +72,13 @@ def test_the_higher_fence_wins_and_a_run_over_a_guess(
 
 
 @given(st.permutations([finished(4, "lost"), RUN, LATER_RUN, ABANDONED, MISSED]))
-def test_the_order_of_the_writers_does_not_matter(entries: list[Finished | Entry]) -> None:
+def test_the_order_of_the_writers_does_not_matter(entries: list[Entry]) -> None:
     """Whoever comes first, the entry of the latest claim of a slot is the one that stays."""
     fleet = Fleet()
     one = fleet.instance()
     for entry in entries:
         write(one, entry)
-    assert fleet.world.history() == {slot(): LATER_RUN.to_json()}
+    assert fleet.world.history() == {slot(): LATER_RUN.to_node()}
 
 
 def test_what_is_there_without_sense_is_replaced(fleet: Fleet) -> None:
@@ -94,9 +91,9 @@ def test_what_is_there_without_sense_is_replaced(fleet: Fleet) -> None:
 def test_an_entry_has_what_the_console_shows(fleet: Fleet) -> None:
     """An unrun tick's entry has outcome and slot, a count only where it stands for several, and its writer's name."""
     one = fleet.instance()
-    write(one, Entry(slot(), "missed"))
-    write(one, Entry(slot(60), "skipped", count=77))
-    write(one, Entry(slot(120), "missed", count=500, at_least=True))
+    write(one, replace(MISSED, instance="instance", instance_id="revision"))
+    write(one, unrun(slot(60), "skipped", count=77))
+    write(one, unrun(slot(120), "missed", count=500, at_least=True))
     first, second, third = fleet.world.history().values()
     assert first == {
         "outcome": "missed",
@@ -114,7 +111,7 @@ def test_a_lost_reply_is_written_once_more(fleet: Fleet) -> None:
     one = fleet.instance()
     one.network.lost_replies = 1
     write(one, RUN)
-    assert fleet.world.history() == {slot(): RUN.to_json()}
+    assert fleet.world.history() == {slot(): RUN.to_node()}
     assert one.network.requests("cron-runs").count("swap") == 2
     assert one.said("history.failed") == []
 

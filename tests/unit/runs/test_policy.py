@@ -12,12 +12,12 @@ from firecron import distributed_cron
 from firecron.jobs.decorator import declared
 from firecron.jobs.options import JobOptions
 from firecron.lock.record import LockRecord, Missed
+from firecron.runs.entry import Entry, unrun
 from firecron.runs.policy import (
     MOST_COUNTED,
     MOST_ENTRIES,
     MOST_MISSED,
     Claim,
-    Entry,
     between,
     choose,
     missed,
@@ -171,34 +171,34 @@ def test_a_record_without_a_slot_has_missed_nothing() -> None:
     [
         (None, OWN, []),
         (record(540, released=541), OWN, []),
-        (record(420, released=541), OWN, [Entry(slot(480), "skipped"), Entry(slot(540), "skipped")]),
-        (record(420, released=500), OWN, [Entry(slot(480), "skipped"), Entry(slot(540), "missed")]),
-        (record(420, released=480), OWN, [Entry(slot(480), "skipped"), Entry(slot(540), "missed")]),
-        (record(420, released=479), OWN, [Entry(slot(480), "missed"), Entry(slot(540), "missed")]),
+        (record(420, released=541), OWN, [unrun(slot(480), "skipped"), unrun(slot(540), "skipped")]),
+        (record(420, released=500), OWN, [unrun(slot(480), "skipped"), unrun(slot(540), "missed")]),
+        (record(420, released=480), OWN, [unrun(slot(480), "skipped"), unrun(slot(540), "missed")]),
+        (record(420, released=479), OWN, [unrun(slot(480), "missed"), unrun(slot(540), "missed")]),
         # A minimum hold keeps others out after the release as well.
-        (record(420, released=421, expires=485), OWN, [Entry(slot(480), "skipped"), Entry(slot(540), "missed")]),
+        (record(420, released=421, expires=485), OWN, [unrun(slot(480), "skipped"), unrun(slot(540), "missed")]),
         # The dead.
-        (record(540, fence=7), OWN, [Entry(slot(540), "abandoned", 1, 7)]),
-        (record(480, attempt=3), OWN, [Entry(slot(480), "abandoned", 3), Entry(slot(540), "missed")]),
-        (record(480, expires=0), OWN, [Entry(slot(480), "abandoned", 1), Entry(slot(540), "missed")]),
+        (record(540, fence=7), OWN, [unrun(slot(540), "abandoned", 1, 7)]),
+        (record(480, attempt=3), OWN, [unrun(slot(480), "abandoned", 3), unrun(slot(540), "missed")]),
+        (record(480, expires=0), OWN, [unrun(slot(480), "abandoned", 1), unrun(slot(540), "missed")]),
         (
             record(420, expires=0, acquiredAt=at(500), missedAfter=slot(420)),
             OWN,
-            [Entry(slot(420), "abandoned", 1), Entry(slot(480), "missed"), Entry(slot(540), "missed")],
+            [unrun(slot(420), "abandoned", 1), unrun(slot(480), "missed"), unrun(slot(540), "missed")],
         ),
         (record(540), Claim(slot(540), "rerun", is_rerun=True), []),
-        (record(420), Claim(slot(540), "catch_up"), [Entry(slot(420), "abandoned", 1), Entry(slot(480), "missed")]),
+        (record(420), Claim(slot(540), "catch_up"), [unrun(slot(420), "abandoned", 1), unrun(slot(480), "missed")]),
         # Between a slot and its late claim nobody held the lock, where the claim has said so.
         (
             record(420, released=545, acquiredAt=at(490), missedAfter=slot(420), missedUntil=slot(489)),
             OWN,
-            [Entry(slot(540), "skipped"), Entry(slot(480), "missed")],
+            [unrun(slot(540), "skipped"), unrun(slot(480), "missed")],
         ),
         # After an unlock the lock counts as free from the claim on, and not from its slot on.
         (
             record(420, expires=0, acquiredAt=at(485)),
             OWN,
-            [Entry(slot(420), "abandoned", 1), Entry(slot(480), "skipped"), Entry(slot(540), "missed")],
+            [unrun(slot(420), "abandoned", 1), unrun(slot(480), "skipped"), unrun(slot(540), "missed")],
         ),
         # An older revision's claim, or a later slot than this one.
         (record(600, released=601), OWN, []),
@@ -230,9 +230,9 @@ def test_beyond_fifty_there_is_one_entry_with_a_count(released: int, entries: li
 def test_a_count_that_nobody_counted_to_its_end_says_so() -> None:
     """The ticks of a whole day are one entry that counts so many, and says that there were more."""
     (entry,) = between(record(0, released=0), options(SECONDLY), Claim(slot(86_400), "schedule"))
-    assert entry == Entry(slot(86_399), "missed", count=MOST_COUNTED, at_least=True)
+    assert entry == unrun(slot(86_399), "missed", count=MOST_COUNTED, at_least=True)
     (entry,) = between(record(0, released=0), options(SECONDLY), Claim(slot(MOST_COUNTED + 1), "schedule"))
-    assert entry == Entry(slot(MOST_COUNTED), "missed", count=MOST_COUNTED)
+    assert entry == unrun(slot(MOST_COUNTED), "missed", count=MOST_COUNTED)
 
 
 def test_what_is_still_to_be_caught_up_is_remembered() -> None:

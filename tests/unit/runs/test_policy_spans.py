@@ -89,7 +89,7 @@ def test_every_tick_is_run_or_recorded_once(data: st.DataObject) -> None:
         if current is not None and current.is_live(now, MARGIN):
             continue
         entries = [entry for entry in between(current, wanted, claim) if entry.outcome != "abandoned"]
-        written += [entry.slot for entry in entries]
+        written += [entry.key for entry in entries]
         counted += sum(entry.count for entry in entries)
         if not claim.is_rerun:
             ran.append(claim.slot)

@@ -22,7 +22,8 @@ from firecron.cli.watching import View, watch
 from firecron.errors import Denied
 from firecron.lock.service import LockService
 from firecron.ops.operator import Operator
-from firecron.ops.views import RunView, Unfinished, inspect_unfinished
+from firecron.ops.views import Unfinished, inspect_unfinished
+from firecron.runs.entry import Entry
 
 T = TypeVar("T")
 
@@ -37,7 +38,7 @@ class SeenRuns:
     couldn't be looked at.
     """
 
-    runs: tuple[RunView, ...]
+    runs: tuple[Entry, ...]
     unfinished: Unfinished | None
     has_lock: bool
     denied: str | None = None
@@ -115,7 +116,7 @@ def _look(operator: Operator, name: str) -> SeenRuns:
     return SeenRuns(found, inspect_unfinished(lock, found), has_lock=lock.state != "absent")
 
 
-def counts(found: Sequence[RunView]) -> dict[str, int]:
+def counts(found: Sequence[Entry]) -> dict[str, int]:
     """How often each outcome occurs; an entry for several ticks counts as so many."""
     counter: Counter[str] = Counter()
     for run in found:
@@ -136,7 +137,7 @@ def _shown(answers: Answers, name: str, seen: SeenRuns, most: int, where: str) -
     return Text("\n").join(lines)
 
 
-def _total(found: Sequence[RunView], number: int) -> Text:
+def _total(found: Sequence[Entry], number: int) -> Text:
     uncounted = {run.outcome for run in found if run.at_least}
     sums = counts(found).items()
     of_all = ", ".join(f"{'at least ' if outcome in uncounted else ''}{number} {outcome}" for outcome, number in sums)
@@ -150,7 +151,7 @@ def _unfinished(answers: Answers, seen: SeenRuns) -> list[Text]:
     return [unfinished_line(seen.unfinished, datetime.now().astimezone(), _paper(answers))]
 
 
-def _lines(answers: Answers, wanted: Sequence[RunView], among: Sequence[RunView]) -> list[Text]:
+def _lines(answers: Answers, wanted: Sequence[Entry], among: Sequence[Entry]) -> list[Text]:
     return run_lines(wanted, among, datetime.now().astimezone(), _paper(answers))
 
 
