@@ -1,7 +1,9 @@
-"""The bookkeeper: whoever's claim replaces a record writes down what lies between the two slots, and nobody else does.
+"""The bookkeeper: writes the ticks that did not run to the history.
 
-Off the way of the run: on a thread of its own, after the claim. What is found out here is said under slugs of its own,
-`books.skipped` and `books.missed`, because each instance has said at the time what it skipped or missed itself.
+The instance whose claim replaces a record writes the ticks between the two slots; no other instance does. It writes on
+a thread of its own, after the claim: the run does not wait, and a write that fails is only logged. The events have
+slugs of their own, `books.skipped` and `books.missed`, because each instance has emitted `run.skipped` or `run.missed`
+for its own ticks at the time.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ from firecron.runs.policy import Claim, between
 
 
 class Bookkeeper:
-    """Writes what claims owe to the history."""
+    """Writes what claims owe to the history, on the threads of its `crew`."""
 
     def __init__(
         self, history: History, crew: Crew, identity: Identity, timing: Timing, events: Events, roster: Roster
     ) -> None:
         self._history = history
-        self._crew = crew
+        self.crew = crew
         self._identity = identity
         self._timing = timing
         self._events = events
@@ -40,7 +42,7 @@ class Bookkeeper:
         self._open: set[object] = set()
 
     def note(self, job: Job, held: Held, claim: Claim) -> None:
-        """Have written what this claim owes. An error is only told: the lock is held by now, and the run has to
+        """Have the ticks written that this claim owes. An error is only logged: the lock is held, and the run must
         begin.
         """
         if held.replaced is None or not job.options.once_per_tick:
@@ -49,15 +51,25 @@ class Bookkeeper:
         try:
             with self._changed:
                 self._open.add(mark)
-            self._crew.submit(lambda: self._write(job, held, claim, mark))
+            self.crew.submit(lambda: self._write(job, held, claim, mark))
         except BaseException as error:
             self._done(mark)
             if not isinstance(error, Exception):
                 raise  # Ctrl-C, or what a signal's handler raises
             self._complain(job, error)
 
+    def tell(self, job: Job, entry: Entry) -> None:
+        """Emit the event of an entry."""
+        ticks = f"{'at least ' if entry.at_least else ''}{entry.count} ticks up to" if entry.count > 1 else "tick"
+        is_abandoned = entry.outcome == "abandoned"
+        slug = "run.abandoned" if is_abandoned else f"books.{entry.outcome}"
+        level = logging.INFO if entry.outcome == "skipped" else logging.WARNING
+        said = f'"{job.name}": {ticks} {entry.slot} {"did not run to the end" if is_abandoned else "did not run"}'
+        message = f"{said}: {entry.outcome}"
+        self._events.emit(slug, job.name, level, message, slot=entry.slot, count=entry.count, attempt=entry.attempt)
+
     def wait(self, until: float) -> None:
-        """Wait for what is not yet written, but not longer than that (on the monotonic clock)."""
+        """Wait until everything is written, or `until` then on the monotonic clock."""
         with self._changed:
             while self._open and (left := until - self._timing.mono()) > 0:
                 self._timing.wait(self._changed, left / 1000)
@@ -66,7 +78,7 @@ class Bookkeeper:
         """In a forked child: what is open is the parent's to write."""
         self._changed = threading.Condition()
         self._open = set()
-        self._crew.after_fork()
+        self.crew.after_fork()
 
     def _write(self, job: Job, held: Held, claim: Claim, mark: object) -> None:
         try:
@@ -75,7 +87,7 @@ class Bookkeeper:
             silent_since = None if record is None else self._roster.silent_since(record, job.options.lock_ttl)
             entries = between(record, job.options, claim, silent_since)
             for entry in entries:
-                self._tell(job, entry)
+                self.tell(job, entry)
             writer = self._identity
             for entry in entries:
                 own = replace(entry, instance_id=writer.instance_id, instance=writer.instance)
@@ -91,15 +103,6 @@ class Bookkeeper:
         with self._changed:
             self._open.discard(mark)
             self._changed.notify_all()
-
-    def _tell(self, job: Job, entry: Entry) -> None:
-        ticks = f"{'at least ' if entry.at_least else ''}{entry.count} ticks up to" if entry.count > 1 else "tick"
-        is_abandoned = entry.outcome == "abandoned"
-        slug = "run.abandoned" if is_abandoned else f"books.{entry.outcome}"
-        level = logging.INFO if entry.outcome == "skipped" else logging.WARNING
-        said = f'"{job.name}": {ticks} {entry.slot} {"did not run to the end" if is_abandoned else "did not run"}'
-        message = f"{said}: {entry.outcome}"
-        self._events.emit(slug, job.name, level, message, slot=entry.slot, count=entry.count, attempt=entry.attempt)
 
     def _complain(self, job: Job, error: Exception) -> None:
         message = f'The ticks of "{job.name}" that did not run could not be written down: {error!r}'

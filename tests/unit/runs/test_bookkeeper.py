@@ -37,7 +37,7 @@ def test_a_stop_waits_for_what_is_not_yet_written(go_on: threading.Event) -> Non
     wait = bench.timing.wait
 
     def watched(condition: threading.Condition, seconds: float | None) -> None:
-        if condition is bench.runner._bookkeeper._changed:
+        if threading.current_thread() in bench.threads:
             waited.set()
         wait(condition, seconds)
 
@@ -61,7 +61,7 @@ def test_a_forked_child_writes_down_what_its_own_claims_owe(go_on: threading.Eve
     """In a forked child the parent's thread is not there, and what the parent had to write is not the child's."""
     bench = Bench(lambda: None)
     missed_one(bench)
-    crew = bench.runner._bookkeeper._crew
+    crew = bench.crons.engine.bookkeeper.crew
     assert isinstance(crew, Workers)
     # What occupies the parent's only thread, which nothing ends in the child, and what waits there.
     written = threading.Event()
@@ -75,42 +75,40 @@ def test_a_forked_child_writes_down_what_its_own_claims_owe(go_on: threading.Eve
     assert not written.is_set()
 
 
-def test_no_stop_waits_for_what_was_interrupted() -> None:
+def raising(error: BaseException) -> Callable[[Callable[[], object]], None]:
+    """A crew's `submit` that raises this."""
+
+    def submit(work: Callable[[], object]) -> None:
+        raise error
+
+    return submit
+
+
+def test_no_stop_waits_for_what_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where Ctrl-C comes as the work is handed over, a stop has nothing to wait for."""
-
-    class Interrupted(Workers):
-        def submit(self, work: Callable[[], object]) -> None:
-            raise KeyboardInterrupt
-
     bench = Bench(lambda: None)
     missed_one(bench)
-    bench.runner._bookkeeper._crew = Interrupted(1)
+    monkeypatch.setattr(bench.crons.engine.bookkeeper.crew, "submit", raising(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         bench.crons.registry.trigger(NAME, slot=datetime.fromisoformat(slot()))
     assert ended(bench.begin(bench.crons.stop))
     assert bench.timing.mono() == 0
 
 
-class Refusing(Workers):
-    """No thread can be started."""
-
-    def submit(self, work: Callable[[], object]) -> None:
-        raise RuntimeError("can't start new thread")
-
-
 @pytest.mark.parametrize("owes", [True, False])
 @pytest.mark.parametrize("once_per_tick", [True, False])
-def test_what_can_not_be_written_down_is_said(owes: bool, once_per_tick: bool) -> None:
+def test_what_can_not_be_written_down_is_said(owes: bool, once_per_tick: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no thread can be started to write down what a claim owes, that is said, the run begins all the same, and no
     stop waits for it. A claim that owes nothing needs no thread.
     """
     bench = Bench(lambda: None, once_per_tick=once_per_tick)
     if owes:
         missed_one(bench)
-    bench.runner._bookkeeper._crew = Refusing(1)
+    no_thread = RuntimeError("can't start new thread")
+    monkeypatch.setattr(bench.crons.engine.bookkeeper.crew, "submit", raising(no_thread))
     assert ended(bench.turn())
     failed = [(event.name, event.fields["why"]) for event in bench.heard if event.slug == "history.failed"]
-    assert failed == [(NAME, repr(RuntimeError("can't start new thread")))] * (owes and once_per_tick)
+    assert failed == [(NAME, repr(no_thread))] * (owes and once_per_tick)
     assert bench.outcome() == "succeeded"
     assert ended(bench.stop())
     assert bench.timing.mono() == 0
@@ -142,7 +140,7 @@ def test_a_stop_waits_for_the_books_up_to_its_end(go_on: threading.Event, monkey
     wait = bench.timing.wait
 
     def watched(condition: threading.Condition, seconds: float | None) -> None:
-        if condition is bench.runner._bookkeeper._changed:
+        if threading.current_thread() in bench.threads:
             waited.append(seconds)
         wait(condition, seconds)
 
@@ -172,7 +170,7 @@ def test_a_stop_waits_for_the_books_up_to_its_end(go_on: threading.Event, monkey
 def test_the_books_are_told(entry: Entry, level: int, said: str) -> None:
     """Each entry is told as one tick or as how many; only what overlap skipped is no WARNING."""
     bench = Bench(lambda: None)
-    bench.runner._bookkeeper._tell(bench.crons.registry.get(NAME), entry)
+    bench.crons.engine.bookkeeper.tell(bench.crons.registry.get(NAME), entry)
     (event,) = bench.heard
     assert (event.level, event.message) == (level, f'"{NAME}": {said.format(slot())}')
 
