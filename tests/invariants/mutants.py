@@ -384,10 +384,10 @@ ROSTER = (
 
 WAITING = _in(
     "lock/waiting.py",
-    ('answer.reason not in ("held", "unavailable")', 'answer.reason not in ("held",)', PATIENCE),
-    ('answer.reason not in ("held", "unavailable")', "False", PATIENCE),
-    ("return min(delay, left) if left > 0 else None", "return min(delay, left)", PATIENCE),
-    ("return min(delay, left) if left > 0 else None", "return delay if left > 0 else None", PATIENCE),
+    ('answer.reason in ("held", "unavailable")', 'answer.reason in ("held",)', PATIENCE),
+    ('answer.reason in ("held", "unavailable")', "True", PATIENCE),
+    ("remaining()) > 0:", "remaining()) >= 0:", PATIENCE),
+    ("yield min(backoff(tries + 2, random()), left)", "yield backoff(tries + 2, random())", PATIENCE),
 )
 
 STORE = _in(

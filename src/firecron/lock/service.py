@@ -53,7 +53,7 @@ from firecron.lock.names import check_name
 from firecron.lock.protocol import ABSENT, Choose, Held, acquiring
 from firecron.lock.record import Number, Refused, Request
 from firecron.lock.refusal import LEVELS, NotAcquired, Refusal, not_known, refusal_of
-from firecron.lock.waiting import Patience
+from firecron.lock.waiting import Patience, may_change
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target
 from firecron.settings import Settings, load
@@ -352,13 +352,15 @@ class LockService:
         patience = Patience(wait, self._timing)
         answer: Lease | Refusal | None = None
         try:
-            while True:
+            for pause in patience:
+                if pause:
+                    self._timing.sleep(pause)
                 answer = self.try_once(bid, patience.within(self.settings.request_timeout))
-                delay = patience.delay_after(answer)
-                if delay is None:
-                    self.tell(answer)
-                    return answer
-                self._timing.sleep(delay)
+                if not may_change(answer):
+                    break
+            assert answer is not None, "there is a try in any case"
+            self.tell(answer)
+            return answer
         except BaseException:
             # Ctrl-C may come at any line, and a listener may raise: a lease that nobody got must not be renewed.
             self._release_if_any(answer)
@@ -366,16 +368,17 @@ class LockService:
 
     async def _acquire_async(self, bid: Bid, wait: float) -> Lease | Refusal:
         patience = Patience(wait, self._timing)
-        while True:
+        for pause in patience:
+            if pause:
+                await asyncio.sleep(pause)
             # The time in the queue for a thread counts.
             within = min(patience.within(self.settings.request_timeout), self.settings.acquire_timeout)
             deadline = self.deadline(within)
             attempt = lambda: self.try_once(bid, deadline.remaining())  # noqa: B023, E731  # run before the next round
             answer = await off_loop(attempt, self._pool("acquire").submit, unwanted=self._release_if_any)
-            delay = patience.delay_after(answer)
-            if delay is None:
-                return self._told(answer)
-            await asyncio.sleep(delay)
+            if not may_change(answer):
+                break
+        return self._told(answer)
 
     async def _with_lock_async(self, bid: Bid, fn: Callable[[], Awaitable[object]]) -> object:
         lease = await self._acquire_async(bid, 0)

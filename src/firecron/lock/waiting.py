@@ -1,37 +1,50 @@
-"""Waiting for a lock: how long, and how often to look."""
+"""Waiting for a lock: how often to try, for how long, and what is worth a wait.
+
+    patience = Patience(wait, timing)
+    for pause in patience:
+        sleep(pause)
+        answer = ...  # one try
+        if not may_change(answer):
+            break
+
+The loop is the same on a thread, on an event loop, and where a signal ends the pause.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import inf
 from random import random
 
 from firecron.base.backoff import backoff
 from firecron.base.clocks import Deadline, Timing
-from firecron.lock.lease import Lease
 from firecron.lock.refusal import Refusal
 
 
 class Patience:
-    """How long to wait for a lock, and how often to look."""
+    """The seconds to pause before each try: none before the first, and the last try comes as `wait` seconds are over.
+    Without a wait there is one try.
+    """
 
     def __init__(self, wait: float, timing: Timing) -> None:
-        self._timing = timing
         self._deadline = Deadline.after(timing, wait)
-        self._tries = 0
         self._has_none = wait <= 0
 
+    def __iter__(self) -> Iterator[float]:
+        yield 0.0
+        tries = 0
+        while (left := self._deadline.remaining()) > 0:
+            tries += 1
+            # The second try comes soon; later ones come some seconds apart.
+            yield min(backoff(tries + 2, random()), left)
+
     def within(self, least: float) -> float:
-        """How long the next try may take: what is left of the wait, but `least` so many seconds; without a wait, any
-        time.
+        """How many seconds the next try may take: what is left of the wait, but not less than `least`. Without a wait
+        nothing limits it.
         """
         return inf if self._has_none else max(self._deadline.remaining(), least)
 
-    def delay_after(self, answer: Lease | Refusal) -> float | None:
-        """Seconds until the next try; None: that was the answer."""
-        if isinstance(answer, Lease) or answer.reason not in ("held", "unavailable"):
-            return None
-        self._tries += 1
-        # The first look comes soon; later ones some seconds apart.
-        delay = backoff(self._tries + 2, random())
-        left = self._deadline.remaining()
-        return min(delay, left) if left > 0 else None
+
+def may_change(answer: object) -> bool:
+    """Whether a later try may be answered otherwise: a lock becomes free, and a database comes back."""
+    return isinstance(answer, Refusal) and answer.reason in ("held", "unavailable")

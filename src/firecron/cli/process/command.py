@@ -52,7 +52,7 @@ from firecron.cron.ticks import meant_tick
 from firecron.errors import Denied, FirecronError, LeaseLost, Stopping, Unavailable
 from firecron.jobs.run import Run
 from firecron.lock.refusal import Refusal, not_known
-from firecron.lock.waiting import Patience
+from firecron.lock.waiting import Patience, may_change
 from firecron.settings import FACTS
 
 if TYPE_CHECKING:
@@ -211,12 +211,13 @@ def _time(locks: LockService, name: str) -> Moment | Refusal:
 
 
 def _patiently(attempt: Callable[[], T | Refusal], signals: Signals, wait: float) -> T | Refusal:
-    """Try until there is an answer that lasts, or for so many seconds; Stopping if a signal comes first."""
-    patience = Patience(wait, SystemTiming())
-    while signals.received is None:
+    """Try until there is an answer that lasts, or until `wait` seconds are over. Raises Stopping if a signal comes
+    first.
+    """
+    for pause in Patience(wait, SystemTiming()):
+        if not signals.pause(pause):
+            raise Stopping
         answer = attempt()
-        delay = patience.delay_after(answer) if isinstance(answer, Refusal) else None
-        if delay is None:
-            return answer
-        signals.pause(delay)
-    raise Stopping
+        if not may_change(answer):
+            break
+    return answer
