@@ -286,15 +286,15 @@ LEASES = _in(
     ),
 )
 
-LOCK = _in(
-    "lock/service.py",
+CONTENDER = _in(
+    "lock/contender.py",
     ("        check_name(name)\n        for_ms", "        for_ms", "tests/unit/lock/test_service_bids.py"),
-    ("        self.settings.check_ttl(for_ms)\n", "", I_LEASE),
+    ("        self._settings.check_ttl(for_ms)\n", "", I_LEASE),
     ("        if at_least > for_ms:\n", "        if False:\n", I_LEASE),
     ("        if at_least > for_ms:\n", "        if at_least >= for_ms:\n", I_LEASE),
     ("            holder=new_holder(),\n", '            holder="me",\n', I_HOLDER),
-    ("self.settings.acquire_timeout, bid.request.ttl / 3000", "self.settings.acquire_timeout", I_LEASE),
-    ("self.settings.acquire_timeout, bid.request.ttl / 3000", "bid.request.ttl / 3000", I_STORE),
+    ("self._settings.acquire_timeout, bid.request.ttl / 3000", "self._settings.acquire_timeout", I_LEASE),
+    ("self._settings.acquire_timeout, bid.request.ttl / 3000", "bid.request.ttl / 3000", I_STORE),
     (
         '            return not_known(bid.name, "unavailable", error)\n        except',
         "            raise\n        except",
@@ -307,8 +307,8 @@ LOCK = _in(
         "",
         PATIENCE,
     ),
-    ("acquiring(bid.request, self._known.get(bid.name),", "acquiring(bid.request, None,", REQUESTS),
-    ("            _remember(self._known, lease.name, left)", "            pass", REQUESTS),
+    ("acquiring(bid.request, self.known.get(bid.name),", "acquiring(bid.request, None,", REQUESTS),
+    ("            self.known.put(lease.name, left)", "            pass", REQUESTS),
     ("        self.keeper.forget(lease)\n", "", LEASE),
     (
         "self.keeper.keep(lease, renews=bid.renews, limit=limit)",
@@ -321,34 +321,42 @@ LOCK = _in(
         I_LEASE,
     ),
     (
-        "            if isinstance(lease, Refusal):\n                return lease\n            result = fn()\n",
-        "            result = fn()\n",
-        I_HOLDER,
-    ),
-    ("            self._release_if_any(lease)\n", "            pass\n", I_HOLDER),
-    ("        if isawaitable(result):\n", "        if False:\n", BLOCKS),
-    ("                if lease.lost and work.cancelled() and", "                if False and", I_LEASE),
-    ("            lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))\n", "", ASYNC_WORK),
-    (
         'await asyncio.shield(off_loop(lease.release, self._pool("release").submit))',
         'await off_loop(lease.release, self._pool("release").submit)',
         ASYNC,
     ),
-    (", unwanted=self._release_if_any)", ")", ASYNC),
+    (", unwanted=self.give_back)", ")", ASYNC),
     ("        if isinstance(answer, Lease):\n            try:\n", "        if False:\n            try:\n", ASYNC),
+    ("if higher == level or key in self._told:", "if False:", EVENTS),
+    ("if higher == level or key in self._told:", "if True:", EVENTS),
+    ("logging.WARNING if refusal.is_strange else", "", "tests/unit/lock/test_service_bids.py"),
+    ("            self.known.forget(lease.name)", "            self.known.put(lease.name, left)", SERVICE),
+)
+
+UNDER_LOCK = _in(
+    "lock/blocks.py",
+    (
+        "        if isinstance(lease, Refusal):\n            return lease\n        result = fn()\n",
+        "        result = fn()\n",
+        I_HOLDER,
+    ),
+    ("        contender.give_back(lease)\n", "        pass\n", I_HOLDER),
+    ("    if isawaitable(result):\n", "    if False:\n", BLOCKS),
+    ("            if lease.lost and work.cancelled() and", "            if False and", I_LEASE),
+    ("        lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))\n", "", ASYNC_WORK),
     ("            raise NotAcquired(answer) from answer.error", "            pass", I_HOLDER),
     ("        self._leave().release()\n", "        self._leave()\n", I_HOLDER),
-    ("if higher == level or key in self._told_once:", "if False:", EVENTS),
-    ("if higher == level or key in self._told_once:", "if True:", EVENTS),
-    ("logging.WARNING if refusal.is_strange else", "", "tests/unit/lock/test_service_bids.py"),
     ("if isgeneratorfunction(fn) or isasyncgenfunction(fn):", "if isgeneratorfunction(fn):", SERVICE),
     ("if isgeneratorfunction(fn) or isasyncgenfunction(fn):", "if isasyncgenfunction(fn):", SERVICE),
     ("    if isgenerator(result) or isasyncgen(result):\n", "    if isgenerator(result):\n", SERVICE),
-    ("        return _done(fn, result)\n", "        return result\n", SERVICE),
+    ("    return _done(fn, result)\n", "    return result\n", SERVICE),
     ("return _done(fn, await work)", "return await work", SERVICE),
-    ("    if len(memory) > _MOST_REMEMBERED:\n", "    if False:\n", SERVICE),
-    ("    memory.pop(key, None)\n", "", SERVICE),
-    ("            self._known.pop(lease.name, None)", "            self._known[lease.name] = left", SERVICE),
+)
+
+MEMORY = _in(
+    "base/recent.py",
+    ("        if len(self._values) > self.most:\n", "        if False:\n", SERVICE),
+    ("        self._values.pop(key, None)\n        self._values[key]", "        self._values[key]", SERVICE),
 )
 
 REFUSALS = _in(
@@ -418,4 +426,18 @@ TRANSPORT = _in(
     ('    if request.method != "GET":\n', "    if True:\n", PROXIES),
 )
 
-LOCK_MUTANTS = STORE + TRANSPORT + INSTANTS + RECORD + TERM + PROTOCOL + LEASES + LOCK + REFUSALS + ROSTER + WAITING
+LOCK_MUTANTS = (
+    STORE
+    + TRANSPORT
+    + INSTANTS
+    + RECORD
+    + TERM
+    + PROTOCOL
+    + LEASES
+    + CONTENDER
+    + UNDER_LOCK
+    + MEMORY
+    + REFUSALS
+    + ROSTER
+    + WAITING
+)

@@ -38,7 +38,7 @@ def test_i01_two_who_saw_it_free_never_both_write(fleet: Fleet, before: object) 
         one.locks.clock.now(one.locks.deadline(8))
         # All have decided upon the same node when the first of them writes.
         one.network.next("swap", before=lambda: together.wait(20))
-        one.locks._known["job"] = fleet.store.read("cron-locks/job", one.locks.deadline(8))
+        one.locks.contender.known.put("job", fleet.store.read("cron-locks/job", one.locks.deadline(8)))
     with ThreadPoolExecutor(len(instances)) as pool:
         answers = list(pool.map(lambda one: one.locks.acquire("job", 60), instances))
     winners = [answer for answer in answers if isinstance(answer, Lease)]
@@ -100,18 +100,18 @@ def test_i03_acquiring_again_with_the_same_token_lengthens_nothing(fleet: Fleet,
     """A write whose reply was lost is found as a win, however late, with the lease that it began then."""
     one = fleet.instance(acquire_timeout=8)
     began = fleet.time.now()
-    bid = one.locks.bid("job", 60)
+    bid = one.locks.contender.bid("job", 60)
 
     def lose() -> None:
         one.network.next("read", before=failing(Unavailable("down")), times=50)
         raise Unavailable("the reply was lost")
 
     one.network.next("swap", after=lose)
-    assert isinstance(one.locks.try_once(bid), Refusal)
+    assert isinstance(one.locks.contender.try_once(bid), Refusal)
     written = fleet.node()
     one.network.mend()
     fleet.time.advance(late)
-    lease = one.locks.try_once(bid)
+    lease = one.locks.contender.try_once(bid)
     assert isinstance(lease, Lease)
     assert fleet.node() == written
     assert lease.expires_at.timestamp() * 1000 == began + 60_000
@@ -124,14 +124,14 @@ def test_i03_acquiring_again_with_the_same_token_lengthens_nothing(fleet: Fleet,
 def test_i03_after_its_lease_my_own_record_is_anybodys(fleet: Fleet) -> None:
     """Found when its lease is over, what I wrote is held like another's, and then free."""
     one = fleet.instance()
-    bid = one.locks.bid("job", 60)
+    bid = one.locks.contender.bid("job", 60)
     one.network.next("swap", after=failing(Unavailable("the reply was lost")))
     one.network.next("read", before=lambda: fleet.time.advance(59))
-    answer = one.locks.try_once(bid)
+    answer = one.locks.contender.try_once(bid)
     assert isinstance(answer, Refusal)
     assert answer.reason == "held"
     fleet.time.advance(2)
-    again = one.locks.try_once(bid)
+    again = one.locks.contender.try_once(bid)
     assert isinstance(again, Lease)
 
 

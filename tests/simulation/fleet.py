@@ -156,13 +156,13 @@ class Instance:
 
     def keep(self, name: str = "job", ttl: float = 60) -> Lease:
         """The lock, kept by the keeper as in `hold`."""
-        lease = self.locks.try_once(self.locks.bid(name, ttl, renews=True))
+        lease = self.locks.contender.try_once(self.locks.contender.bid(name, ttl, renews=True))
         assert isinstance(lease, Lease), lease
         return lease
 
     def renew(self) -> float | None:
         """Let the keeper do what is due."""
-        return self.locks.keeper.work()
+        return self.locks.contender.keeper.work()
 
     def outlive(self) -> None:
         """Let time pass, and the keeper do what is due, until it keeps nothing any more."""

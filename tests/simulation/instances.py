@@ -77,7 +77,7 @@ class Instance:
     def _renewal_due(self) -> float:
         if "keeper" in self._busy:
             return NEVER
-        due = min((kept.due for kept in self.locks.keeper._kept.values()), default=NEVER)
+        due = min((kept.due for kept in self.locks.contender.keeper._kept.values()), default=NEVER)
         return max(due, self.world.mono())
 
     def work(self) -> None:
@@ -89,11 +89,11 @@ class Instance:
 
     def _renew(self) -> None:
         with self._at_work("keeper"):
-            for lease in self.locks.keeper._kept:
+            for lease in self.locks.contender.keeper._kept:
                 talking: object = getattr(lease, "_talking", None)
                 if isinstance(lease, Lease) and not isinstance(talking, TaskLock):
                     lease._talking = TaskLock()  # type: ignore[assignment]  # waited for across requests
-            self.locks.keeper.work()
+            self.locks.contender.keeper.work()
 
     def _tick(self) -> None:
         with self._at_work("ticker"):
@@ -151,7 +151,7 @@ class Instance:
         assert isinstance(claimed, Claimed), claimed
         assert claimed.claim is not None
         self.runner._bookkeeper.note(self.job(name), claimed.held, claimed.claim)
-        return self.locks.lease(claimed.bid, claimed.held)
+        return self.locks.contender.lease(claimed.bid, claimed.held)
 
     def die_holding(self, due: str | None, name: str = NAME) -> None:
         """Claim, and be killed."""

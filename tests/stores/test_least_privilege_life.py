@@ -65,7 +65,7 @@ def sent(rtdb: Rtdb) -> str:
 
 
 def claim(service: LockService, slot: str) -> Lease | Refusal:
-    return service.try_once(service.bid("job", TTL, fenced=True, slot=slot))
+    return service.contender.try_once(service.contender.bid("job", TTL, fenced=True, slot=slot))
 
 
 def taken(answer: Lease | Refusal) -> Lease:

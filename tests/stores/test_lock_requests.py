@@ -46,7 +46,7 @@ def held(service: LockService, *, fenced: bool = False) -> Lease:
 
 
 def claim(service: LockService, slot: str) -> Lease | Refusal:
-    return service.try_once(service.bid(NAME, TTL, fenced=True, slot=slot))
+    return service.contender.try_once(service.contender.bid(NAME, TTL, fenced=True, slot=slot))
 
 
 def test_the_clock_is_asked_once(rtdb: Rtdb, requests: Callable[[], str]) -> None:

@@ -126,9 +126,9 @@ def test_a_write_that_comes_late_changes_nothing(hasty: Bench) -> None:
 
 def test_a_ghost_expires_by_itself(hasty: Bench, other: Bench) -> None:
     """A write that arrives after its acquire gave up holds the lock for its ttl, and no longer."""
-    bid = hasty.service.bid(NAME, TTL)
+    bid = hasty.service.contender.bid(NAME, TTL)
     hold = hasty.rtdb.faults.hold(path=PATH, method="PUT", times=None)
-    refusal = hasty.service.try_once(bid)
+    refusal = hasty.service.contender.try_once(bid)
     assert isinstance(refusal, Refusal)
     assert refusal.reason == "unavailable"
     with stream(hasty.rtdb.emulator, hasty.rtdb.namespace, f"{PATH}.json") as watching:
@@ -142,22 +142,22 @@ def test_a_ghost_expires_by_itself(hasty: Bench, other: Bench) -> None:
     other.timing.advance(TTL + 2)
     other.acquire()
     hasty.timing.advance(TTL)
-    lost = hasty.service.try_once(bid)
+    lost = hasty.service.contender.try_once(bid)
     assert isinstance(lost, Refusal), "its lease is over, and another's is not"
     assert lost.reason == "held"
 
 
 def test_a_ghost_is_won_by_its_bid_with_its_own_lease(hasty: Bench) -> None:
     """A try with the bid of a write that arrived late wins that lock, and doesn't begin a new lease."""
-    bid = hasty.service.bid(NAME, TTL)
+    bid = hasty.service.contender.bid(NAME, TTL)
     hold = hasty.rtdb.faults.hold(path=PATH, method="PUT", moment="after")
     reading = hasty.rtdb.faults.hold(path=PATH, method="GET", times=None)
-    assert not hasty.service.try_once(bid)
+    assert not hasty.service.contender.try_once(bid)
     hold.release()
     reading.release()
     ghost = hasty.node
     hasty.timing.advance(TTL / 2)
-    lease = hasty.service.try_once(bid)
+    lease = hasty.service.contender.try_once(bid)
     assert isinstance(lease, Lease)
     assert hasty.node == ghost
     hasty.timing.advance(TTL / 2 - 1)

@@ -23,7 +23,9 @@ from firecron import FireCron, Run, Stopping, distributed_cron
 from firecron.base.events import Event
 from firecron.base.flag import Flag
 from firecron.jobs.options import Overlap
-from firecron.lock.service import Hold, LockService
+from firecron.lock import blocks
+from firecron.lock.blocks import Hold
+from firecron.lock.contender import Contender
 from firecron.runs import lanes, runner
 from firecron.runs.execution import Performer
 from firecron.runs.lanes import Lanes
@@ -85,7 +87,7 @@ def test_ctrl_c_leaves_no_run_under_way(by_hand: None, overlap: Overlap) -> None
         bench = Bench(overlap)
         with suppress(KeyboardInterrupt):
             interrupt(bench.trigger, line, press, since=PERFORM)
-        assert not bench.crons.locks.keeper._kept, line
+        assert not bench.crons.locks.contender.keeper._kept, line
         assert not bench.crons.engine.runner.running(), line
     assert presses > 100
 
@@ -93,8 +95,8 @@ def test_ctrl_c_leaves_no_run_under_way(by_hand: None, overlap: Overlap) -> None
 # The lines that come to the guarded ones at the end of a block.
 UNGUARDED: dict[Callable[..., object], list[str]] = {
     Hold.__exit__: ["lease = self._lease", "try:"],
-    LockService.with_lock: ["self._release_if_any(lease)"],
-    LockService._release_if_any: ["if isinstance(answer, Lease):", "try:"],
+    blocks.call: ["contender.give_back(lease)"],
+    Contender.give_back: ["if isinstance(answer, Lease):", "try:"],
 }
 
 
@@ -127,7 +129,7 @@ def test_ctrl_c_leaves_no_held_lock_that_is_renewed(by_hand: None, how: str) -> 
         bench = Bench()
         with suppress(KeyboardInterrupt):
             interrupt(lambda: block(bench), line, press)  # noqa: B023  # called at once
-        if bench.crons.locks.keeper._kept:
+        if bench.crons.locks.contender.keeper._kept:
             left.add(line)
     assert left <= {line_in(function, text) for function, texts in UNGUARDED.items() for text in texts}
 
@@ -296,7 +298,7 @@ def stop_in(act: Act, line: Line) -> bool:
     if not came:
         crons.stop()
     assert [error for error in raised if not isinstance(error, Stopping)] == [], line
-    assert (crons.engine.is_ticking, crons.locks.keeper._kept) == (False, {}), line
+    assert (crons.engine.is_ticking, crons.locks.contender.keeper._kept) == (False, {}), line
     assert crons.engine.runner.stopping, line
     return came
 

@@ -160,6 +160,11 @@ class Lease:
         """Whether it is neither lost nor given back."""
         return self._state == "held"
 
+    def tell_acquired(self) -> None:
+        """Emit the event that says that it was acquired."""
+        until = to_text(self._held.term.expires_at)
+        self._emit("lock.acquired", logging.INFO, f'Lock "{self.name}" acquired until {until}')
+
     def keep(self, seconds: float) -> bool:
         """Renew once, within so many seconds and what the lease leaves. False if it is lost; raises StoreError."""
         if not self.is_held() or self.lost:

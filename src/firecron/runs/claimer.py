@@ -21,10 +21,11 @@ from firecron.cron.ticks import is_tick
 from firecron.errors import Malformed
 from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions
+from firecron.lock.contender import Bid
 from firecron.lock.protocol import Held
 from firecron.lock.record import LockRecord, Refused, Request, parse
 from firecron.lock.refusal import Refusal
-from firecron.lock.service import Bid, LockService
+from firecron.lock.service import LockService
 from firecron.runs.missing import remember
 from firecron.runs.policy import Claim, choose, start_ends
 from firecron.runs.turn import PendingClaim, WantedClaim
@@ -99,7 +100,7 @@ class Claimer:
                 assert due is not None, "only a tick has an end"
                 self._give_up(job, due, pending.refusal)
                 return None
-            answer = self._locks.attempt(pending.bid, within=left)
+            answer = self._locks.contender.attempt(pending.bid, within=left)
             if isinstance(answer, Held):
                 replaced = _record(answer.replaced, answer.term.reading.server)
                 self._compare(job, None if replaced is None else replaced.slot)
@@ -120,7 +121,7 @@ class Claimer:
                 self._look_again_soon(job)
             # A look that finds nothing to do has lost nothing.
             if answer.reason != "slot_done" or (due is not None and not wanted.looks_back):
-                self._locks.tell(answer)
+                self._locks.contender.tell(answer)
             if due is not None and not wanted.looks_back and _is_no_overlap(answer):
                 self._miss(job, due, f"its lock is held, and {answer.problem}")
             return answer
@@ -138,9 +139,9 @@ class Claimer:
             return request if record is None else replace(request, missed=remember(record, options.schedule, now))
 
         bid = self._bid(options, choose=ask)
-        answer = self._locks.attempt(bid)
+        answer = self._locks.contender.attempt(bid)
         if isinstance(answer, Refusal):
-            self._locks.tell(answer)
+            self._locks.contender.tell(answer)
             return answer
         return Claimed(bid, answer, None)
 
@@ -187,7 +188,7 @@ class Claimer:
         return self._bid(options, choose=ask)
 
     def _bid(self, options: JobOptions, **more: object) -> Bid:
-        return self._locks.bid(
+        return self._locks.contender.bid(
             options.name,
             options.lock_ttl / 1000,
             hold_at_least=options.hold_at_least / 1000,
@@ -217,7 +218,7 @@ class Claimer:
 
     def _give_up(self, job: Job, due: str, refusal: Refusal | None) -> None:
         if refusal is not None:
-            self._locks.tell(refusal)
+            self._locks.contender.tell(refusal)
         if refusal is None or refusal.reason != "held":
             self._miss(job, due, "it could not start in time")
         elif _is_no_overlap(refusal):

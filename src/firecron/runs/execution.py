@@ -236,13 +236,13 @@ class Performer:
     def _lease(self, claimed: Claimed) -> Lease | Unlocked:
         """The run's lease, which nobody renews yet."""
         bid = claimed.bid
-        return Unlocked(bid.name) if bid.request.momentary else self._locks.unkept(bid, claimed.held)
+        return Unlocked(bid.name) if bid.request.momentary else self._locks.contender.unkept(bid, claimed.held)
 
     def _begin(self, execution: Execution, job: Job, claimed: Claimed, under_way: list[Execution]) -> None:
         """Keep the lease from now on, count the run among those under way, and say that it has started."""
         run, started = execution.run, claimed.held.term.reading
         limit = started.mono + job.options.max_runtime
-        self._locks.keeper.keep(execution.lease, renews=job.options.renew, limit=limit)
+        self._locks.contender.keeper.keep(execution.lease, renews=job.options.renew, limit=limit)
         with self._lock:
             # A stop either finds this run here, or is found by it.
             under_way.append(execution)
@@ -254,7 +254,7 @@ class Performer:
 
     def _end(self, execution: Execution, under_way: list[Execution]) -> None:
         """Keep the lease no more, and count the run no more. A second call changes nothing."""
-        self._locks.keeper.forget(execution.lease)
+        self._locks.contender.keeper.forget(execution.lease)
         with self._lock:
             under_way[:] = [other for other in under_way if other is not execution]
 

@@ -186,7 +186,7 @@ class Runner:
         self._wait_until_idle(deadline)
         self._bookkeeper.wait(deadline)
         for execution in self._performer.active():
-            self._locks.keeper.forget(execution.lease)
+            self._locks.contender.keeper.forget(execution.lease)
             run = execution.run
             message = f'"{run.name}" still runs as the instance stops; its lock frees itself when it expires'
             self._events.emit("run.left_behind", run.name, logging.WARNING, message, key=run.idempotency_key)

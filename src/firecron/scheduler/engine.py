@@ -55,7 +55,7 @@ class Engine:
         self.registry = Registry(settings.roles, self)
         self.crew = crew or Workers(settings.workers)
         scribe = crew or Workers(1, lingers=False)
-        self.bookkeeper = Bookkeeper(history, scribe, locks.identity, timing, locks.events, locks.roster)
+        self.bookkeeper = Bookkeeper(history, scribe, locks.identity, timing, locks.events, locks.contender.roster)
         self.claimer = Claimer(locks, timing, self, chance)
         self.lanes = Lanes(settings.max_concurrent, locks.events, self)
         self.runner = Runner(
@@ -84,12 +84,12 @@ class Engine:
         if isinstance(self.crew, Workers):
             self.crew.dismiss()
         # Locks that somebody holds by hand are kept on.
-        self._locks.keeper.rest()
+        self._locks.contender.keeper.rest()
 
     def work(self) -> float:
         """Do on this thread what the threads do by themselves. Return the seconds until there is more to do."""
         waits = [self.heartbeat.work_if_due(), self.ticker.work()]
-        kept = self._locks.keeper.work()
+        kept = self._locks.contender.keeper.work()
         return min(waits if kept is None else [*waits, max(0.0, (kept - self._timing.mono()) / 1000)])
 
     def after_fork(self) -> None:

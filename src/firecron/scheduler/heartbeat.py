@@ -37,7 +37,7 @@ class Heartbeat:
         self._events = locks.events
         self._settings = locks.settings
         self._identity = locks.identity
-        self._roster = locks.roster
+        self._roster = locks.contender.roster
         self._registry = registry
         self._runner = runner
         self._recovery = recovery

@@ -104,7 +104,7 @@ class Rehearsal:
             self._crons.registry.add(job)
         # Rounds look at nothing else.
         self._has_rounds = any(job.options.on_abandoned == "rerun" or job.options.catch_up != "skip" for job in jobs)
-        clock.renews(self._crons.locks.keeper.work)
+        clock.renews(self._crons.locks.contender.keeper.work)
         self._crons.events.subscribe(self.events.append)
         self._crons.check_jobs()
 

@@ -240,10 +240,10 @@ def test_the_first_spent_tick_is_info_and_later_ones_are_for_debugging(fleet: Fl
     levels: list[tuple[str, int]] = []
     for name in ("job", "job", "other", "job"):
         claim = fleet.instance()
-        taken = claim.locks.try_once(claim.locks.bid(name, 60, slot=SLOT))
+        taken = claim.locks.contender.try_once(claim.locks.contender.bid(name, 60, slot=SLOT))
         if isinstance(taken, Lease):
             taken.release()
-        answer = one.locks._acquire(one.locks.bid(name, 60, slot=SLOT), 0)
+        answer = one.locks.contender.acquire(one.locks.contender.bid(name, 60, slot=SLOT), 0)
         assert not isinstance(answer, Lease)
         assert answer.reason == "slot_done"
         levels.append((one.events[-1].name, one.events[-1].level))

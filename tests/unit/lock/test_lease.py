@@ -41,8 +41,8 @@ def test_a_lease_without_a_fence_has_none(one: Instance) -> None:
 
 def test_a_claimed_slot_is_seen(fleet: Fleet, one: Instance) -> None:
     """A lease of a claimed tick knows it, and which claim it is."""
-    bid = one.locks.bid("job", 60, slot="2026-11-18T09:00:00Z")
-    lease = one.locks.try_once(bid)
+    bid = one.locks.contender.bid("job", 60, slot="2026-11-18T09:00:00Z")
+    lease = one.locks.contender.try_once(bid)
     assert isinstance(lease, Lease)
     assert (lease.slot, lease.attempt) == ("2026-11-18T09:00:00Z", 1)
 

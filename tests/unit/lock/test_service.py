@@ -16,8 +16,8 @@ from tests.simulation.fleet import recorded
 from firecron import LockService
 from firecron.base.clocks import SystemTiming
 from firecron.base.events import Event
+from firecron.base.recent import Recent
 from firecron.errors import ConfigurationError
-from firecron.lock import service as lock_module
 from firecron.settings import EMULATOR_HOST, load
 from firecron.testing import FakeTiming, MemoryStore
 
@@ -130,7 +130,7 @@ async def _awaited(locks: LockService) -> object:
 
 def test_what_is_remembered_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names made of data without end cost no memory without end: the oldest is forgotten, and plain locks at once."""
-    monkeypatch.setattr(lock_module, "_MOST_REMEMBERED", 3)
+    monkeypatch.setattr(Recent, "most", 3)
     locks, store = make_service()
     for number in range(5):
         lease = locks.acquire(f"order-{number}", 60, fenced=True)
@@ -139,15 +139,17 @@ def test_what_is_remembered_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch)
         again = locks.acquire("order-0", 60, fenced=True)
         assert again
         assert again.release()
-    assert list(locks._known) == ["order-3", "order-4", "order-0"]
+    assert list(locks.contender.known) == ["order-3", "order-4", "order-0"]
     plain = locks.acquire("plain", 60)
     assert plain
     assert plain.release()
-    assert list(locks._known) == ["order-4", "order-0"]
-    for number in range(5):
+    assert list(locks.contender.known) == ["order-4", "order-0"]
+    heard = recorded(locks.events)
+    for number in (0, 1, 2, 3, 3, 0):
         store.set(f"cron-locks/stuck-{number}", {"expiresAt": 1e15})
         assert not locks.acquire(f"stuck-{number}", 60)
-    assert len(locks._told_once) == 3
+    told, again_told = logging.WARNING, logging.INFO
+    assert [event.level for event in heard] == [told, told, told, told, again_told, told]
 
 
 async def _acquired(locks: LockService, **durations: Any) -> None:

@@ -14,7 +14,7 @@ WAYS: dict[str, Callable[[Instance, str, float], object]] = {
     "acquire": lambda one, name, ttl: one.locks.acquire(name, ttl),
     "hold": lambda one, name, ttl: one.locks.hold(name, ttl),
     "with_lock": lambda one, name, ttl: one.locks.with_lock(name, lambda: None, ttl),
-    "bid": lambda one, name, ttl: one.locks.bid(name, ttl),
+    "bid": lambda one, name, ttl: one.locks.contender.bid(name, ttl),
 }
 
 WRONG = {

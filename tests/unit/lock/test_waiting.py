@@ -91,13 +91,13 @@ def test_all_tries_share_a_token(fleet: Fleet, one: Instance) -> None:
         one.network.next("read", before=failing(Unavailable("down")), times=100)
         raise Unavailable("the reply was lost")
 
-    bid = one.locks.bid("job", 60)
+    bid = one.locks.contender.bid("job", 60)
     one.network.next("swap", after=lose)
-    assert isinstance(one.locks.try_once(bid), Refusal)
+    assert isinstance(one.locks.contender.try_once(bid), Refusal)
     node = fleet.node()
     assert node is not None
     one.network.mend()
-    lease = one.locks.try_once(bid)
+    lease = one.locks.contender.try_once(bid)
     assert isinstance(lease, Lease)
     assert fleet.node() == node
     assert lease.holder == node["holder"]

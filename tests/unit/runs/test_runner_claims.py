@@ -147,7 +147,7 @@ def test_a_grace_that_was_given_ends_the_queue(grace: int, starts: bool) -> None
     """A queued tick waits as long as the grace that the job was declared with, whatever comes in between."""
     fleet = Fleet(overlap="queue", grace=grace)
     one, other = fleet.instance(), fleet.instance()
-    lease = other.locks.try_once(other.locks.bid(NAME, 30, renews=True))
+    lease = other.locks.contender.try_once(other.locks.contender.bid(NAME, 30, renews=True))
     assert isinstance(lease, Lease)
     fleet.world.at(80, lease.release)
     one.turn(slot())

@@ -167,8 +167,8 @@ def under_lock(
     """Run it under a plain lock, or don't, and say why. Raises what `Command.run` does, LeaseLost if it
     succeeded without a lock, Stopping if a signal came first.
     """
-    bid = locks.bid(name, ttl, hold_at_least=hold_at_least, renews=True)
-    lease = _patiently(lambda: locks.try_once(bid), command.signals, wait)
+    bid = locks.contender.bid(name, ttl, hold_at_least=hold_at_least, renews=True)
+    lease = _patiently(lambda: locks.contender.try_once(bid), command.signals, wait)
     if isinstance(lease, Refusal):
         return lease
     try:

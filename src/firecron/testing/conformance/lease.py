@@ -51,16 +51,16 @@ class LeaseConformance(Kit):
     def test_a_bid_that_has_won_keeps_its_lease(self) -> None:
         """Another try with the same bid gives the lease that the first one began, and writes nothing."""
         service = self.service()
-        bid = service.bid(self.name, TTL)
-        first = taken(service.try_once(bid))
+        bid = service.contender.bid(self.name, TTL)
+        first = taken(service.contender.try_once(bid))
         before = self.fields
         self.jump(TTL / 2)
-        again = taken(service.try_once(bid))
+        again = taken(service.contender.try_once(bid))
         assert self.fields == before
         assert (again.holder, again.expires_at) == (first.holder, first.expires_at)
         self.jump(TTL / 2 - MARGIN)
         assert again.lost
-        refused(service.try_once(bid), "held")
+        refused(service.contender.try_once(bid), "held")
         assert self.fields == before
 
     def test_release_deletes_a_plain_lock(self) -> None:

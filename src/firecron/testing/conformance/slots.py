@@ -178,7 +178,7 @@ class SlotConformance(Kit):
         def choose(request: Request, node: object, now: int) -> Request:
             return replace(request, rerun=rerun)
 
-        return service.try_once(service.bid(self.name, TTL, fenced=True, slot=slot, choose=choose))
+        return service.contender.try_once(service.contender.bid(self.name, TTL, fenced=True, slot=slot, choose=choose))
 
     def claimed(self) -> tuple[object, object, object]:
         """What the node knows of ticks: the newest claimed, the one whose run has not ended, and its claims."""

@@ -1,0 +1,134 @@
+"""Work under a lock: the block of `hold`, and the function that `with_lock` calls.
+
+Neither runs without its lock. The lock is renewed meanwhile, and released when the work ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from inspect import isasyncgen, isasyncgenfunction, isawaitable, iscoroutine, isgenerator, isgeneratorfunction
+from types import TracebackType
+
+from firecron.errors import LeaseLost
+from firecron.lock.contender import Bid, Contender
+from firecron.lock.lease import Lease
+from firecron.lock.refusal import NotAcquired, Refusal
+
+_UNFINISHED = (
+    "gives a generator, whose body would run without the lock, when it is iterated: give with_lock a function that "
+    "does all its work before it returns, or iterate in a block under hold()"
+)
+
+
+class Hold:
+    """A block under a lock; made by `LockService.hold`, for one use."""
+
+    def __init__(self, contender: Contender, bid: Bid, wait: float) -> None:
+        self._contender = contender
+        self._bid = bid
+        self._wait = wait
+        self._lease: Lease | None = None
+        self._unused = threading.Lock()
+
+    def __enter__(self) -> Lease:
+        self._use()
+        answer: Lease | Refusal | None = None
+        try:
+            answer = self._contender.acquire(self._bid, self._wait)
+            return self._enter(answer)
+        except BaseException:
+            self._contender.give_back(answer)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        lease = self._lease
+        try:
+            self._leave().release()
+        finally:
+            if lease is not None:
+                self._contender.keeper.forget(lease)
+
+    async def __aenter__(self) -> Lease:
+        self._use()
+        return self._enter(await self._contender.acquire_async(self._bid, self._wait))
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._contender.release_async(self._leave())
+
+    def _use(self) -> None:
+        # Its bid has one token: two blocks under it would pass for each other.
+        if not self._unused.acquire(blocking=False):
+            raise RuntimeError(f"this hold of {self._bid.name} was used before: call hold() anew for each block")
+
+    def _enter(self, answer: Lease | Refusal) -> Lease:
+        if isinstance(answer, Refusal):
+            raise NotAcquired(answer) from answer.error
+        self._lease = answer
+        return answer
+
+    def _leave(self) -> Lease:
+        lease, self._lease = self._lease, None
+        if lease is None:
+            raise RuntimeError(f"the block under {self._bid.name} was left without having been entered")
+        return lease
+
+
+def call(contender: Contender, bid: Bid, fn: Callable[[], object]) -> object:
+    """Call `fn` under the lock and return its result, or the Refusal without a call."""
+    lease: Lease | Refusal | None = None
+    try:
+        lease = contender.acquire(bid, 0)
+        if isinstance(lease, Refusal):
+            return lease
+        result = fn()
+    finally:
+        contender.give_back(lease)
+    if isawaitable(result):
+        if iscoroutine(result):
+            result.close()
+        raise TypeError(
+            f"{fn!r} returned something to await, which would run without the lock: "
+            "give with_lock the async function itself"
+        )
+    return _done(fn, result)
+
+
+async def call_async(contender: Contender, bid: Bid, fn: Callable[[], Awaitable[object]]) -> object:
+    """The same for an async function, which is cancelled if the lease is lost. Raises LeaseLost then."""
+    lease = await contender.acquire_async(bid, 0)
+    if isinstance(lease, Refusal):
+        return lease
+    try:
+        work = asyncio.ensure_future(fn())
+        loop = asyncio.get_running_loop()
+        lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))
+        try:
+            return _done(fn, await work)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            was_asked_to = task is not None and task.cancelling() > 0
+            if lease.lost and work.cancelled() and not was_asked_to:
+                raise LeaseLost from None
+            work.cancel()
+            raise
+    finally:
+        await contender.release_async(lease)
+
+
+def check_no_generator(fn: object) -> None:
+    """TypeError for a generator function: its body would run when the caller iterates, without the lock."""
+    if isgeneratorfunction(fn) or isasyncgenfunction(fn):
+        raise TypeError(f"{fn!r} {_UNFINISHED}")
+
+
+def _done(fn: object, result: object) -> object:
+    """The result of a function whose work is done; TypeError if the work would only begin with the caller."""
+    if isgenerator(result) or isasyncgen(result):
+        raise TypeError(f"{fn!r} {_UNFINISHED}")
+    return result

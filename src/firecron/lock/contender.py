@@ -1,0 +1,281 @@
+"""A contender for locks: all that is done for one bid, from the first try to the lease that is kept.
+
+A bid's tries share its token. `attempt` asks once; `try_once` makes a kept lease of what was won; `acquire` and
+`acquire_async` try for as long as they were told to wait, and tell of the answer. None of them raises for what the
+database does: that is a `Refusal`.
+
+What users call is in `service`. A run claims its tick by `attempt`, and makes the lease where it begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from math import inf
+from typing import Literal
+
+from firecron.base.clocks import Deadline, Timing
+from firecron.base.durations import Duration, milliseconds
+from firecron.base.events import Events
+from firecron.base.identity import Identity, new_holder
+from firecron.base.off_loop import off_loop
+from firecron.base.recent import Recent
+from firecron.base.server_clock import ServerClock
+from firecron.errors import ConfigurationError, Denied, Unavailable
+from firecron.lock.driver import Driver
+from firecron.lock.instances import Roster
+from firecron.lock.keeper import Keeper
+from firecron.lock.lease import Lease
+from firecron.lock.lease_term import LeaseTerm
+from firecron.lock.names import check_name
+from firecron.lock.protocol import ABSENT, Choose, Held, acquiring
+from firecron.lock.record import Number, Refused, Request
+from firecron.lock.refusal import LEVELS, Refusal, not_known, refusal_of
+from firecron.lock.waiting import Patience, may_change
+from firecron.settings import Settings
+from firecron.store import Paths, Snapshot, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Bid:
+    """One wish to have a lock, through all its tries: they share the token, so that a write whose reply was lost
+    becomes a win.
+    """
+
+    name: str
+    request: Request
+    hold_at_least: int
+    renews: bool
+    choose: Choose | None = None
+    max_runtime: int | None = None
+    written: dict[Number, LeaseTerm] = field(default_factory=dict)
+    replaced: dict[Number, object] = field(default_factory=dict)
+
+
+class Contender:
+    """Contends for the locks of one database, on behalf of one process; shared by all its threads.
+
+    `known` are the nodes as they were last seen, by the names of their locks. They only save requests: a bid is
+    written by them, and no answer is believed from them.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: ServerClock,
+        timing: Timing,
+        settings: Settings,
+        identity: Identity,
+        events: Events,
+        *,
+        has_threads: bool = True,
+    ) -> None:
+        self._timing = timing
+        self._settings = settings
+        self._identity = identity
+        self._events = events
+        self._paths = Paths(settings.prefix)
+        self._driver = Driver(store, clock, timing, settings)
+        self.keeper = Keeper(timing, events, settings.request_timeout, has_thread=has_threads)
+        self.roster = Roster()
+        self.known: Recent[str, Snapshot] = Recent()
+        # The refusals that were told at their higher level.
+        self._told: Recent[tuple[str, str], None] = Recent()
+        self._pools: dict[str, ThreadPoolExecutor] = {}
+
+    def bid(
+        self,
+        name: str,
+        ttl: Duration,
+        *,
+        hold_at_least: Duration = 0,
+        fenced: bool = False,
+        renews: bool = False,
+        slot: str | None = None,
+        momentary: bool = False,
+        choose: Choose | None = None,
+        max_runtime: int | None = None,
+    ) -> Bid:
+        """What a lock is asked for with, checked.
+
+        `slot` claims a tick in the same write, `momentary` lets the lock go in it as well, `choose` makes the claim
+        fit the record that is found, and after `max_runtime` (milliseconds) the lease is lost, renewed or not.
+        """
+        check_name(name)
+        for_ms = milliseconds(ttl, "ttl")
+        self._settings.check_ttl(for_ms)
+        at_least = milliseconds(hold_at_least, "hold_at_least")
+        if at_least > for_ms:
+            raise ConfigurationError(
+                f"hold_at_least ({at_least / 1000:g} s) must not be longer than ttl ({for_ms / 1000:g} s)"
+            )
+        request = Request(
+            holder=new_holder(),
+            ttl=for_ms,
+            instance_id=self._identity.instance_id,
+            instance=self._identity.instance,
+            margin=self._driver.margin,
+            fenced=fenced,
+            slot=slot,
+            momentary=momentary,
+        )
+        return Bid(name, request, at_least, renews, choose, max_runtime)
+
+    def acquire(self, bid: Bid, wait: float) -> Lease | Refusal:
+        """Try until the answer lasts, or until `wait` seconds are over, and tell of it."""
+        patience = Patience(wait, self._timing)
+        answer: Lease | Refusal | None = None
+        try:
+            for pause in patience:
+                if pause:
+                    self._timing.sleep(pause)
+                answer = self.try_once(bid, patience.within(self._settings.request_timeout))
+                if not may_change(answer):
+                    break
+            assert answer is not None, "there is a try in any case"
+            self.tell(answer)
+            return answer
+        except BaseException:
+            # Ctrl-C may come at any line, and a listener may raise: a lease that nobody got must not be renewed.
+            self.give_back(answer)
+            raise
+
+    async def acquire_async(self, bid: Bid, wait: float) -> Lease | Refusal:
+        """`acquire`, without blocking the event loop. What a cancelled task acquires after all is given back."""
+        patience = Patience(wait, self._timing)
+        for pause in patience:
+            if pause:
+                await asyncio.sleep(pause)
+            # The time in the queue for a thread counts.
+            within = min(patience.within(self._settings.request_timeout), self._settings.acquire_timeout)
+            deadline = Deadline.after(self._timing, within)
+            attempt = lambda: self.try_once(bid, deadline.remaining())  # noqa: B023, E731  # run before the next round
+            answer = await off_loop(attempt, self._pool("acquire").submit, unwanted=self.give_back)
+            if not may_change(answer):
+                break
+        try:
+            self.tell(answer)
+        except BaseException:
+            self.give_back(answer)
+            raise
+        return answer
+
+    def try_once(self, bid: Bid, within: float = inf) -> Lease | Refusal:
+        """One try, `within` so many seconds, of which no event tells; what it wins is kept from now on."""
+        answer = self.attempt(bid, within)
+        if isinstance(answer, Refusal):
+            return answer
+        try:
+            return self.lease(bid, answer)
+        except Unavailable as error:
+            return not_known(bid.name, "unavailable", error)
+
+    def attempt(self, bid: Bid, within: float = inf) -> Held | Refusal:
+        """`try_once`, but what is held is not yet a lease that anybody keeps."""
+        deadline = self._driver.deadline(min(self._settings.acquire_timeout, bid.request.ttl / 3000, within))
+        exchange = acquiring(bid.request, self.known.get(bid.name), bid.written, bid.replaced, bid.choose)
+        try:
+            answer = self._driver.run(exchange, self._paths.lock(bid.name), deadline)
+        except Unavailable as error:
+            return not_known(bid.name, "unavailable", error)
+        except Denied as error:
+            return not_known(bid.name, "denied", error)
+        if isinstance(answer, Refused):
+            return refusal_of(bid.name, answer, bid.request, self.roster)
+        self.known.put(bid.name, answer.snapshot)
+        return answer
+
+    def lease(self, bid: Bid, held: Held) -> Lease:
+        """The lease of what is held, kept from now on. Raises Unavailable, the lock released, if it can't be kept."""
+        lease = self.unkept(bid, held)
+        try:
+            limit = None if bid.max_runtime is None else held.term.reading.mono + bid.max_runtime
+            self.keeper.keep(lease, renews=bid.renews, limit=limit)
+            return lease
+        except BaseException:
+            # Also Ctrl-C, and what a signal's handler raises: nobody would know of the lease.
+            lease.release()
+            raise
+
+    def unkept(self, bid: Bid, held: Held) -> Lease:
+        """The lease of what is held, which nobody renews yet."""
+        return Lease(
+            bid.name,
+            self._paths.lock(bid.name),
+            held,
+            ttl=bid.request.ttl,
+            hold_at_least=bid.hold_at_least,
+            is_fenced=bid.request.fenced,
+            has_slot=bid.request.slot is not None or bid.choose is not None,
+            driver=self._driver,
+            events=self._events,
+            on_end=self._ended,
+        )
+
+    def give_back(self, answer: Lease | Refusal | None) -> None:
+        """Release the lease, if it is one. Where that is interrupted, the lock is renewed no more, and expires."""
+        if isinstance(answer, Lease):
+            try:
+                answer.release()
+            finally:
+                self.keeper.forget(answer)
+
+    async def release_async(self, lease: Lease) -> None:
+        """Release the lease without blocking the event loop. If the task is cancelled, the release goes on."""
+        await asyncio.shield(off_loop(lease.release, self._pool("release").submit))
+
+    def tell(self, answer: Lease | Refusal) -> None:
+        """Emit the event that says what came of a bid."""
+        if isinstance(answer, Lease):
+            answer.tell_acquired()
+            return
+        self._events.emit(
+            "lock.unavailable" if answer.reason == "unavailable" else "lock.refused",
+            answer.name,
+            self._level(answer),
+            answer.message,
+            reason=answer.reason,
+            holder=answer.holder,
+            instance_id=answer.instance_id,
+            instance=answer.instance,
+            slot=answer.slot,
+        )
+
+    def close(self) -> None:
+        """Let go of the threads; leases are renewed no more."""
+        self.keeper.stop()
+        for pool in self._pools.values():
+            pool.shutdown(wait=False)
+        self._pools = {}
+
+    def after_fork(self) -> None:
+        """In a forked child: no thread or lease of the parent's is used."""
+        self.keeper.after_fork()
+        self._pools = {}
+
+    def _pool(self, purpose: Literal["acquire", "release"]) -> ThreadPoolExecutor:
+        """Threads for asyncio callers; releases have their own, so that they don't wait behind slow acquires."""
+        if purpose not in self._pools:
+            self._pools[purpose] = ThreadPoolExecutor(max_workers=16, thread_name_prefix=f"firecron-{purpose}")
+        return self._pools[purpose]
+
+    def _ended(self, lease: Lease, left: Snapshot | None) -> None:
+        self.keeper.forget(lease)
+        if left == ABSENT:
+            self.known.forget(lease.name)  # what isn't known is taken for absent
+        elif left is not None:
+            self.known.put(lease.name, left)
+
+    def _level(self, refusal: Refusal) -> int:
+        """A fleet's losers are cheap: the first spent tick of a name shows that the lock works, the others are for
+        debugging. What is strange is told to an operator once.
+        """
+        level = LEVELS[refusal.reason]
+        higher = logging.WARNING if refusal.is_strange else logging.INFO if refusal.reason == "slot_done" else level
+        key = refusal.name, refusal.reason
+        if higher == level or key in self._told:
+            return level
+        self._told.put(key, None)
+        return higher
