@@ -71,6 +71,11 @@ CALLED_IN = {
         "scheduler.ticker",
     ),
 }
+# What is emitted in one module, by its slug.
+EMITTED_IN = {
+    "run.skipped": "runs.unrun",
+    "run.missed": "runs.unrun",
+}
 # The conformance kit says what the contract says, whatever the code does.
 INDEPENDENT = ("testing.conformance",)
 # What only an entry of the history has: its schema is in one place.
@@ -244,8 +249,8 @@ def goes_around_the_port() -> Iterator[str]:
 
 
 def repeats() -> Iterator[str]:
-    """The name of a node, a conversion of an instant, the margin in milliseconds, and what `overlap` means, outside
-    their own place.
+    """What is written in one place only, written elsewhere as well: the name of a node, a conversion of an instant, the
+    margin in milliseconds, what `overlap` means, and the calls and events that have a module of their own.
     """
     for module, tree in modules().items():
         if is_in(module, INDEPENDENT):
@@ -267,6 +272,9 @@ def repeats() -> Iterator[str]:
                 called = ast.unparse(node.func).rpartition(".")[2]
                 if module not in CALLED_IN.get(called, (module,)):
                     found.add(f"{module}: calls {called} in {where}")
+                slug = ast.unparse(node.args[0]).strip("'") if called == "emit" else ""
+                if EMITTED_IN.get(slug, module) != module:
+                    found.add(f"{module}: emits {slug} in {where}")
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and ast.unparse(node.right) == "1000":
                 what = ast.unparse(node.left)
                 if what.endswith(".timestamp()") and module != "base.instants":
@@ -352,8 +360,8 @@ RULES: dict[str, tuple[Callable[[], Iterator[str]], str]] = {
     "one place": (
         repeats,
         "node names are in firecron.store, firecron.base.instants converts datetimes and texts, the margin does "
-        "in firecron.settings, JobOptions says what overlap means, and what CALLED_IN lists is called there: call what "
-        "is there",
+        "in firecron.settings, JobOptions says what overlap means, what CALLED_IN and EMITTED_IN list is called and "
+        "emitted there: call what is there",
     ),
     "entry": (
         knows_entries,

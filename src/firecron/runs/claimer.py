@@ -29,6 +29,7 @@ from firecron.lock.service import LockService
 from firecron.runs.missing import remember
 from firecron.runs.policy import Claim, choose, start_ends
 from firecron.runs.turn import PendingClaim, WantedClaim
+from firecron.runs.unrun import report_missed, report_skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +121,11 @@ class Claimer:
             if answer.reason == "unavailable" and wanted.trigger == "rerun":
                 self._look_again_soon(job)
             # A look that finds nothing to do has lost nothing.
-            if answer.reason != "slot_done" or (due is not None and not wanted.looks_back):
+            slot = wanted.tick_to_report
+            if answer.reason != "slot_done" or slot is not None:
                 self._locks.contender.tell(answer)
-            if due is not None and not wanted.looks_back and _is_no_overlap(answer):
-                self._miss(job, due, f"its lock is held, and {answer.problem}")
+            if slot is not None and _is_no_overlap(answer):
+                report_missed(self._events, job.name, slot, f"its lock is held, and {answer.problem}")
             return answer
         if pending.tries == 1:
             self._say_that_it_waits(job, due, answer)
@@ -220,16 +222,11 @@ class Claimer:
         if refusal is not None:
             self._locks.contender.tell(refusal)
         if refusal is None or refusal.reason != "held":
-            self._miss(job, due, "it could not start in time")
+            report_missed(self._events, job.name, due, "it could not start in time")
         elif _is_no_overlap(refusal):
-            self._miss(job, due, f"its lock is held, and {refusal.problem}")
+            report_missed(self._events, job.name, due, f"its lock is held, and {refusal.problem}")
         else:
-            message = f'"{job.name}" skips its tick {due}: the run before it did not end in time'
-            self._events.emit("run.skipped", job.name, logging.INFO, message, slot=due)
-
-    def _miss(self, job: Job, due: str, why: str) -> None:
-        message = f'"{job.name}" missed its tick {due}: {why}'
-        self._events.emit("run.missed", job.name, logging.WARNING, message, slot=due)
+            report_skipped(self._events, job.name, due, "the run before it did not end in time")
 
     def _say_that_it_waits(self, job: Job, due: str | None, refusal: Refusal) -> None:
         level = logging.WARNING if refusal.reason == "unavailable" else logging.INFO

@@ -16,7 +16,6 @@ none is needed once a run begins, because its claim has looked.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from typing import Protocol
 from firecron.base.events import Events
 from firecron.jobs.job import Job
 from firecron.runs.turn import Lane, Place, Turn
+from firecron.runs.unrun import report_skipped
 
 
 class Agenda(Protocol):
@@ -210,11 +210,11 @@ class Lanes:
             del line[:-1]
 
     def _tell(self, dropped: _Dropped) -> None:
-        for turns, why in ((dropped.running, "still runs on this instance"), (dropped.overtaken, "has a newer tick")):
+        whys = (dropped.running, "it still runs on this instance"), (dropped.overtaken, "a newer tick came")
+        for turns, why in whys:
             for turn in turns:
-                if turn.wanted.due is not None and not turn.wanted.looks_back:
-                    message = f'"{turn.job.name}" {why}, skipping its tick {turn.wanted.due}'
-                    self._events.emit("run.skipped", turn.job.name, logging.INFO, message, slot=turn.wanted.due)
+                if (slot := turn.wanted.tick_to_report) is not None:
+                    report_skipped(self._events, turn.job.name, slot, why)
 
 
 @dataclass(eq=False)

@@ -35,6 +35,7 @@ from firecron.runs.history import History
 from firecron.runs.lanes import Lanes
 from firecron.runs.policy import MOST_CLAIMS, MOST_MISSED
 from firecron.runs.turn import PendingClaim, Place, Turn, WantedClaim
+from firecron.runs.unrun import report_skipped
 
 _CANCEL_AHEAD = 2.0
 
@@ -252,16 +253,15 @@ class Runner:
 
     def _drop(self, turn: Turn) -> None:
         """End a turn: the instance stops, or the job does not run here any more."""
-        wanted, was_open = turn.wanted, self._lanes.is_open(turn)
+        was_open, slot = self._lanes.is_open(turn), turn.wanted.tick_to_report
         self._lanes.give_up(turn)
-        if turn.pending is not None and was_open and not self.stopping:
+        if not was_open or self.stopping:
+            return  # a tick that a newer one has overtaken is reported already
+        if turn.pending is not None:
             self._claimer.drop(turn.pending)
-        # A tick that a newer one has overtaken is reported already.
-        if was_open and not self.stopping and wanted.due is not None and not wanted.looks_back:
-            message = (
-                f'"{turn.job.name}" does not run here any more (paused, or removed), skipping its tick {wanted.due}'
-            )
-            self._events.emit("run.skipped", turn.job.name, logging.INFO, message, slot=wanted.due)
+        if slot is not None:
+            why = "the job does not run here any more (paused, or removed)"
+            report_skipped(self._events, turn.job.name, slot, why)
 
     def _claim(self, turn: Turn) -> Claimed | Refusal | float | None:
         try:

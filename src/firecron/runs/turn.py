@@ -37,6 +37,11 @@ class WantedClaim:
     is_patient: bool = True
     looks_back: bool = False
 
+    @property
+    def tick_to_report(self) -> str | None:
+        """The tick, to be reported if it does not run; None for one from before this instance was there."""
+        return None if self.looks_back else self.due
+
 
 @dataclass(eq=False)
 class PendingClaim:

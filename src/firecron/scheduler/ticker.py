@@ -27,6 +27,7 @@ from firecron.cron.ticks import newest
 from firecron.errors import StoreError
 from firecron.jobs.job import Job
 from firecron.runs.policy import start_ends
+from firecron.runs.unrun import report_missed
 
 _LONGEST_WAIT = 30.0
 _STALL = 5_000
@@ -274,8 +275,8 @@ class Ticker:
         due = to_milliseconds(slot)
         late = now.server - due
         if now.server > start_ends(options, to_text(due)):
-            message = f'"{job.name}" missed its tick {to_text(due)}: it is {late / 1000:.0f} s late, past its time'
-            self._events.emit("run.missed", job.name, logging.WARNING, message, slot=to_text(due), late=late)
+            why = f"it is {late / 1000:.0f} s late, past its time"
+            report_missed(self._events, job.name, to_text(due), why, late)
             return slot
         if slot > tick.slot:
             message = f'"{job.name}" goes on with its tick {to_text(due)}; those since {tick.slot:%FT%TZ} came too late'
