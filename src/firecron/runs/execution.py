@@ -24,6 +24,7 @@ from firecron.base.instants import to_milliseconds, to_text
 from firecron.base.redaction import redacted
 from firecron.errors import LeaseLost, Stopping
 from firecron.jobs.job import Job
+from firecron.jobs.result import Result
 from firecron.jobs.run import Outcome, Run
 from firecron.lock.lease import Lease
 from firecron.lock.service import LockService
@@ -39,11 +40,9 @@ _CUT_SHORT = Ending("interrupted")
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A run that has ended, and what the history is to say of it: nothing, if it is another process's."""
+    """The result of a run that has ended, and its entry for the history: None, if another process writes it."""
 
-    run: Run
-    outcome: Outcome
-    error: BaseException | None = None
+    result: Result
     entry: Entry | None = None
 
 
@@ -212,7 +211,7 @@ class Performer:
             self._end(execution, under_way)  # Ctrl-C interrupts the end as well, at any line
             raise
         if self._active is not under_way:
-            return Ran(run, "lost")  # the body has forked, and this is the child: the parent records the run
+            return Ran(Result(run, "lost"))  # the body has forked, and this is the child: the parent records the run
         outcome, error = ending.outcome, ending.error
         took = round(self._timing.mono() - started.mono)
         said = f'"{run.name}" {outcome} after {took / 1000:g} s' + (f": {described(error)}" if error else "")
@@ -231,7 +230,7 @@ class Performer:
             instance=self._identity.instance,
             error=None if error is None else described(error),
         )
-        return Ran(run, outcome, error, entry)
+        return Ran(Result(run, outcome, error=error), entry)
 
     def _lease(self, claimed: Claimed) -> Lease | Unlocked:
         """The run's lease, which nobody renews yet."""

@@ -111,7 +111,7 @@ class Runner:
                     ran = self._run_slot(job, answer)
                 finally:
                     self._lanes.end(turn, goes_on=ran is not None and not is_last)
-                turn.results.append(self._record(ran))
+                turn.results.append(self._record(job, ran))
                 if is_last:
                     return None
             self._lanes.give_up(turn)
@@ -137,7 +137,7 @@ class Runner:
                     return Result(None, None, answer)
                 assert isinstance(answer, Claimed), "a claim without patience gets an answer at once"
                 self._lanes.occupy(place)
-                result = self._record(self._run_slot(job, answer))
+                result = self._record(job, self._run_slot(job, answer))
                 if _slot_of(answer) == slot:
                     return _raised(result)
         raise AssertionError(f"{job.name}: more claims before {slot} than there can be")
@@ -160,7 +160,7 @@ class Runner:
                 idempotency_key=f"{job.name}:manual:{run_id}",
                 trigger=trigger,
             )
-            return _raised(self._record(self._performer.perform(job, run, claimed, self.loop, run_id)))
+            return _raised(self._record(job, self._performer.perform(job, run, claimed, self.loop, run_id)))
 
     def running(self) -> dict[str, int]:
         """How many runs of each job are under way on this instance."""
@@ -282,11 +282,11 @@ class Runner:
         self._bookkeeper.note(job, claimed.held, claimed.claim)
         return self._performer.perform(job, _run_of(job, claimed), claimed, self.loop)
 
-    def _record(self, ran: Ran) -> Result:
+    def _record(self, job: Job, ran: Ran) -> Result:
         """Write it down. Its lock is released by now, and the place of a turn is free: the next run need not wait."""
         if ran.entry is not None:
-            self._history.record(ran.run.name, ran.entry)
-        return Result(ran.run, ran.outcome, error=ran.error)
+            self._history.record(job.name, ran.entry)
+        return ran.result
 
     # --- waiting
 
