@@ -89,7 +89,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "layers": (),
     "packages": (),
     "port": ("triggers.oidc: imports rtdb.transport",),
-    "one place": ("demo.show: spells cron-runs in summarise",),
+    "one place": (),
     "entry": (),
     "size": (),
 }

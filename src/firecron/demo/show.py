@@ -22,6 +22,7 @@ from rich.table import Table
 from firecron.cron.schedule import Schedule
 from firecron.demo.instance import JOB, LINE
 from firecron.runs.entry import read_entry
+from firecron.store import Paths
 from rtdb_emulator import Emulator
 
 NAMESPACE = "firecron-demo"
@@ -180,7 +181,8 @@ class Show:
 
 def summarise(console: Console, emulator: Emulator, show: Show) -> Count:
     """The table, from what the database holds."""
-    history = emulator.get(NAMESPACE, f"/cron-runs/{JOB}")
+    path = Paths().runs_of(JOB)
+    history = emulator.get(NAMESPACE, f"/{path}")
     digests = emulator.get(NAMESPACE, "/digests")
     entries = [read_entry(key, node) for key, node in history.items()] if isinstance(history, dict) else []
     written = [len(found) for found in digests.values()] if isinstance(digests, dict) else []
@@ -197,7 +199,7 @@ def summarise(console: Console, emulator: Emulator, show: Show) -> Count:
     console.print()
     console.print(table)
     others = ", ".join(f"{number} {outcome}" for outcome, number in sorted(outcomes.items()))
-    console.print(f"\n[dim]cron-runs/{JOB}: {others}[/]")
+    console.print(f"\n[dim]{path}: {others}[/]")
     return count
 
 

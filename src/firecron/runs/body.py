@@ -1,9 +1,9 @@
 """Calling a job's function: sync on this thread, async on the application's loop if it has one, else on a loop of its
 own.
 
-Whatever the function does, the answer is an `Ending`: nothing that a job raises goes further than here. And it comes
-when the function has really ended: a cancelled one may take its time to clean up, and its lock is held for so long.
-Ctrl-C, and what a signal's handler raises, cancel an async one, and are its error once it has ended.
+`Body.call` returns an `Ending` whatever the function does: no exception of a job goes further. It returns only when
+the function has ended: a cancelled one may take its time to clean up, and its lock is held until then. Ctrl-C, or an
+exception of a signal's handler, cancels an async function, and is its error once it has ended.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Ending:
 
 
 class Body:
-    """One call of a job's function, which can be cancelled from another thread if it is async. `tell_blocked` is called
-    if it blocks the application's loop, with for how many milliseconds.
+    """One call of a job's function. Another thread can cancel it if it is async. `tell_blocked` gets the number of
+    milliseconds for which it blocked the application's loop.
     """
 
     def __init__(

@@ -193,7 +193,7 @@ class Performer:
         self._active = []
 
     def perform(self, job: Job, run: Run, claimed: Claimed, loop: Loop | None, run_id: str | None = None) -> Ran:
-        """Run and release. Async jobs run on the `loop`, if there is one; a run by hand has a `run_id`."""
+        """Run the job and release its lock. `loop` is for an async job, `run_id` for a manual run."""
         execution = Execution(job, run, self._lease(claimed), loop, self._timing, self._events)
         under_way = self._active
         started = claimed.held.term.reading
@@ -263,8 +263,8 @@ class Performer:
         return not job.options.renew or held_for >= job.options.max_runtime
 
     def _release(self, execution: Execution, ending: Ending, is_over: bool = False) -> Ending:
-        """Give the lock back; only then is it known whether the run had it to the end. A run that `is_over` is finished
-        although it was lost.
+        """Release the lock, and return the ending of the run: only the release tells whether the lease lasted. A run
+        that `is_over` is finished although its lease was lost.
         """
         run, lease = execution.run, execution.lease
         outcome: Outcome = "lost" if run.lost else ending.outcome

@@ -1,8 +1,8 @@
 """The history: `cron-runs/<name>/<key>`, one entry a run or a tick that did not run.
 
-Side work: it happens after the lock's own writes and is never in their way. What can't be written is logged and given
-up after some tries. An entry is written only where there is none, or one that it outranks (see `entry`).
-Every tenth write or so the oldest entries are pruned; two that prune at once delete the same ones.
+An entry is written after the lock's own writes, and never delays them. A write that fails is tried again until the
+deadline, then logged and given up: the history may lack an entry. An entry replaces another one only if it outranks it
+(see `entry`). About every tenth write prunes the oldest entries; two instances that prune at once delete the same ones.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class History:
         self._chance = chance
 
     def record(self, name: str, entry: Entry) -> None:
-        """Write down a run that has ended, or ticks that did not run."""
+        """Write the entry, and now and then prune. An error of the store is logged, not raised."""
         try:
             self._put(f"{self._root}/{name}/{entry.key}", entry)
         except StoreError as error:
