@@ -6,9 +6,10 @@ The clock that a holder reads is the library's own; it only takes its estimate o
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 
-from firecron.base.clocks import Deadline, Moment
+from firecron.base.clocks import Deadline, Moment, TimedLock
 from firecron.base.server_clock import ServerClock
 
 START = 1_794_992_400_000  # the server's clock when the world's time is 0; all in milliseconds
@@ -51,6 +52,9 @@ class Machine:
 
     def sleep(self, seconds: float) -> None:
         raise AssertionError("exchanges ask for pauses, they don't sleep")
+
+    def lock(self) -> TimedLock:
+        return threading.Lock()
 
     def wait(self, condition: object, seconds: float | None) -> None:
         raise AssertionError("exchanges ask for pauses, they don't wait")

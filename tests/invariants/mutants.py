@@ -270,8 +270,8 @@ LEASES = _in(
         LEASE,
     ),
     (
-        "release_timeout)\n        if not self._talking.acquire(timeout=deadline.remaining()):",
-        "release_timeout)\n        if not self._talking.acquire():",
+        "release_timeout)\n        if not self._request_lock.acquire(timeout=deadline.remaining()):",
+        "release_timeout)\n        if not self._request_lock.acquire():",
         LEASE,
     ),
     (

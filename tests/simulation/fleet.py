@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias, TypeVar
 
 from firecron import Lease, LockService, Refusal
-from firecron.base.clocks import Deadline
+from firecron.base.clocks import Deadline, TimedLock
 from firecron.base.events import Event, Events
 from firecron.settings import load
 from firecron.store import Snapshot
@@ -57,17 +57,23 @@ class Watched:
 
 
 class Machine(FakeTiming):
-    """An instance's clocks: they run with the world's, and sleeping lets the whole world's time pass."""
+    """An instance's clocks: they run with the world's, and sleeping lets the whole world's time pass. Locks that are
+    waited for are from `make_lock`.
+    """
 
     def __init__(self, world: FakeTiming, wall_error: float = 0.0) -> None:
         super().__init__(wall=START + wall_error * 1000, base=world.mono)
         self._world = world
         self.pauses: list[float] = []
+        self.make_lock: Callable[[], TimedLock] = threading.Lock
 
     def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
         # Time is moved in whole nanoseconds; a shorter pause is a pause too.
         self._world.advance(max(seconds, 1e-9))
+
+    def lock(self) -> TimedLock:
+        return self.make_lock()
 
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
         raise AssertionError("nothing waits here: the keeper is driven by hand")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import firebase_admin
 import pytest
-from tests.simulation.world import NAME, NEVER, Clock, Crew, Network, Task, TaskLock, World
+from tests.simulation.world import NAME, NEVER, Clock, Crew, Network, Task, World
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.base.clocks import Deadline
@@ -53,7 +53,6 @@ class Instance:
         self._is_alive = True
         self._due = 0.0
         self._busy: set[str] = set()
-        self.locks.clock._syncing = TaskLock()  # type: ignore[assignment]  # waited for across requests
         world.machines.append(self)
         # So that a test's first request is one about a lock.
         self.locks.clock.now(Deadline.after(self.timing, 10))
@@ -77,8 +76,8 @@ class Instance:
     def _renewal_due(self) -> float:
         if "keeper" in self._busy:
             return NEVER
-        due = min((kept.due for kept in self.locks.contender.keeper._kept.values()), default=NEVER)
-        return max(due, self.world.mono())
+        due = self.locks.contender.keeper.due
+        return NEVER if due is None else max(due, self.world.mono())
 
     def work(self) -> None:
         """What its threads would do now: each of them one thing at a time."""
@@ -89,10 +88,6 @@ class Instance:
 
     def _renew(self) -> None:
         with self._at_work("keeper"):
-            for lease in self.locks.contender.keeper._kept:
-                talking: object = getattr(lease, "_talking", None)
-                if isinstance(lease, Lease) and not isinstance(talking, TaskLock):
-                    lease._talking = TaskLock()  # type: ignore[assignment]  # waited for across requests
             self.locks.contender.keeper.work()
 
     def _tick(self) -> None:

@@ -211,6 +211,9 @@ class Clock(FakeTiming):
     def sleep(self, seconds: float) -> None:
         self._world.advance(seconds)
 
+    def lock(self) -> TaskLock:
+        return TaskLock()
+
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
         # To the next thing that happens: it may be what is waited for.
         assert seconds is not None, "nothing waits without a limit here"

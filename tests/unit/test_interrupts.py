@@ -87,7 +87,7 @@ def test_ctrl_c_leaves_no_run_under_way(by_hand: None, overlap: Overlap) -> None
         bench = Bench(overlap)
         with suppress(KeyboardInterrupt):
             interrupt(bench.trigger, line, press, since=PERFORM)
-        assert not bench.crons.locks.contender.keeper._kept, line
+        assert not bench.crons.locks.contender.keeper.leases(), line
         assert not bench.crons.engine.runner.running(), line
     assert presses > 100
 
@@ -129,7 +129,7 @@ def test_ctrl_c_leaves_no_held_lock_that_is_renewed(by_hand: None, how: str) -> 
         bench = Bench()
         with suppress(KeyboardInterrupt):
             interrupt(lambda: block(bench), line, press)  # noqa: B023  # called at once
-        if bench.crons.locks.contender.keeper._kept:
+        if bench.crons.locks.contender.keeper.leases():
             left.add(line)
     assert left <= {line_in(function, text) for function, texts in UNGUARDED.items() for text in texts}
 
@@ -298,7 +298,7 @@ def stop_in(act: Act, line: Line) -> bool:
     if not came:
         crons.stop()
     assert [error for error in raised if not isinstance(error, Stopping)] == [], line
-    assert (crons.engine.is_ticking, crons.locks.contender.keeper._kept) == (False, {}), line
+    assert (crons.engine.is_ticking, crons.locks.contender.keeper.leases()) == (False, []), line
     assert crons.engine.runner.stopping, line
     return came
 

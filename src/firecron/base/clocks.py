@@ -13,6 +13,14 @@ from typing import Protocol
 _BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
+class TimedLock(Protocol):
+    """A lock that is waited for no longer than `timeout` seconds."""
+
+    def acquire(self, *, timeout: float) -> bool: ...
+
+    def release(self) -> None: ...
+
+
 class Timing(Protocol):
     """All that firecron knows of time by itself. In milliseconds, but for `sleep` and `wait`, which take seconds."""
 
@@ -26,6 +34,9 @@ class Timing(Protocol):
 
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
         """Wait for a condition that this thread has locked, so long at most (None: without limit)."""
+
+    def lock(self) -> TimedLock:
+        """A new lock, whose timeouts are of this time."""
 
 
 class SystemTiming:
@@ -42,6 +53,9 @@ class SystemTiming:
 
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
         condition.wait(seconds)
+
+    def lock(self) -> TimedLock:
+        return threading.Lock()
 
 
 class Deadline:

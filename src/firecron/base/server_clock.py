@@ -11,7 +11,6 @@ stopped or stepped (suspend, live migration, a hand on the clock), and it is tim
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -54,7 +53,7 @@ class ServerClock:
         self._interval = interval * 1000
         self._request_timeout = request_timeout
         self._estimate: Estimate | None = None
-        self._syncing = threading.Lock()
+        self._syncing = self._timing.lock()
 
     def now(self, deadline: Deadline) -> Moment:
         """The time, synchronised first if it must be. Raises a StoreError where there is no estimate good enough."""
@@ -116,7 +115,7 @@ class ServerClock:
 
     def after_fork(self) -> None:
         """In a forked child: a thread that the child doesn't have may have been synchronising."""
-        self._syncing = threading.Lock()
+        self._syncing = self._timing.lock()
 
     def _moment(self, estimate: Estimate, mono: float) -> Moment:
         server = int(mono + estimate.offset)

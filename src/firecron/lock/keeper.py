@@ -99,11 +99,21 @@ class Keeper:
                 self._changed.notify_all()
 
     def work(self) -> float | None:
-        """Do what is due; answers with when the next thing will be (None: nothing to keep)."""
+        """Do what is due, and return when the next thing will be (None: nothing is kept)."""
         while (kept := self._most_urgent()) is not None:
             self._attend(kept)
+        return self.due
+
+    @property
+    def due(self) -> float | None:
+        """When the next thing is due, on the monotonic clock; None: nothing is kept."""
         with self._changed:
-            return min((kept.due for kept in self._kept.values()), default=None)
+            return self._next_due()
+
+    def leases(self) -> list[Keepable]:
+        """What is kept now."""
+        with self._changed:
+            return list(self._kept)
 
     def after_fork(self) -> None:
         """In a forked child: nothing is kept here, and what the parent keeps is not the child's."""
@@ -122,13 +132,16 @@ class Keeper:
                 # the lock.
                 if self._thread is not me:
                     return
-                next_due = min((kept.due for kept in self._kept.values()), default=None)
+                next_due = self._next_due()
                 now = self._timing.mono()
                 if next_due is None:
                     self._timing.wait(self._changed, None)
                 elif next_due > now:
                     # In short steps: the wait stops while the machine sleeps, and the leases don't.
                     self._timing.wait(self._changed, min((next_due - now) / 1000, _LONGEST_WAIT))
+
+    def _next_due(self) -> float | None:
+        return min((kept.due for kept in self._kept.values()), default=None)
 
     def _start(self) -> None:
         # Before its start, because the thread looks whether it is still the one.

@@ -58,8 +58,8 @@ class Lease:
         self._was_lost = False
         self._state: Literal["held", "releasing", "released", "lost"] = "held"
         self._state_lock = threading.Lock()
-        # Held by whoever talks to the store about this lease: a release waits for a renewal that is under way.
-        self._talking = threading.Lock()
+        # Held during each request about this lease: a release waits for a renewal that is under way.
+        self._request_lock = driver.timing.lock()
         self._on_lost: list[Callable[[], object]] = []
 
     def __bool__(self) -> Literal[True]:
@@ -170,7 +170,7 @@ class Lease:
         if not self.is_held() or self.lost:
             return False
         deadline = self._driver.deadline(min(seconds, (self.ends - self._driver.timing.mono()) / 1000))
-        if not self._talking.acquire(timeout=deadline.remaining()):
+        if not self._request_lock.acquire(timeout=deadline.remaining()):
             raise Unavailable("another renewal, or the release, is still under way")
         try:
             if not self.is_held():
@@ -180,7 +180,7 @@ class Lease:
             if isinstance(answer, Held):
                 self._held = answer
         finally:
-            self._talking.release()
+            self._request_lock.release()
         if isinstance(answer, Lost):
             self.lose(answer.why)
             return False
@@ -209,7 +209,7 @@ class Lease:
     def disown(self) -> None:
         """In a forked child: the lease is the parent's, and here it is over without a word."""
         self._state_lock = threading.Lock()
-        self._talking = threading.Lock()
+        self._request_lock = self._driver.timing.lock()
         self._state = "released"
         # Another one, because the parent's may have been locked by a thread that the child doesn't have.
         self._lost = Flag()
@@ -232,7 +232,7 @@ class Lease:
 
     def _release(self, outcome: str | None, finished: str | None) -> Snapshot | Lost | None:
         deadline = self._driver.deadline(self._driver.settings.release_timeout)
-        if not self._talking.acquire(timeout=deadline.remaining()):
+        if not self._request_lock.acquire(timeout=deadline.remaining()):
             self._emit_unreleased("a renewal under way did not end in time")
             return None
         try:
@@ -249,7 +249,7 @@ class Lease:
             self._emit_unreleased(str(error) if isinstance(error, StoreError) else repr(error))
             return None
         finally:
-            self._talking.release()
+            self._request_lock.release()
 
     def _emit_unreleased(self, why: str) -> None:
         until = to_text(self._held.term.expires_at)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from firecron.base.clocks import TimedLock
 from firecron.base.durations import Duration
 from firecron.base.instants import exact_milliseconds
 
@@ -61,6 +62,10 @@ class FakeTiming:
 
     def sleep(self, seconds: float) -> None:
         self.advance(max(seconds, _LEAST_SLEEP))
+
+    def lock(self) -> TimedLock:
+        """A real lock: its timeouts are of real time."""
+        return threading.Lock()
 
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
         """Wait until the condition is notified, or time is advanced; with a `base`, so many seconds at most."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from firecron.base.clocks import Deadline
+from firecron.base.clocks import Deadline, TimedLock
 from firecron.base.server_clock import ServerClock
 from firecron.errors import StoreError, Unavailable
 from firecron.testing import FakeTiming
@@ -33,12 +35,14 @@ class Server:
         self.trips: deque[Trip | StoreError] = deque()
         self.failing: Slow | None = None
         self.samples = 0
+        self.before: Callable[[], object] = lambda: None
         self.deadlines: list[float] = []
 
     def true(self) -> float:
         return ORIGIN + self.timing.mono()
 
     def sample(self, deadline: Deadline) -> int:
+        self.before()
         self.samples += 1
         self.deadlines.append(deadline.remaining())
         if self.failing is not None:
@@ -53,11 +57,29 @@ class Server:
         return stamp
 
 
+class Clocks(FakeTiming):
+    """Time that is moved by hand; locks that are waited for are from `make_lock`."""
+
+    def __init__(self, make_lock: Callable[[], TimedLock]) -> None:
+        super().__init__()
+        self.make_lock = make_lock
+
+    def lock(self) -> TimedLock:
+        return self.make_lock()
+
+
 class Bench:
     """A clock, its server, and the time that both see."""
 
-    def __init__(self, *, samples: int = 3, drift: float = DRIFT, interval: float = INTERVAL) -> None:
-        self.timing = FakeTiming()
+    def __init__(
+        self,
+        *,
+        samples: int = 3,
+        drift: float = DRIFT,
+        interval: float = INTERVAL,
+        make_lock: Callable[[], TimedLock] = threading.Lock,
+    ) -> None:
+        self.timing = Clocks(make_lock)
         self.server = Server(self.timing)
         self.clock = ServerClock(
             self.server.sample,

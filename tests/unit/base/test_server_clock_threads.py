@@ -9,35 +9,31 @@ import pytest
 from tests.simulation.fleet import Watched
 from tests.unit.base.clock_bench import ORIGIN, Bench
 
-from firecron.base.clocks import Deadline
 from firecron.errors import Unavailable
 
 
 class Blocked:
     """A clock whose first sample waits until it is let go, on a thread of its own."""
 
-    def __init__(self, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.bench = Bench()
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
         self.started, self.go_on = threading.Event(), threading.Event()
         self.watched = Watched()
-        sample = self.bench.server.sample
-
-        def blocking(deadline: Deadline) -> int:
-            self.started.set()
-            assert self.go_on.wait(10)
-            return sample(deadline)
-
-        monkeypatch.setattr(self.bench.clock, "_sample", blocking)
-        monkeypatch.setattr(self.bench.clock, "_syncing", self.watched)
+        self.bench = Bench(make_lock=lambda: self.watched)
+        self.bench.timing.make_lock = threading.Lock
+        self.bench.server.before = self._wait
         self.first = pool.submit(self.bench.now)
         assert self.started.wait(10)
         self.watched.wait()
 
+    def _wait(self) -> None:
+        self.started.set()
+        assert self.go_on.wait(10)
 
-def test_one_thread_synchronises_and_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+
+def test_one_thread_synchronises_and_others_wait() -> None:
     """Threads that need the time at once share one synchronisation."""
     with ThreadPoolExecutor(4) as pool:
-        blocked = Blocked(pool, monkeypatch)
+        blocked = Blocked(pool)
         others = [pool.submit(blocked.bench.now) for _ in range(3)]
         for _ in others:
             blocked.watched.wait()
@@ -46,20 +42,20 @@ def test_one_thread_synchronises_and_others_wait(monkeypatch: pytest.MonkeyPatch
     assert blocked.bench.server.samples == 3
 
 
-def test_waiting_for_another_thread_ends_with_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_another_thread_ends_with_the_deadline() -> None:
     """Who waits for another's synchronisation waits no longer than its own deadline."""
     with ThreadPoolExecutor(1) as pool:
-        blocked = Blocked(pool, monkeypatch)
+        blocked = Blocked(pool)
         with pytest.raises(Unavailable, match="another thread"):
             blocked.bench.clock.now(blocked.bench.deadline(0))
         blocked.go_on.set()
         blocked.first.result(10)
 
 
-def test_a_forked_child_synchronises_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_child_synchronises_by_itself() -> None:
     """A synchronisation that the parent had under way keeps nobody waiting in the child."""
     with ThreadPoolExecutor(1) as pool:
-        blocked = Blocked(pool, monkeypatch)
+        blocked = Blocked(pool)
         blocked.bench.clock.after_fork()
         blocked.go_on.set()
         assert blocked.bench.clock.now(blocked.bench.deadline(0)).server == int(ORIGIN)

@@ -9,7 +9,7 @@ from math import ceil
 
 import pytest
 from tests.simulation.fleet import Fleet, failing, recorded
-from tests.unit.threads import PATIENCE, ended
+from tests.unit.threads import PATIENCE, ended, named
 
 from firecron.base.events import Events
 from firecron.errors import Denied, Unavailable
@@ -18,6 +18,7 @@ from firecron.lock.refusal import Refusal
 from firecron.testing import FakeTiming
 
 TTL = 60.0
+NAME = "firecron-keeper"
 
 
 class Kept:
@@ -317,14 +318,33 @@ def test_a_lease_may_be_kept_during_a_renewal(bench: Bench) -> None:
     assert came[0].at == [30]
 
 
+class Stuck(Kept):
+    """A lease at which the keeper's look never ends."""
+
+    def __init__(self, timing: FakeTiming) -> None:
+        self.begun = threading.Event()
+        super().__init__(timing)
+
+    @property
+    def renewal_due(self) -> float:
+        self.begun.set()
+        threading.Event().wait()
+        raise AssertionError("nothing comes after that")
+
+    @renewal_due.setter
+    def renewal_due(self, due: float) -> None:
+        pass
+
+
 def test_a_forked_child_keeps_nothing(bench: Bench) -> None:
     """In a child all leases are the parent's: they are disowned, and neither renewed nor lost. A lock that a thread of
     the parent held at the fork keeps nobody waiting.
     """
     leases = [bench.keep(), bench.keep(renews=False)]
-    parents = threading.Thread(target=bench.keeper._changed.acquire)
+    stuck = Stuck(bench.timing)
+    parents = threading.Thread(target=lambda: bench.keeper.keep(stuck, renews=True), daemon=True)
     parents.start()
-    assert ended(parents)
+    assert stuck.begun.wait(PATIENCE)
     bench.keeper.after_fork()
     assert all(lease.disowned for lease in leases)
     bench.until(200)
@@ -366,44 +386,55 @@ def test_the_thread_renews_by_itself() -> None:
 
 
 class Resting(FakeTiming):
-    """Time that is moved by hand, and tells when a thread waits."""
+    """Time that is moved by hand, and tells when a thread waits; one whose time has come `ends` there."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.ends = False
         self._waits = threading.Semaphore(0)
 
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
         self._waits.release()
         super().wait(condition, seconds)
+        if self.ends:
+            raise SystemExit
 
     def rests(self) -> None:
         assert self._waits.acquire(timeout=PATIENCE), "the thread doesn't come to rest"
 
 
+# What ends a thread here is an exit, of which Python tells nobody.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_its_thread_wakes_for_a_lease_and_for_its_end() -> None:
     """A daemon thread looks again at each lease that comes, and ends at a stop. What was kept until then is kept no
     more, and the next lease has another thread; so it has where the thread has ended by itself.
     """
     timing = Resting()
     keeper = Keeper(timing, Events(), attempt=3.0)
-    leases = [Kept(timing) for _ in range(3)]
+    leases = [Kept(timing) for _ in range(4)]
+    others = named(NAME)
     for lease in leases[:2]:
         keeper.keep(lease, renews=True)
         timing.rests()
-    first = keeper._thread
-    assert first is not None
+    [first] = named(NAME) - others
     keeper.stop()
     assert ended(first)
     assert first.daemon
-    keeper._thread = first
     keeper.keep(leases[2], renews=True)
     timing.rests()
+    [second] = named(NAME) - others
+    timing.ends = True
+    timing.advance(1)
+    assert ended(second)
+    timing.ends = False
+    keeper.keep(leases[3], renews=True)
+    timing.rests()
+    [third] = named(NAME) - others
     timing.advance(20)
     timing.rests()
-    assert [lease.at for lease in leases] == [[], [], [20]]
-    second = keeper._thread
+    assert [lease.at for lease in leases] == [[], [], [21], [21]]
     keeper.stop()
-    assert ended(second)
+    assert ended(third)
 
 
 class Steps(FakeTiming):
@@ -423,12 +454,19 @@ class Steps(FakeTiming):
             self.advance(seconds)
 
 
+def kept_to_the_end(keeper: Keeper, lease: Kept) -> None:
+    """Keep the lease, and return when the keeper's thread has ended."""
+    others = named(NAME)
+    keeper.keep(lease, renews=True)
+    assert all(map(ended, named(NAME) - others))
+
+
 def test_what_comes_while_its_thread_works_is_not_waited_past() -> None:
     """A lease that comes just when the thread has done its work is renewed in time."""
     timing = Steps(until=3)
     keeper = Keeper(timing, Events(), attempt=3.0)
     timing.end = keeper.stop
-    work, leases = keeper.work, [Kept(timing, 3), Kept(timing, 60)]
+    work, leases = keeper.work, [Kept(timing, 3)]
 
     def then() -> float | None:
         due = work()
@@ -437,8 +475,7 @@ def test_what_comes_while_its_thread_works_is_not_waited_past() -> None:
         return due
 
     keeper.work = then  # type: ignore[method-assign]  # the same, and something comes
-    keeper._thread = threading.current_thread()
-    keeper._run()
+    kept_to_the_end(keeper, Kept(timing, 60))
     assert timing.waits == [1.0, 1.0, 1.0]
 
 
@@ -452,29 +489,24 @@ def test_its_thread_waits_no_more_after_its_end(end: str) -> None:
     timing.end = keeper.stop
     lease = Kept(timing)
     lease.renewal = lambda: getattr(keeper, end)() is None
-    keeper._thread = threading.current_thread()
-    keeper.keep(lease, renews=True)
-    timing.advance(20)
-    keeper._run()
+    kept_to_the_end(keeper, lease)
     assert lease.at == [20]
-    assert timing.waits == []
+    assert timing.waits == [2.0] * 10
 
 
-@pytest.mark.parametrize("ttl", [None, 63])
-def test_its_thread_waits_in_short_steps_until_something_is_due(ttl: float | None) -> None:
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_its_thread_waits_in_short_steps_until_something_is_due(is_lost: bool) -> None:
     """The thread waits for two seconds at the most, since a wait stops in suspend, and no longer than to what is due;
     without leases until there are some.
     """
     timing = Steps(until=23)
     keeper = Keeper(timing, Events(), attempt=3.0)
     timing.end = keeper.stop
-    lease = Kept(timing, ttl or TTL)
-    keeper._thread = threading.current_thread()
-    if ttl is not None:
-        keeper.keep(lease, renews=True)
-    keeper._run()
-    assert timing.waits == ([None] if ttl is None else [2.0] * 10 + [1.0, 2.0])
-    assert lease.at == ([] if ttl is None else [21])
+    lease = Kept(timing, 63)
+    lease.renewal = lambda: not is_lost
+    kept_to_the_end(keeper, lease)
+    assert timing.waits == [2.0] * 10 + ([1.0, None] if is_lost else [1.0, 2.0])
+    assert lease.at == [21]
 
 
 def test_a_lock_that_nobody_could_renew_is_not_acquired(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:

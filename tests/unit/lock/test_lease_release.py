@@ -60,9 +60,9 @@ def test_two_threads_release_at_once(fleet: Fleet, one: Instance) -> None:
 
 def test_a_release_waits_for_a_renewal_under_way(fleet: Fleet, one: Instance) -> None:
     """The node is as the release left it, also when a renewal was in flight: it is not put back."""
+    requesting = Watched()
+    one.timing.make_lock = lambda: requesting
     lease = one.acquire()
-    talking = Watched()
-    lease._talking = talking  # type: ignore[assignment]  # all that is used of a lock
     renewing, go_on = threading.Event(), threading.Event()
 
     def stop() -> None:
@@ -73,9 +73,9 @@ def test_a_release_waits_for_a_renewal_under_way(fleet: Fleet, one: Instance) ->
     with ThreadPoolExecutor(2) as pool:
         renewal = pool.submit(lease.renew)
         assert renewing.wait(20)
-        talking.wait()
+        requesting.wait()
         release = pool.submit(lease.release)
-        talking.wait()
+        requesting.wait()
         go_on.set()
         assert renewal.result(20) is True
         assert release.result(20) is True
@@ -86,17 +86,17 @@ def test_a_release_waits_for_a_renewal_under_way(fleet: Fleet, one: Instance) ->
 
 def test_a_renewal_that_waited_beside_a_release_sends_nothing(fleet: Fleet, one: Instance) -> None:
     """Once the release has begun, a renewal that waits for its turn asks the database nothing, whoever comes first."""
+    requesting = Watched()
+    one.timing.make_lock = lambda: requesting
     lease = one.acquire()
-    talking = Watched()
-    lease._talking = talking  # type: ignore[assignment]  # all that is used of a lock
-    assert talking.acquire()
-    talking.wait()
+    assert requesting.acquire()
+    requesting.wait()
     with ThreadPoolExecutor(2) as pool:
         renewal = pool.submit(lease.renew)
-        talking.wait()
+        requesting.wait()
         release = pool.submit(lease.release)
-        talking.wait()
-        talking.release()
+        requesting.wait()
+        requesting.release()
         assert renewal.result(20) is False
         assert release.result(20) is True
     assert one.network.calls.count("swap") == 2

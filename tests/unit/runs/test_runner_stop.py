@@ -155,7 +155,7 @@ def test_a_body_that_goes_on_is_left_with_its_lock(go_on: threading.Event) -> No
     before = bench.node()
     assert "releasedAt" not in before
     bench.timing.advance(6)
-    assert not bench.crons.locks.contender.keeper._kept
+    assert not bench.crons.locks.contender.keeper.leases()
     assert bench.node() == before
     go_on.set()
     assert ended(turn)

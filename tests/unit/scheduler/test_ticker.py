@@ -48,6 +48,7 @@ class Bench:
         self.handed: list[tuple[str, str, object]] = []
         self.looked_back: list[tuple[str, str]] = []
         self.dispatching: Callable[[Job, datetime], object] = lambda job, tick: None
+        self.asking: Callable[[], object] = lambda: None
         self.chance = 0.5
         self.clock = ServerClock(
             self.sample, self.timing, margin=1_000, samples=1, drift=0.0, interval=300, request_timeout=3
@@ -56,6 +57,7 @@ class Bench:
 
     def sample(self, deadline: Deadline) -> int:
         assert deadline.remaining() > 0
+        self.asking()
         if self.is_down:
             raise self.failure
         return self.timing.now() + self.error

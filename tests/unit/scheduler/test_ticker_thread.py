@@ -8,8 +8,6 @@ from tests.simulation.world import START, slot
 from tests.unit.scheduler.test_ticker import PATIENCE, Bench, make_job
 from tests.unit.threads import ended
 
-from firecron.base.clocks import Deadline
-
 
 class Threaded(Bench):
     """The same with its thread; `handing` counts what was handed over."""
@@ -107,12 +105,12 @@ def test_a_stop_does_not_wait_for_a_slow_clock() -> None:
     bench = Threaded()
     asked, answer = threading.Event(), threading.Event()
 
-    def slow(deadline: Deadline) -> int:
+    def slow() -> None:
         asked.set()
         assert answer.wait(PATIENCE)
-        return bench.timing.now() + 1_000_000
+        bench.error = 1_000_000
 
-    bench.clock._sample = slow
+    bench.asking = slow
     bench.ticker.add(make_job("* * * * * *"))
     bench.ticker.start()
     thread = bench.ticker._thread
