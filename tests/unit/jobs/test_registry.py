@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from tests.simulation.instances import Fleet, refusal_of
@@ -12,6 +13,7 @@ from tests.simulation.world import NAME, START, slot
 from firecron import ConfigurationError, FireCron, Run, Unavailable, distributed_cron
 from firecron.base.instants import to_text
 from firecron.errors import UnknownJob
+from firecron.jobs.job import Job
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 
@@ -223,12 +225,15 @@ def test_a_role_says_where_a_job_runs(roles: str, runs: int) -> None:
     assert len(fleet.runs) == runs
 
 
-def test_a_disabled_job_runs_only_by_hand() -> None:
-    """A disabled job is listed, never ticks, and can be triggered."""
-    fleet = Fleet(disabled=True)
-    one = fleet.instance()
+@pytest.mark.parametrize("options", [{}, {"catch_up": "all", "grace": 1}, {"on_abandoned": "rerun"}])
+def test_a_disabled_job_runs_only_by_hand(options: dict[str, object]) -> None:
+    """A disabled job is listed, never ticks, is neither rerun nor caught up, and can be triggered."""
+    fleet = Fleet("* * * * *", disabled=True, **options)
+    dead, one = fleet.instance(), fleet.instance()
+    dead.die_holding(slot())
+    fleet.world.until(95)
     one.start()
-    fleet.world.until(200)
+    fleet.world.until(300)
     assert fleet.runs == []
     assert one.crons.registry.trigger(NAME).outcome == "succeeded"
 
@@ -245,3 +250,86 @@ def test_a_trigger_works_where_nothing_ticks(fleet: Fleet) -> None:
     assert (result.outcome, str(result.error)) == ("failed", "no")
     with pytest.raises(UnknownJob):
         one.crons.registry.trigger("nobody")
+
+
+def test_a_pause_here_goes_with_the_job(fleet: Fleet) -> None:
+    """A job that is removed while it is paused here, and added again, ticks."""
+    one = fleet.instance()
+    one.start()
+    job = one.job()
+    one.crons.registry.pause(NAME)
+    one.crons.registry.remove(NAME)
+    one.crons.registry.add(job)
+    fleet.world.until(65)
+    assert fleet.slots() == [slot(60)]
+
+
+def test_what_is_of_this_instance_alone_needs_no_database(fleet: Fleet) -> None:
+    """A pause and its end here are no requests; of a job that isn't there both are an error."""
+    one = fleet.instance()
+    one.network.requests()
+    one.crons.registry.pause(NAME)
+    one.crons.registry.resume(NAME)
+    assert one.network.requests() == []
+    for change in (one.crons.registry.pause, one.crons.registry.resume):
+        with pytest.raises(UnknownJob):
+            change("other")
+
+
+def test_jobs_that_are_there_already_are_passed_over() -> None:
+    """Of a function with several jobs those are added that weren't, once; a name that is another function's is refused
+    with both places.
+    """
+    added: list[str] = []
+
+    @distributed_cron("one", "0 9 * * *", lock_ttl=30)
+    def work() -> None: ...
+
+    crons = new_crons(work)
+    crons.registry._on_add = lambda job: added.append(job.name)
+    both = distributed_cron("two", "0 9 * * *", lock_ttl=30)(work)
+    for _ in range(2):
+        crons.registry.add(both)
+    assert added == ["two"]
+
+    @distributed_cron("one", "0 9 * * *", lock_ttl=30)
+    def impostor() -> None: ...
+
+    with pytest.raises(ConfigurationError, match=r"two jobs are named 'one': .*work and .*impostor"):
+        crons.registry.add(impostor)
+
+
+def test_a_slot_has_a_zone() -> None:
+    """A naive slot is refused with what to give instead."""
+    with pytest.raises(ValueError, match="must be an aware datetime"):
+        new_crons(first).registry.trigger("first", slot=datetime(2026, 11, 18, 9))  # noqa: DTZ001  # as a user may
+
+
+def test_jobs_change_one_at_a_time() -> None:
+    """Who reads or changes the jobs has the lock, in a forked child a new one."""
+    registry = new_crons(first).registry
+    job = registry.get("first")
+    assert registry._lock.acquire(timeout=1)
+    registry.after_fork()
+
+    class Guarded(dict[str, Job]):
+        def values(self) -> Any:
+            assert registry._lock.locked()
+            return super().values()
+
+        def __getitem__(self, name: str) -> Job:
+            assert registry._lock.locked()
+            return super().__getitem__(name)
+
+        def __setitem__(self, name: str, job: Job) -> None:
+            assert registry._lock.locked()
+            super().__setitem__(name, job)
+
+        def pop(self, name: str, *default: Any) -> Any:
+            assert registry._lock.locked()
+            return super().pop(name, *default)
+
+    registry._jobs = Guarded(registry._jobs)
+    registry.remove("first")
+    registry.add(job)
+    assert registry.jobs() == [registry.get("first")]
