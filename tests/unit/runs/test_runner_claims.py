@@ -663,3 +663,41 @@ def test_a_refusal_is_noted_though_the_time_is_lost(fleet: Fleet) -> None:
     other.hold(slot())
     one.network.before = lambda method, path: one.timing.step_wall(3_600)
     assert refusal_of(one.turn(slot())).reason == "slot_done"
+
+
+def test_the_time_and_the_answer_come_with_one_try(fleet: Fleet) -> None:
+    """Who learns RTDB's time with a refusal, and is in time, tries again after a pause, and not at once."""
+    asked: list[int] = []
+    for is_known in (True, False):
+        fleet = Fleet(overlap="queue")
+        one, other = fleet.instance(), fleet.instance()
+        other.hold(slot(-60))
+        if not is_known:
+            one.timing.step_wall(3_600)
+        assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(), "schedule")))
+        asked.append(len(one.network.requests("cron-locks/")))
+    assert asked[0] == asked[1]
+
+
+@pytest.mark.parametrize(("chance", "pause"), [(0.0, 2_000), (1.0, 5_000)])
+def test_instances_look_again_at_different_times(fleet: Fleet, chance: float, pause: int) -> None:
+    """After a failure a dead run is looked for again two to five seconds later, by chance."""
+    one = fleet.instance()
+    looks: list[int] = []
+    claimer = one.runner._claimer
+    claimer._chance = lambda: chance
+    claimer._look_again = lambda job, instant: looks.append(instant)
+    one.network.before = busy
+    one.runner.go_on(one.runner.turn(one.job(), Wish(None, "rerun")))
+    moment = one.locks.clock.peek()
+    assert moment is not None
+    assert looks == [moment.server + pause]
+
+
+def test_a_lock_by_name_has_no_schedule_to_compare(fleet: Fleet) -> None:
+    """A job without once_per_tick says nothing of slots that another revision claimed."""
+    fleet = Fleet("0 * * * *", once_per_tick=False)
+    one = fleet.instance()
+    fleet.world.put({"slot": slot(-90), "holder": "another", "acquiredAt": START - 1_000, "expiresAt": START + 30_000})
+    assert refusal_of(one.turn(slot())).reason == "held"
+    assert one.said("job.schedule_differs") == []
