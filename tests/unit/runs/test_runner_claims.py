@@ -674,7 +674,7 @@ def test_the_time_and_the_answer_come_with_one_try(fleet: Fleet) -> None:
         other.hold(slot(-60))
         if not is_known:
             one.timing.step_wall(3_600)
-        assert one.runner.go_on(one.runner.turn(one.job(), Wish(slot(), "schedule")))
+        assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(), "schedule")))
         asked.append(len(one.network.requests("cron-locks/")))
     assert asked[0] == asked[1]
 
@@ -684,11 +684,10 @@ def test_instances_look_again_at_different_times(fleet: Fleet, chance: float, pa
     """After a failure a dead run is looked for again two to five seconds later, by chance."""
     one = fleet.instance()
     looks: list[int] = []
-    claimer = one.runner._claimer
-    claimer._chance = lambda: chance
-    claimer._look_again = lambda job, instant: looks.append(instant)
+    one.crons.engine.claimer._chance = lambda: chance
+    one.crons.engine.look_again = lambda job, instant: looks.append(instant)  # type: ignore[method-assign]  # noted, not made
     one.network.before = busy
-    one.runner.go_on(one.runner.turn(one.job(), Wish(None, "rerun")))
+    one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, "rerun")))
     moment = one.locks.clock.peek()
     assert moment is not None
     assert looks == [moment.server + pause]
