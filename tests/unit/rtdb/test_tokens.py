@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import google.auth.exceptions
 import pytest
+from tests.unit.threads import ended, named
 
 from firecron.base.clocks import Deadline
 from firecron.errors import NoCredentials, Unavailable
@@ -66,8 +67,7 @@ class Bench:
 
     def settle(self) -> None:
         """Return when the refresh that is under way has ended."""
-        with self.tokens._changed:
-            assert self.tokens._changed.wait_for(lambda: not self.tokens._refreshing, timeout=20)
+        assert all(map(ended, named("firecron-token")))
 
 
 def test_the_emulator_needs_no_token() -> None:
