@@ -88,10 +88,10 @@ def start_many() -> None:
     started = time.perf_counter()
     crons.start()
     returned = time.perf_counter() - started
-    while len(crons.engine.ticker._planned) < MANY and time.perf_counter() - started < PATIENCE:
+    while crons.engine.ticker.planned < MANY and time.perf_counter() - started < PATIENCE:
         time.sleep(0.005)
     took = time.perf_counter() - started
-    assert len(crons.engine.ticker._planned) == MANY
+    assert crons.engine.ticker.planned == MANY
     crons.stop()
     print(f"{MANY:,} jobs start within     {took:8.2f} s (wanted: 2); start() returns after {returned:.2f} s")
 
@@ -260,8 +260,8 @@ def instance(emulator: Emulator, job: object) -> Instance:
     settings = load(database_url=emulator.database_url("bench"))
     timing = SystemTiming()
     asked = Counted(RtdbStore(lambda: find_target(None, settings.database_url), timing))
-    crons = FireCron(job, settings=settings, enabled=True, store=cast("Store", asked), timing=timing)
-    crons.history._chance = lambda: 1.0
+    store = cast("Store", asked)
+    crons = FireCron(job, settings=settings, enabled=True, store=store, timing=timing, chance=lambda: 1.0)
     crons.locks.clock.now(crons.locks.deadline(PATIENCE))
     return Instance(crons, asked)
 

@@ -67,7 +67,7 @@ EQUIVALENT: dict[str, str] = {
     "signal.Signals.__members__) -> return tuple(signal.Signals[name] for name in names if True)": (
         "Only Windows lacks one."
     ),
-    "ticker.Ticker.__init__: self._has_news = False -> self._has_news = True": "The thread sets it before it works.",
+    "ticker.Ticker.__init__: self.has_news = False -> self.has_news = True": "The thread sets it before it works.",
     "ticker.Ticker._hand_over: found = newest(options.schedule, to_milliseconds(tick.slot), now.server, 1) -> found = "
     "newest(options.schedule, to_milliseconds(tick.slot), now.server, 2)": "The last of them is taken.",
     "ticker.Ticker._hand_over: return tick.slot -> return None": "Without an answer it goes on from that very tick.",

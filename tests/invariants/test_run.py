@@ -14,6 +14,7 @@ import pytest
 from tests.conftest import Run as RunPython
 from tests.simulation.instances import Fleet
 from tests.simulation.world import NAME, START, slot
+from tests.unit.threads import ended, named
 
 from firecron import ConfigurationError, FireCron, Run, distributed_cron
 from firecron.base.forks import _after_fork
@@ -275,24 +276,27 @@ def test_i36_a_real_fork_can_start_again(run: RunPython) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+def threads_that_tick() -> set[threading.Thread]:
+    return named("firecron-ticker") | named("firecron-heartbeat")
+
+
 def test_i36_start_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second start changes nothing, a second stop neither, and after a stop it can be started again."""
     crons = FireCron(store=MemoryStore(lambda: START), settings=load(), enabled=True)
+    others = threads_that_tick()
     threads = []
     for _ in range(2):
         crons.start()
-        threads.append((crons.engine.ticker._thread, crons.engine.heartbeat._thread))
+        threads.append(threads_that_tick() - others)
         crons.start()
-        assert (crons.engine.ticker._thread, crons.engine.heartbeat._thread) == threads[-1]
+        assert threads_that_tick() - others == threads[-1]
         crons.stop()
         crons.stop()
     first, second = threads
-    assert None not in first
-    assert not {*first} & {*second}
+    assert len(first) == len(second) == 2
+    assert not first & second
     for thread in (*first, *second):
-        assert thread is not None
-        thread.join(20)
-        assert not thread.is_alive()
+        assert ended(thread)
 
 
 def test_i34_idle_workers_go_with_their_instance() -> None:

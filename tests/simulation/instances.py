@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import firebase_admin
 import pytest
+from tests.simulation.chance import Chance
 from tests.simulation.world import NAME, NEVER, Clock, Crew, Network, Task, World
 
 from firecron import FireCron, Run, distributed_cron
@@ -34,6 +35,7 @@ class Instance:
         self.network = Network(world.store)
         self.timing = Clock(world, wall_error)
         self._crew = Crew(world)
+        self.chance = Chance()
         self.crons = FireCron(
             *providers,
             settings=load(**settings),
@@ -42,11 +44,10 @@ class Instance:
             timing=self.timing,
             crew=self._crew,
             has_threads=False,
+            chance=self.chance,
         )
         self.runner = self.crons.engine.runner
         self.locks = self.crons.locks
-        # No pruning by chance: tests count requests.
-        self.crons.history._chance = lambda: 1.0
         self.events: list[Event] = []
         self.crons.events.subscribe(self.events.append)
         self._is_ticking = False
@@ -70,7 +71,7 @@ class Instance:
         if not self._is_ticking or "ticker" in self._busy:
             return NEVER
         now = self.world.mono()
-        return now if self.crons.engine.ticker._has_news else max(self._due, now)
+        return now if self.crons.engine.ticker.has_news else max(self._due, now)
 
     @property
     def _renewal_due(self) -> float:
@@ -92,7 +93,6 @@ class Instance:
 
     def _tick(self) -> None:
         with self._at_work("ticker"):
-            self.crons.engine.ticker._has_news = False
             wait = min(self.crons.engine.heartbeat.work_if_due(), self.crons.engine.ticker.work())
             self._due = self.world.mono() + wait * 1000
 
@@ -145,7 +145,7 @@ class Instance:
         claimed = self.claim(due, name)
         assert isinstance(claimed, Claimed), claimed
         assert claimed.claim is not None
-        self.runner._bookkeeper.note(self.job(name), claimed.held, claimed.claim)
+        self.crons.engine.bookkeeper.note(self.job(name), claimed.held, claimed.claim)
         return self.locks.contender.lease(claimed.bid, claimed.held)
 
     def die_holding(self, due: str | None, name: str = NAME) -> None:

@@ -155,8 +155,8 @@ class Fleet:
             timing=self.clock,
             crew=Inline(),
             has_threads=False,
+            chance=lambda: 0.0,  # each entry prunes
         )
-        crons.history._chance = lambda: 0.0  # each entry prunes
         crons.events.subscribe(self.events.append)
         return crons
 

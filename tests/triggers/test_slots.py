@@ -214,8 +214,7 @@ def test_a_tick_and_a_trigger_at_the_same_instant_are_one_run(rtdb: Rtdb, shell:
 def test_a_real_ticker_and_triggers_share_the_ticks(rtdb: Rtdb) -> None:
     """While one instance ticks every second and another is triggered for the same ticks, each runs once."""
     fleet = Fleet(line="* * * * * *")
-    ticking, triggered = fleet.instance(), fleet.instance()
-    ticking.crons._enabled = True
+    ticking, triggered = fleet.instance(enabled=True), fleet.instance()
     asked = threading.Event()
     ticking.crons.events.subscribe(lambda event: asked.set() if event.slug == "run.started" else None)
     with ticking.crons:

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 from flask import Flask
+from tests.simulation.chance import Chance
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.base.events import Event
@@ -77,13 +78,20 @@ class Fleet:
     body: Callable[[Run], object] = lambda run: None
     runs: list[Run] = field(default_factory=list)
 
-    def instance(self, shell: Shell = "asgi", access: dict[str, Any] | None = None, **settings: Any) -> Instance:
+    def instance(
+        self,
+        shell: Shell = "asgi",
+        access: dict[str, Any] | None = None,
+        *,
+        enabled: bool = False,
+        **settings: Any,
+    ) -> Instance:
         @distributed_cron("digest", self.line, **{"lock_ttl": 30, **self.options})
         def digest(run: Run) -> None:
             self.runs.append(run)
             self.body(run)
 
-        crons = FireCron(digest, enabled=False, settings=load(**{"workers": 2, **settings}))
+        crons = FireCron(digest, enabled=enabled, settings=load(**{"workers": 2, **settings}), chance=Chance())
         return Instance(crons, shell, access or {"trust_cloud_run_iam": True})
 
     def slots(self) -> list[str | None]:
@@ -116,8 +124,6 @@ class Instance:
         self.crons = crons
         self.events: list[Event] = []
         crons.events.subscribe(self.events.append)
-        # No pruning by chance.
-        crons.history._chance = lambda: 1.0
         if shell == "asgi":
             self.app = crons.trigger_app(**access)
             return

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.simulation.chance import Chance
 from tests.simulation.instances import forget_apps
 from tests.simulation.world import NAME
 
@@ -30,8 +31,7 @@ class Instance:
     def __init__(self, function: Callable[[], object], **options: object) -> None:
         job = distributed_cron(NAME, "* * * * * *", lock_ttl=30, **options)(function)  # type: ignore[arg-type]
         settings = load(request_timeout=20, acquire_timeout=20, release_timeout=20)
-        self.crons = FireCron(job, settings=settings, enabled=True, has_threads=False, crew=Inline())
-        self.crons.history._chance = lambda: 1.0  # no pruning
+        self.crons = FireCron(job, settings=settings, enabled=True, has_threads=False, crew=Inline(), chance=Chance())
         self.crons.locks.clock.now(self.crons.locks.deadline(30))
 
     def turn(self, due: str | None) -> list[Result]:

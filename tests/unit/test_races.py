@@ -16,7 +16,7 @@ from tests.unit.lock.test_keeper import Kept
 from tests.unit.runs.test_body import body_of, job_of, make_run
 from tests.unit.scheduler.test_ticker import Bench as TickerBench
 from tests.unit.scheduler.test_ticker import make_job
-from tests.unit.threads import PATIENCE, ended
+from tests.unit.threads import PATIENCE, ended, named
 
 from firecron import FireCron, distributed_cron
 from firecron.base.events import Event, Events
@@ -217,7 +217,6 @@ def make_ticker(lock: Watched) -> TickerBench:
     bench = TickerBench()
     bench.ticker._changed = lock  # type: ignore[assignment]  # it has what is used of a condition
     bench.ticker.add(make_job("* * * * * *"))
-    bench.ticker._thread = threading.current_thread()
     bench.until(0)
     bench.timing.advance(1)
     return bench
@@ -254,7 +253,6 @@ def test_starts_of_a_ticker_that_come_at_once_are_one() -> None:
 
     def make(lock: Watched) -> tuple[Ticker, list[int]]:
         ticker, begun = make_ticker(lock).ticker, list[int]()
-        ticker._thread = None
         ticker._run = lambda: begun.append(1)  # type: ignore[method-assign]  # all that a thread does here
         return ticker, begun
 
@@ -262,8 +260,7 @@ def test_starts_of_a_ticker_that_come_at_once_are_one() -> None:
         made[0].start()
 
     def check(made: tuple[Ticker, list[int]]) -> None:
-        assert made[0]._thread is not None
-        assert ended(made[0]._thread)
+        assert all(map(ended, named("firecron-ticker")))
         assert made[1] == [1]
 
     race(make, start, start, Ticker.start.__code__, check)

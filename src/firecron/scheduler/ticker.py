@@ -65,7 +65,10 @@ class Receiver(Protocol):
 
 
 class Ticker:
-    """Hands the ticks of its jobs over to the `receiver`, and makes calls at their time: they must not block."""
+    """Hands the ticks of its jobs over to the `receiver`, and makes calls at their time: they must not block.
+
+    `has_news` is whether something was added since the last work began, so that there may be more to do than that said.
+    """
 
     def __init__(
         self,
@@ -89,10 +92,11 @@ class Ticker:
         self._unplanned: list[Job] = []
         self._thread: threading.Thread | None = None
         self._ended: threading.Thread | None = None
-        self._has_news = False
+        self.has_news = False
         self._wakes_at: float | None = None
         self._has_stalled = False
         self._failures = 0
+        self._stops = 0
 
     def add(self, job: Job) -> None:
         """Tick for this job from now on."""
@@ -134,6 +138,7 @@ class Ticker:
     def stop(self) -> None:
         """Hand over nothing more. What was planned is forgotten: a later start plans from then on."""
         with self._changed:
+            self._stops += 1
             self._ended, self._thread = self._thread or self._ended, None
             self._ticks.clear()
             self._calls.clear()
@@ -150,15 +155,23 @@ class Ticker:
 
     def work(self) -> float:
         """Do what is due. Return the seconds until there is more to do, at the most."""
-        thread, wakes_at = self._thread, self._wakes_at
+        with self._changed:
+            # What comes from here on is seen below, or ends the wait after it before that begins.
+            self.has_news = False
+        stops, wakes_at = self._stops, self._wakes_at
         if wakes_at is not None:
             self._note_stall(self._timing.mono() - wakes_at)
         seconds = self._work()
         with self._changed:
             # After a stop there is nothing to wake for, and the next thread has times of its own.
-            if self._thread is thread:
+            if self._stops == stops:
                 self._wakes_at = self._timing.mono() + seconds * 1000
         return seconds
+
+    @property
+    def planned(self) -> int:
+        """How many jobs have a tick planned."""
+        return len(self._planned)
 
     def next_start(self) -> int | None:
         """When the next tick or call is due, on RTDB's clock; None if none is planned."""
@@ -190,9 +203,6 @@ class Ticker:
     def _run(self) -> None:
         me = threading.current_thread()
         while self._thread is me:
-            with self._changed:
-                # What comes from here on is seen by `work`, or ends the wait after it before that begins.
-                self._has_news = False
             try:
                 seconds = self.work()
             except Exception as error:
@@ -200,12 +210,12 @@ class Ticker:
                 self._complain("ticker", error)
                 seconds = backoff(8, self._chance())
             with self._changed:
-                if self._thread is me and not self._has_news:
+                if self._thread is me and not self.has_news:
                     self._timing.wait(self._changed, seconds)
 
     def _wake(self) -> None:
         """Have the thread look again. Called under the lock."""
-        self._has_news = True
+        self.has_news = True
         self._changed.notify_all()
 
     def _now(self) -> Moment | None:

@@ -146,10 +146,10 @@ def test_every_tenth_write_or_so_prunes(fleet: Fleet) -> None:
     """As chance has it a write also prunes, after itself, to the limit."""
     one = fleet.instance(history_limit=3)
     for number in range(6):
-        one.crons.history._chance = lambda: 0.1
+        one.chance.value = 0.1
         write(one, finished(key=slot(60 * number)))
     assert len(fleet.world.history()) == 6
-    one.crons.history._chance = lambda: 0.0999
+    one.chance.value = 0.0999
     write(one, finished(key=slot(400)))
     assert list(fleet.world.history()) == [slot(240), slot(300), slot(400)]
 
@@ -157,7 +157,7 @@ def test_every_tenth_write_or_so_prunes(fleet: Fleet) -> None:
 def test_pruning_that_fails_is_only_said(fleet: Fleet) -> None:
     """When pruning fails the entry is there all the same."""
     one = fleet.instance()
-    one.crons.history._chance = lambda: 0.0
+    one.chance.value = 0.0
 
     def before(method: str, path: str) -> None:
         one.network.is_denied = method == "keys"
@@ -207,6 +207,7 @@ def test_what_is_no_fence_counts_as_none(fleet: Fleet, node: object) -> None:
 def test_a_write_is_tried_again_after_growing_pauses(fleet: Fleet, asked: float | None, times: list[float]) -> None:
     """The pauses double, are no shorter than the database asks for, and none begins that would last to the end."""
     one = fleet.instance(release_timeout=4)
+    one.chance.value = 1.0
     tried: list[float] = []
 
     def fail(method: str, path: str) -> None:
@@ -223,7 +224,7 @@ def test_a_write_is_tried_again_after_growing_pauses(fleet: Fleet, asked: float 
 def test_nothing_is_pruned_where_nothing_is_old_or_written(fleet: Fleet) -> None:
     """Within the limit pruning is one question, and after a write that failed there is none."""
     one = fleet.instance()
-    one.crons.history._chance = lambda: 0.0
+    one.chance.value = 0.0
     write(one, RUN)
     assert one.network.requests("cron-runs") == ["swap", "keys"]
     one.network.is_denied = True

@@ -421,7 +421,7 @@ def test_the_least_pause_of_a_queue_is_half_a_second(fleet: Fleet) -> None:
     one, other = fleet.instance(), fleet.instance()
     other.hold(slot(-60))
     for chance, pause in ((0.0, 0.5), (1.0, 5.0)):
-        one.crons.engine.claimer._chance = lambda chance=chance: chance  # type: ignore[misc]  # bound on purpose
+        one.chance.value = chance
         assert one.claim(slot()) == pause
 
 
@@ -636,7 +636,7 @@ def test_the_pauses_grow_while_the_database_is_down(fleet: Fleet) -> None:
     claimer = one.crons.engine.claimer
     pending = claimer.prepare(one.job(), WantedClaim(slot(), "schedule"))
     for chance in (1.0, 0.0):
-        claimer._chance = lambda chance=chance: chance  # type: ignore[misc]  # bound on purpose
+        one.chance.value = chance
         pending.tries = 0
         pauses = [claimer.claim(pending) for _ in range(6)]
         assert pauses == [(1 + chance) / 2 * pause for pause in (0.1, 0.2, 0.4, 0.8, 1.6, 2)]

@@ -22,13 +22,13 @@ def called_from(module: str, call: Callable[[], object]) -> None:
 class Bench:
     """A stopper, the threads that it has worked on, and what is registered for the end of the process."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, has_threads: bool = True) -> None:
         self.threads: list[threading.Thread] = []
         self.registered: list[object] = []
         self.working: Callable[[], object] = lambda: None
         monkeypatch.setattr(atexit, "register", self.registered.append)
         monkeypatch.setattr(atexit, "unregister", self._unregister)
-        self.stopper = Stopper(self._work, has_threads=True)
+        self.stopper = Stopper(self._work, has_threads=has_threads)
 
     def _unregister(self, call: object) -> None:
         self.registered[:] = [other for other in self.registered if other != call]
@@ -69,8 +69,8 @@ def test_who_is_inside_has_a_thread_for_it(bench: Bench) -> None:
         assert bench.registered == []
 
 
-def test_without_threads_it_is_done_here(bench: Bench) -> None:
+def test_without_threads_it_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there are no threads the stop is done where it is asked for, from the inside too."""
-    bench.stopper._has_threads = False
+    bench = Bench(monkeypatch, has_threads=False)
     called_from("firecron.runs.runner", bench.stop)
     assert bench.threads == [threading.current_thread()]

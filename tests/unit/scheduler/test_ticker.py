@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -231,7 +230,6 @@ def test_a_stop_leaves_nothing_to_wake_for(bench: Bench, is_at_work: bool) -> No
     until the next start is no freeze.
     """
     ticker = bench.ticker
-    ticker._thread = threading.current_thread()
     ticker.add(make_job("* * * * * *"))
     bench.until(1)
     stops = [ticker.stop]

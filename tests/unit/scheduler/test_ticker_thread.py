@@ -6,7 +6,11 @@ import threading
 
 from tests.simulation.world import START, slot
 from tests.unit.scheduler.test_ticker import PATIENCE, Bench, make_job
-from tests.unit.threads import ended
+from tests.unit.threads import ended, named
+
+from firecron.base.clocks import Moment
+
+THREAD = "firecron-ticker"
 
 
 class Threaded(Bench):
@@ -33,9 +37,9 @@ class Threaded(Bench):
 
 def test_its_thread_wakes_for_what_comes() -> None:
     """A job or a call that comes while the thread waits, or while it works, is seen at once."""
-    bench = Threaded()
+    bench, others = Threaded(), named(THREAD)
     bench.ticker.start()
-    thread = bench.ticker._thread
+    (thread,) = named(THREAD) - others
     bench.rests()
     called = threading.Event()
     bench.ticker.at(START, called.set)
@@ -50,46 +54,62 @@ def test_its_thread_wakes_for_what_comes() -> None:
     bench.timing.advance(1)
     assert bench.handing.acquire(timeout=PATIENCE)
     bench.ticker.start()
-    assert bench.ticker._thread is thread
+    assert named(THREAD) - others == {thread}
     bench.ticker.stop()
-    bench.ticker.wait(20)
-    bench.ticker.stop()
-    assert bench.ticker._ended is thread
-    bench.ticker.wait(20)
-    assert thread is not None
-    assert not thread.is_alive()
+    assert ended(thread)
     assert thread.daemon
     assert bench.slots() == [slot(1)]
 
 
+def test_a_second_stop_waits_for_the_same_thread() -> None:
+    """After two stops it is still the thread of before them that is waited for."""
+    bench, others = Threaded(), named(THREAD)
+    called, go_on = threading.Event(), threading.Event()
+
+    def hold_up() -> None:
+        called.set()
+        assert go_on.wait(PATIENCE)
+
+    bench.ticker.at(START, hold_up)
+    bench.ticker.start()
+    (thread,) = named(THREAD) - others
+    assert called.wait(PATIENCE)
+    bench.ticker.stop()
+    bench.ticker.stop()
+    threading.Timer(0.05, go_on.set).start()
+    bench.ticker.wait(20)
+    assert not thread.is_alive()
+
+
 def test_it_may_be_stopped_on_its_own_thread() -> None:
     """A stop from what the ticker itself has called ends its thread, and waits for nothing."""
-    bench = Threaded()
+    bench, others = Threaded(), named(THREAD)
+    stopped = threading.Event()
 
     def stop() -> None:
         bench.ticker.stop()
         bench.ticker.wait(20)
+        stopped.set()
 
     bench.ticker.at(START, stop)
     bench.ticker.start()
-    thread = bench.ticker._thread or bench.ticker._ended
-    assert thread is not None
-    assert ended(thread)
+    assert stopped.wait(PATIENCE)
+    assert all(map(ended, named(THREAD) - others))
     assert bench.said("ticker.failed") == []
 
 
 def test_its_thread_survives_anything() -> None:
     """Even an error of the ticker's own is reported, and does not end its thread: it goes on after a pause."""
     bench = Threaded()
-    work, broken = bench.ticker.work, [2]
+    peek, broken = bench.clock.peek, [2]
 
-    def breaking() -> float:
+    def breaking() -> Moment | None:
         if broken[0]:
             broken[0] -= 1
             raise ZeroDivisionError
-        return work()
+        return peek()
 
-    bench.ticker.work = breaking  # type: ignore[method-assign]
+    bench.clock.peek = breaking  # type: ignore[method-assign]  # nothing that it is given breaks it
     bench.ticker.add(make_job("* * * * * *"))
     bench.ticker.start()
     while not bench.handing.acquire(timeout=0.01):
@@ -102,7 +122,7 @@ def test_its_thread_survives_anything() -> None:
 
 def test_a_stop_does_not_wait_for_a_slow_clock() -> None:
     """A ticker that asks for the time just when it is to stop hands over nothing after it."""
-    bench = Threaded()
+    bench, others = Threaded(), named(THREAD)
     asked, answer = threading.Event(), threading.Event()
 
     def slow() -> None:
@@ -113,12 +133,10 @@ def test_a_stop_does_not_wait_for_a_slow_clock() -> None:
     bench.asking = slow
     bench.ticker.add(make_job("* * * * * *"))
     bench.ticker.start()
-    thread = bench.ticker._thread
+    (thread,) = named(THREAD) - others
     assert asked.wait(PATIENCE)
     bench.ticker.stop()
     bench.ticker.wait(20)
-    assert thread is not None
     answer.set()
-    thread.join(PATIENCE)
-    assert not thread.is_alive()
+    assert ended(thread)
     assert bench.handed == []
