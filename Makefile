@@ -38,7 +38,8 @@ check: $(INSTALLED) ## lint, format and types
 	$(BIN)/mypy
 
 .PHONY: bench
-bench: $(INSTALLED) ## measure the lock, the scheduler and the emulator
+bench: $(INSTALLED) ## measure the import, the lock, the scheduler and the emulator
+	$(BIN)/python tests/bench/imports.py
 	$(BIN)/python tests/bench/lock.py
 	$(BIN)/python tests/bench/schedule.py
 	$(BIN)/python tests/bench/emulator.py

@@ -47,7 +47,7 @@ HOMES = {
     **dict.fromkeys(
         ("requests", "urllib3", "google", "firebase_admin"), ("rtdb", "triggers.oidc", "cloud_logging", "demo")
     ),
-    "croniter": ("cron.line",),
+    "croniter": (),
     **dict.fromkeys(("pydantic", "pydantic_core", "pydantic_settings"), ("settings", "lock.record")),
     **dict.fromkeys(("typer", "rich"), ("cli", "demo")),
 }

@@ -3,6 +3,9 @@
     crons = FireCron(Digests(mailer))
     app = FastAPI(lifespan=crons.lifespan)      # or:  with crons: …     or:  crons.start() … crons.stop()
 
+Importing the name loads only the standard library: what a FireCron is made of is loaded when one is made, so the
+imports of that stand in the functions that need them.
+
 Making one finds the jobs and does no I/O. `start` is explicit, and counts once per process: a forked child has the
 jobs but ticks only if it calls `start` itself. The threads are daemons, and at the end of the process `stop` is
 called if nobody has.
@@ -10,12 +13,10 @@ called if nobody has.
 
 from __future__ import annotations
 
-import asyncio
 import atexit
-import inspect
-import logging
 import os
 import random
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -23,25 +24,18 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
-from firecron.base.clocks import SystemTiming, Timing
 from firecron.base.forks import tell_after_fork
-from firecron.base.off_loop import off_loop
-from firecron.base.workers import Crew
 from firecron.errors import ConfigurationError
-from firecron.jobs.explorer import explore, without_jobs
-from firecron.lock.service import LockService
-from firecron.runs.history import History
-from firecron.scheduler.engine import Engine
-from firecron.scheduler.frameworks import reason_not_to_start
-from firecron.scheduler.guard import Verdict, judge
-from firecron.scheduler.startup import announce, named_database, say_forked, say_jobs, warn_of_jobs
 from firecron.scheduler.stopper import Stopper
-from firecron.settings import Settings, load
 
 if TYPE_CHECKING:
     import firebase_admin
     import flask
 
+    from firecron.base.clocks import Timing
+    from firecron.base.workers import Crew
+    from firecron.scheduler.guard import Verdict
+    from firecron.settings import Settings
     from firecron.store import Store
     from firecron.testing.rehearsal import Rehearsal
     from firecron.triggers.access import OneOrMore
@@ -75,6 +69,13 @@ class FireCron:
         has_threads: bool = True,
         chance: Callable[[], float] = random.random,
     ) -> None:
+        from firecron.base.clocks import SystemTiming
+        from firecron.jobs.explorer import explore, without_jobs
+        from firecron.lock.service import LockService
+        from firecron.runs.history import History
+        from firecron.scheduler.engine import Engine
+        from firecron.settings import load
+
         self.settings = settings or load()
         self._timing = timing or SystemTiming()
         self.locks = LockService(app, self.settings, store=store, timing=self._timing, has_threads=has_threads)
@@ -105,6 +106,8 @@ class FireCron:
     @property
     def verdict(self) -> Verdict:
         """What the production guard says of this process."""
+        from firecron.scheduler.guard import judge
+
         return judge(self._enabled, self.settings.runtime_variable, self.settings.runtime_value)
 
     # --- the life of it
@@ -115,6 +118,9 @@ class FireCron:
         ConfigurationError if a job's timings can't hold what the lock promises, or, where jobs are to tick, if no
         database is named.
         """
+        from firecron.scheduler.frameworks import reason_not_to_start
+        from firecron.scheduler.startup import announce, named_database, warn_of_jobs
+
         with self._state_lock:
             if self._started_in == os.getpid():
                 return self
@@ -153,10 +159,11 @@ class FireCron:
         Called from inside firecron (by a signal's handler that interrupts it, a listener, or a job), it returns at
         once: another thread stops everything, and the end of the process waits for that.
         """
-        here = inspect.currentframe()
-        self._stopper.stop(here and here.f_back)
+        self._stopper.stop(sys._getframe().f_back)
 
     def _stop(self) -> None:
+        from firecron.scheduler.startup import say_stopped
+
         ends = self._timing.mono() + self.settings.shutdown_grace * 1000
         with self._state_lock:
             self._stops += 1
@@ -166,7 +173,7 @@ class FireCron:
         atexit.unregister(self.stop)
         self.engine.stop(ends)
         if was_ticking:
-            self.events.emit("crons.stopped", "firecron", logging.INFO, "Distributed crons stopped")
+            say_stopped(self.events)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -177,6 +184,10 @@ class FireCron:
         self._stopper.stop_here()
 
     async def __aenter__(self) -> Self:
+        import asyncio
+
+        from firecron.base.off_loop import off_loop
+
         self.engine.runner.loop = asyncio.get_running_loop()
         starting = asyncio.ensure_future(off_loop(self.start))
         try:
@@ -191,6 +202,8 @@ class FireCron:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        from firecron.base.off_loop import off_loop
+
         # Runs on this loop are to end meanwhile.
         await off_loop(self._stopper.stop_here)
         self.engine.runner.loop = None
@@ -299,9 +312,13 @@ class FireCron:
         self.engine.after_fork()
         atexit.unregister(self.stop)
         if was_ticking:
+            from firecron.scheduler.startup import say_forked
+
             say_forked(self.events)
 
     def _begin(self, stops: int) -> None:
+        from firecron.scheduler.startup import say_jobs
+
         self.engine.is_ticking = True
         say_jobs(self.events, self.registry)
         self.engine.start()

@@ -18,8 +18,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from croniter import croniter
-
 _ALIASES = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -99,6 +97,9 @@ class CronLine:
         # Days that no such month has leave the weekdays; croniter would look for them in vain.
         plain[-3] = "*" if any_day or no_such_day else plain[-3]
         plain[-1] = "*" if any_weekday else plain[-1]
+        # A program that only imports the names of firecron pays nothing for it.
+        from croniter import croniter
+
         self._ticks = croniter(" ".join(plain), _SOME_DAY, ret_type=datetime, second_at_beginning=True)
 
     def after(self, wall: datetime) -> datetime:

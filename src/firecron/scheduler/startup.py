@@ -1,4 +1,5 @@
-"""What `start` says, and a fork after it: one line about this process, and WARNINGs of jobs that nobody gave to it.
+"""What `start` says, and a stop or a fork after it: one line about this process, and WARNINGs of jobs that nobody gave
+to it.
 
 The line reaches standard error also where nobody has configured logging: Python itself shows warnings then, and drops
 the rest, and a job that never runs would be all there is to notice.
@@ -87,6 +88,11 @@ def say_forked(events: Events) -> None:
         "(gunicorn --preload: in post_fork), if it is to run jobs"
     )
     events.emit("crons.forked", "firecron", level, message)
+
+
+def say_stopped(events: Events) -> None:
+    """Say that no job ticks any more."""
+    events.emit("crons.stopped", "firecron", logging.INFO, "Distributed crons stopped")
 
 
 def warn_of_jobs(events: Events, jobs: int, jobless: Sequence[str]) -> None:
