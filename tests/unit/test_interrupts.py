@@ -160,7 +160,10 @@ def test_ctrl_c_loses_no_place_and_frees_none_too_many(by_hand: None, slot: date
         bench = Bench()
         with pytest.raises(KeyboardInterrupt):
             interrupt(partial(bench.trigger, slot), line, press, since=since)
-        assert not bench.crons.engine.runner._busy, line
+        stop = threading.Thread(target=bench.crons.engine.runner.stop, args=(8,), daemon=True)
+        stop.start()
+        assert ended(stop), line
+        bench.crons.engine.runner.open()
         bench.timing.advance(61)
         said: list[str] = []
         bench.body = lambda run: beside(bench)  # noqa: B023  # called before the next line's

@@ -36,6 +36,18 @@ class Workers:
         self._threads: set[threading.Thread] = set()
         self._idle: set[threading.Thread] = set()
 
+    @property
+    def threads(self) -> int:
+        """How many threads there are."""
+        with self._changed:
+            return len(self._threads)
+
+    @property
+    def idle(self) -> int:
+        """How many of them wait for something to do."""
+        with self._changed:
+            return len(self._idle)
+
     def submit(self, work: Callable[[], object]) -> None:
         """Have it done on a worker as soon as one is free."""
         with self._changed:

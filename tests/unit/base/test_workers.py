@@ -75,7 +75,7 @@ def test_under_load_all_is_done_once() -> None:
     for _ in range(800):
         assert finished.acquire(timeout=PATIENCE)
     assert sorted(done) == list(range(800))
-    assert len(workers._threads) <= 5
+    assert workers.threads <= 5
     workers.dismiss()
 
 
@@ -143,7 +143,7 @@ def test_a_thread_that_does_not_linger_ends_with_its_work() -> None:
         threads.append(thread)
         assert order == [0, 1, 2] * (number + 1)
     assert len(set(threads)) == 2
-    assert not workers._threads
+    assert workers.threads == 0
 
 
 def test_a_dismissed_thread_takes_no_new_work_with_it() -> None:
@@ -151,10 +151,7 @@ def test_a_dismissed_thread_takes_no_new_work_with_it() -> None:
     workers, first, second = Workers(2), threading.Event(), threading.Event()
     workers.submit(first.set)
     assert first.wait(PATIENCE)
-    is_idle = False
-    while not is_idle:
-        with workers._changed:
-            is_idle = bool(workers._idle)
+    idle(workers)
     with workers._changed:
         workers.dismiss()
         workers.submit(second.set)
@@ -226,10 +223,8 @@ def test_an_interrupted_submit_costs_no_thread(monkeypatch: pytest.MonkeyPatch) 
 
 def idle(workers: Workers) -> None:
     """Come back when a thread has nothing to do."""
-    is_idle = False
-    while not is_idle:
-        with workers._changed:
-            is_idle = bool(workers._idle)
+    while not workers.idle:
+        pass
 
 
 def test_an_idle_thread_takes_what_comes() -> None:
@@ -244,7 +239,7 @@ def test_an_idle_thread_takes_what_comes() -> None:
     workers.submit(third)
     third.wait_for(1)
     assert second.threads == first.threads
-    assert len(workers._threads) == 2
+    assert workers.threads == 2
     assert not second.threads & third.threads
     for gate in (second, third):
         gate.open.set()
@@ -289,7 +284,7 @@ def test_an_interrupted_submit_is_refused_beside_others(has_started: bool, monke
         patched.setattr(threading.Thread, "start", interrupt)
         with pytest.raises(KeyboardInterrupt):
             workers.submit(refused.set)
-    assert len(workers._threads) == 1 + has_started
+    assert workers.threads == 1 + has_started
     gate.open.set()
     done = threading.Event()
     workers.submit(done.set)

@@ -165,6 +165,7 @@ class OneWait(FakeTiming):
 
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
         self.waits.append(seconds)
+        self.condition = condition
         self.then()
 
 
@@ -333,10 +334,11 @@ def test_an_instance_that_starts_again_keeps_its_node() -> None:
         return True
 
     crons.engine.recovery.make = make  # type: ignore[method-assign]  # noted, not made
-    first: list[threading.Thread | None] = []
+    others = named(THREAD)
+    first: list[threading.Thread] = []
 
     def again() -> None:
-        first.append(heartbeat._thread)
+        first.append(threading.current_thread())
         timing.then = then_leave
         timing.advance(1)
         heartbeat.leave()
@@ -344,13 +346,12 @@ def test_an_instance_that_starts_again_keeps_its_node() -> None:
         heartbeat.start()
 
     def then_leave() -> None:
-        assert first[0] is not None
         timing.then = lambda: None
-        heartbeat._changed.release()
+        timing.condition.release()
         try:
-            first[0].join(20)
+            assert ended(first[0])
         finally:
-            heartbeat._changed.acquire()
+            timing.condition.acquire()
         assert store.get(f"cron-instances/{heartbeat.id}") is not None
         rounds.append("still there")
         heartbeat.leave()
@@ -358,8 +359,8 @@ def test_an_instance_that_starts_again_keeps_its_node() -> None:
     timing.then = again
     crons.engine.recovery.start()
     heartbeat.start()
-    while threads := list(heartbeat._at_work):
-        threads[0].join(20)
+    while threads := named(THREAD) - others:
+        assert all(map(ended, threads))
     assert len(rounds) == 3
     assert rounds[-1] == "still there"
     assert store.get(f"cron-instances/{heartbeat.id}") is None
