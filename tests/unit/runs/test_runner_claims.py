@@ -684,7 +684,7 @@ def test_instances_look_again_at_different_times(fleet: Fleet, chance: float, pa
     """After a failure a dead run is looked for again two to five seconds later, by chance."""
     one = fleet.instance()
     looks: list[int] = []
-    one.crons.engine.claimer._chance = lambda: chance
+    one.chance.value = chance
     one.crons.engine.look_again = lambda job, instant: looks.append(instant)  # type: ignore[method-assign]  # noted, not made
     one.network.before = busy
     one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, "rerun")))
