@@ -17,11 +17,6 @@ EQUIVALENT: dict[str, str] = {
         "It writes before it reads, as `cancel` does; and what has not begun may be cancelled twice."
     ),
     "bookkeeper.Bookkeeper._write: return -> nothing": "Nothing comes after it.",
-    'bookkeeper.Bookkeeper.note: with self._changed: -> with __import__("contextlib").nullcontext():': (
-        "A set takes one more in one step."
-    ),
-    "bookkeeper.Bookkeeper.wait: while self._open and (left := until - self._timing.mono()) > 0: -> while "
-    "self._open and (left := until - self._timing.mono()) >= 0:": "On a clock that runs, a wait of no time is none.",
     "line: _SOME_DAY = datetime(2024, 1, 1) -> _SOME_DAY = datetime(2024, 1, 2)": (
         "Each reading sets the time that it begins with."
     ),
@@ -46,6 +41,9 @@ EQUIVALENT: dict[str, str] = {
     ),
     'execution.Performer.active: with self._lock: -> with __import__("contextlib").nullcontext():': (
         "A list is copied in one step."
+    ),
+    'outstanding.Outstanding.add: with self.changed: -> with __import__("contextlib").nullcontext():': (
+        "A set takes one more in one step."
     ),
     "process_group.ProcessGroup.send: with suppress(ProcessLookupError, PermissionError): -> with "
     "suppress(PermissionError, ProcessLookupError):": "The order of the exceptions says nothing.",

@@ -20,6 +20,7 @@ from tests.unit.interrupts import Line, interrupt, lines_of
 from tests.unit.threads import PATIENCE, ended, ended_stops
 
 from firecron import FireCron, Run, Stopping, distributed_cron
+from firecron.base import outstanding
 from firecron.base.events import Event
 from firecron.base.flag import Flag
 from firecron.jobs.options import Overlap
@@ -138,8 +139,8 @@ Since: TypeAlias = CodeType | None
 
 
 def lines_by_hand(new_call: Callable[[], Callable[[], object]]) -> list[tuple[Line, Since]]:
-    """The lines of the runner and of the places in a run by hand: as it comes to them first, and again as it ends."""
-    files = runner.__file__, lanes.__file__
+    """The lines in which a run by hand is marked and has a place: as it comes to them first, and again as it ends."""
+    files = runner.__file__, lanes.__file__, outstanding.__file__
     return [(line, since) for since in (None, VACATE) for line in lines_of(new_call(), since=since) if line[0] in files]
 
 

@@ -9,12 +9,12 @@ for its own ticks at the time.
 from __future__ import annotations
 
 import logging
-import threading
 from dataclasses import replace
 
 from firecron.base.clocks import Timing
 from firecron.base.events import Events
 from firecron.base.identity import Identity
+from firecron.base.outstanding import Outstanding
 from firecron.base.workers import Crew
 from firecron.errors import Malformed
 from firecron.jobs.job import Job
@@ -35,11 +35,9 @@ class Bookkeeper:
         self._history = history
         self.crew = crew
         self._identity = identity
-        self._timing = timing
         self._events = events
         self._roster = roster
-        self._changed = threading.Condition()
-        self._open: set[object] = set()
+        self.outstanding = Outstanding(timing)
 
     def note(self, job: Job, held: Held, claim: Claim) -> None:
         """Have the ticks written that this claim owes. An error is only logged: the lock is held, and the run must
@@ -49,11 +47,10 @@ class Bookkeeper:
             return
         mark = object()
         try:
-            with self._changed:
-                self._open.add(mark)
+            self.outstanding.add(mark)
             self.crew.submit(lambda: self._write(job, held, claim, mark))
         except BaseException as error:
-            self._done(mark)
+            self.outstanding.remove(mark)
             if not isinstance(error, Exception):
                 raise  # Ctrl-C, or what a signal's handler raises
             self._complain(job, error)
@@ -70,14 +67,11 @@ class Bookkeeper:
 
     def wait(self, until: float) -> None:
         """Wait until everything is written, or `until` then on the monotonic clock."""
-        with self._changed:
-            while self._open and (left := until - self._timing.mono()) > 0:
-                self._timing.wait(self._changed, left / 1000)
+        self.outstanding.wait(until)
 
     def after_fork(self) -> None:
         """In a forked child: what is open is the parent's to write."""
-        self._changed = threading.Condition()
-        self._open = set()
+        self.outstanding.after_fork()
         self.crew.after_fork()
 
     def _write(self, job: Job, held: Held, claim: Claim, mark: object) -> None:
@@ -97,12 +91,7 @@ class Bookkeeper:
         except Exception as error:
             self._complain(job, error)
         finally:
-            self._done(mark)
-
-    def _done(self, mark: object) -> None:
-        with self._changed:
-            self._open.discard(mark)
-            self._changed.notify_all()
+            self.outstanding.remove(mark)
 
     def _complain(self, job: Job, error: Exception) -> None:
         message = f'The ticks of "{job.name}" that did not run could not be written down: {error!r}'

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from firecron.base.clocks import Timing
 from firecron.base.flag import Flag
 from firecron.base.identity import Identity
 from firecron.base.instants import to_datetime
+from firecron.base.outstanding import Outstanding
 from firecron.errors import Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
@@ -65,8 +65,7 @@ class Runner:
         self._performer = Performer(locks, timing, identity, lambda: bool(self.stopping))
         self.loop: Loop | None = None
         self.stopping = Flag()
-        self._changed = threading.Condition()
-        self._busy: set[object] = set()
+        self.outstanding = Outstanding(timing)
         self._unanswered: dict[str, PendingClaim] = {}
 
     def turn(self, job: Job, wanted: WantedClaim) -> Turn:
@@ -181,10 +180,10 @@ class Runner:
         self._lanes.clear()
         for execution in self._performer.active():
             execution.stop()
-        self._wait_until_idle(deadline - _CANCEL_AHEAD * 1000)
+        self.outstanding.wait(deadline - _CANCEL_AHEAD * 1000)
         for execution in self._performer.active():
             execution.cancel()
-        self._wait_until_idle(deadline)
+        self.outstanding.wait(deadline)
         self._bookkeeper.wait(deadline)
         for execution in self._performer.active():
             self._locks.contender.keeper.forget(execution.lease)
@@ -194,9 +193,8 @@ class Runner:
 
     def after_fork(self) -> None:
         """In a forked child: nothing runs here."""
-        self._changed = threading.Condition()
         self.stopping = Flag()
-        self._busy = set()
+        self.outstanding.after_fork()
         self._unanswered = {}  # its tokens are the parent's
         self._lanes.after_fork()
         self._performer.after_fork()
@@ -211,19 +209,13 @@ class Runner:
         mark = object()
         try:
             try:
-                with self._changed:
-                    self._busy.add(mark)
+                self.outstanding.add(mark)
                 yield
             finally:
-                self._done(mark)
+                self.outstanding.remove(mark)
         except BaseException:
-            self._done(mark)  # Ctrl-C interrupts the end as well, at any line
+            self.outstanding.remove(mark)  # Ctrl-C interrupts the end as well, at any line
             raise
-
-    def _done(self, mark: object) -> None:
-        with self._changed:
-            self._busy.discard(mark)
-            self._changed.notify_all()
 
     @contextmanager
     def _place_at_once(self, job: Job) -> Iterator[Place | None]:
@@ -287,13 +279,6 @@ class Runner:
         if ran.entry is not None:
             self._history.record(job.name, ran.entry)
         return ran.result
-
-    # --- waiting
-
-    def _wait_until_idle(self, until: float) -> None:
-        with self._changed:
-            while self._busy and (left := until - self._timing.mono()) > 0:
-                self._timing.wait(self._changed, left / 1000)
 
 
 def _slot_of(claimed: Claimed) -> str:

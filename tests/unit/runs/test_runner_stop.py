@@ -254,7 +254,11 @@ def test_a_forked_child_has_nothing_to_stop(go_on: threading.Event) -> None:
     runner.loop = asyncio.new_event_loop()
     runner.loop.close()
     runner.stopping.set()
-    for lock in (runner._changed, runner._performer._lock, runner._bookkeeper._changed):
+    for lock in (
+        runner.outstanding.changed,
+        runner._performer._lock,
+        bench.crons.engine.bookkeeper.outstanding.changed,
+    ):
         assert ended(bench.begin(lock.acquire))
     runner.after_fork()
     assert bench.runner.loop is None
