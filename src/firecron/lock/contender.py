@@ -1,8 +1,8 @@
 """A contender for locks: all that is done for one bid, from the first try to the lease that is kept.
 
-A bid's tries share its token. `attempt` asks once; `try_once` makes a kept lease of what was won; `acquire` and
-`acquire_async` try for as long as they were told to wait, and tell of the answer. None of them raises for what the
-database does: that is a `Refusal`.
+A bid's tries share its token. `attempt` tries once; `try_once` makes a lease of what was won, and keeps it; `acquire`
+and `acquire_async` try for as long as they were told to wait, and emit the answer. What the database does is a
+`Refusal`, never an exception.
 
 What users call is in `service`. A run claims its tick by `attempt`, and makes the lease where it begins.
 """
@@ -98,7 +98,7 @@ class Contender:
         choose: Choose | None = None,
         max_runtime: int | None = None,
     ) -> Bid:
-        """What a lock is asked for with, checked.
+        """Check what a lock is asked for with, and make the bid.
 
         `slot` claims a tick in the same write, `momentary` lets the lock go in it as well, `choose` makes the claim
         fit the record that is found, and after `max_runtime` (milliseconds) the lease is lost, renewed or not.
@@ -124,7 +124,7 @@ class Contender:
         return Bid(name, request, at_least, renews, choose, max_runtime)
 
     def acquire(self, bid: Bid, wait: float) -> Lease | Refusal:
-        """Try until the answer lasts, or until `wait` seconds are over, and tell of it."""
+        """Try until the answer lasts, or until `wait` seconds are over, and emit it."""
         patience = Patience(wait, self._timing)
         answer: Lease | Refusal | None = None
         try:
@@ -163,7 +163,7 @@ class Contender:
         return answer
 
     def try_once(self, bid: Bid, within: float = inf) -> Lease | Refusal:
-        """One try, `within` so many seconds, of which no event tells; what it wins is kept from now on."""
+        """Try once, `within` that many seconds, and keep the lease that is won. No event is emitted."""
         answer = self.attempt(bid, within)
         if isinstance(answer, Refusal):
             return answer
@@ -173,7 +173,7 @@ class Contender:
             return not_known(bid.name, "unavailable", error)
 
     def attempt(self, bid: Bid, within: float = inf) -> Held | Refusal:
-        """`try_once`, but what is held is not yet a lease that anybody keeps."""
+        """`try_once`, without making a lease of what is won."""
         deadline = self._driver.deadline(min(self._settings.acquire_timeout, bid.request.ttl / 3000, within))
         exchange = acquiring(bid.request, self.known.get(bid.name), bid.written, bid.replaced, bid.choose)
         try:
@@ -188,7 +188,7 @@ class Contender:
         return answer
 
     def lease(self, bid: Bid, held: Held) -> Lease:
-        """The lease of what is held, kept from now on. Raises Unavailable, the lock released, if it can't be kept."""
+        """Make the lease of what is held, and keep it. Raises Unavailable, the lock released, if it can't be kept."""
         lease = self.unkept(bid, held)
         try:
             limit = None if bid.max_runtime is None else held.term.reading.mono + bid.max_runtime
@@ -200,7 +200,7 @@ class Contender:
             raise
 
     def unkept(self, bid: Bid, held: Held) -> Lease:
-        """The lease of what is held, which nobody renews yet."""
+        """Make the lease of what is held, which the keeper doesn't renew yet."""
         return Lease(
             bid.name,
             self._paths.lock(bid.name),

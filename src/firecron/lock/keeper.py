@@ -111,7 +111,7 @@ class Keeper:
             return self._next_due()
 
     def leases(self) -> list[Keepable]:
-        """What is kept now."""
+        """The leases that are kept now."""
         with self._changed:
             return list(self._kept)
 
@@ -152,8 +152,8 @@ class Keeper:
             raise Unavailable(f"no thread could be started to keep the lease: {error}") from error
 
     def _most_urgent(self) -> _Kept | None:
-        """What is due and ends first. Asked anew after each renewal, which takes time: what is over costs none, and
-        is first.
+        """The lease that is due and ends first. It is looked for anew after each renewal, which takes time: what is
+        over costs none, and comes first.
         """
         now = self._timing.mono()
         with self._changed:

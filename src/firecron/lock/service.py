@@ -48,7 +48,8 @@ class LockService:
 
     Give it a Firebase app, or none: then the default app is used, or one of its own, from `FIREBASE_CONFIG` and
     `FIRECRON_DATABASE_URL`. Making one does no I/O; the first acquire connects. It may be shared by all threads;
-    after a fork the child's copy begins anew, and what the parent holds stays the parent's.
+    after a fork the child's copy begins anew, and what the parent holds stays the parent's. Its `contender` is for
+    firecron's own parts.
     """
 
     def __init__(

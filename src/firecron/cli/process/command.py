@@ -164,7 +164,7 @@ def under_lock(
     wait: float = 0.0,
     hold_at_least: Duration = 0,
 ) -> Refusal | None:
-    """Run it under a plain lock, or don't, and say why. Raises what `Command.run` does, LeaseLost if it
+    """Run it under a plain lock, or return why not. Raises what `Command.run` does, LeaseLost if it
     succeeded without a lock, Stopping if a signal came first.
     """
     bid = locks.contender.bid(name, ttl, hold_at_least=hold_at_least, renews=True)
