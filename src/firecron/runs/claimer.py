@@ -12,7 +12,6 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from firecron.base.backoff import backoff
 from firecron.base.clocks import Timing
@@ -26,6 +25,7 @@ from firecron.lock.protocol import Held
 from firecron.lock.record import LockRecord, Refused, Request, parse
 from firecron.lock.refusal import Refusal
 from firecron.lock.service import LockService
+from firecron.runs.agenda import Agenda
 from firecron.runs.missing import remember
 from firecron.runs.policy import Claim, choose, start_ends
 from firecron.runs.turn import PendingClaim, WantedClaim
@@ -41,27 +41,20 @@ class Claimed:
     claim: Claim | None
 
 
-class Lookout(Protocol):
-    """Looks for runs that died."""
-
-    def look_again(self, job: Job, instant: int) -> None:
-        """Look when RTDB's clock shows the instant: a lock that was seen expires then."""
-
-
 class Claimer:
-    """Makes claims. The `lookout` gets each lock that was seen, in case its run dies."""
+    """Makes claims. The `agenda` is given each lock that was seen, to look again in case its run dies."""
 
     def __init__(
         self,
         locks: LockService,
         timing: Timing,
-        lookout: Lookout,
+        agenda: Agenda,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._locks = locks
         self._events = locks.events
         self._timing = timing
-        self._lookout = lookout
+        self._agenda = agenda
         self._chance = chance
         self._margin = locks.settings.margin_ms
         self._strange: set[str] = set()
@@ -240,12 +233,12 @@ class Claimer:
             expires = to_milliseconds(refusal.until) + self._margin
             moment = self._locks.clock.peek()
             if moment is not None and expires > moment.server:
-                self._lookout.look_again(job, expires)
+                self._agenda.look_again(job, expires)
 
     def _look_again_soon(self, job: Job) -> None:
         """Look again in a few seconds: the database could not be reached when a run was to be taken over."""
         moment = self._locks.clock.peek()
-        self._lookout.look_again(job, 0 if moment is None else moment.server + round(2_000 + 3_000 * self._chance()))
+        self._agenda.look_again(job, 0 if moment is None else moment.server + round(2_000 + 3_000 * self._chance()))
 
     def _compare(self, job: Job, slot: str | None) -> None:
         """Say once that somebody claims ticks that this instance's schedule doesn't have."""

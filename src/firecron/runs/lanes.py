@@ -17,24 +17,13 @@ none is needed once a run begins, because its claim has looked.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from firecron.base.events import Events
 from firecron.jobs.job import Job
+from firecron.runs.agenda import Agenda
 from firecron.runs.turn import Lane, Place, Turn
 from firecron.runs.unrun import report_skipped
-
-
-class Agenda(Protocol):
-    """What is to be done, and when. No method blocks."""
-
-    def submit(self, turn: Turn) -> None:
-        """Have a worker go on with the turn."""
-
-    def at(self, instant: int, call: Callable[[], None]) -> None:
-        """Call this when RTDB's clock shows the instant; the call must not block."""
 
 
 class Lanes:

@@ -19,7 +19,7 @@ from firecron.jobs.registry import Registry
 from firecron.jobs.run import Trigger
 from firecron.lock.record import LockRecord, parse
 from firecron.lock.service import LockService
-from firecron.runs.lanes import Agenda
+from firecron.runs.agenda import Agenda
 from firecron.runs.policy import missed, needs_rerun
 from firecron.runs.runner import Runner
 from firecron.runs.turn import WantedClaim
