@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.simulation.instances import Instance
+from tests.simulation.instances import Fleet, Instance
 from tests.simulation.world import START, World, slot
 
 from firecron import Run, Unavailable, distributed_cron
@@ -246,3 +246,90 @@ def test_i31_a_round_that_finds_a_lock_denied_says_so() -> None:
     many.one.network.before = refuse
     many.one.start()
     assert [event.fields["reason"] for event in many.one.said("lock.refused")] == ["denied"]
+
+
+BEGAN = {"slot": MIDNIGHT, "unfinished": MIDNIGHT, "holder": "another", "acquiredAt": START - 32_400_000}
+ENDED = {"slot": MIDNIGHT, "holder": "another", "acquiredAt": START - 32_400_000, "releasedAt": START - 32_000_000}
+LAST_WEEK = {**ENDED, "slot": slot(-9 * 3_600 - 7 * 86_400), "acquiredAt": 1, "releasedAt": 2}
+
+
+@pytest.mark.parametrize(
+    ("options", "node", "turns", "looks"),
+    [
+        ({"on_abandoned": "rerun"}, {**BEGAN, "expiresAt": START + 30_000}, 0, [START + 31_000]),
+        ({"on_abandoned": "rerun"}, {**BEGAN, "expiresAt": START - 999}, 0, [START + 1]),
+        ({"on_abandoned": "rerun"}, {**BEGAN, "expiresAt": START - 1_000}, 1, []),
+        ({"on_abandoned": "rerun"}, {**LAST_WEEK, "expiresAt": 2}, 0, []),
+        ({"catch_up": "once"}, {**BEGAN, "expiresAt": START + 30_000}, 0, []),
+        ({"catch_up": "once"}, {**ENDED, "expiresAt": START - 32_000_000}, 0, []),
+        ({"catch_up": "once"}, {**LAST_WEEK, "expiresAt": 2}, 1, []),
+    ],
+)
+def test_what_is_found_is_dealt_with(
+    options: dict[str, object], node: dict[str, object], turns: int, looks: list[int]
+) -> None:
+    """A run that died and a tick that was missed get a turn at once, a run that is under way a look when its lock
+    expires, for jobs that want it.
+    """
+    one = Fleet("0 0 * * *", **options).instance()
+    one.world.put(node)
+    taken, called = stubbed(one)
+    rounds = one.crons.engine.recovery
+    assert rounds.make(one.locks.deadline(10))
+    assert (len(taken), [instant for instant, _ in called]) == (turns, looks)
+
+
+def stubbed(one: Instance) -> tuple[list[str], list[tuple[int, Callable[[], None]]]]:
+    """The names of the jobs whose turns its rounds take, and what they have called later; neither happens."""
+    taken: list[str] = []
+    called: list[tuple[int, Callable[[], None]]] = []
+    engine = one.crons.engine
+    engine.submit = lambda turn: taken.append(turn.job.name)  # type: ignore[method-assign]  # noted, not done
+    engine.at = lambda instant, call: called.append((instant, call))  # type: ignore[method-assign]  # noted, not done
+    return taken, called
+
+
+def test_a_lock_is_looked_at_once_when_it_expires() -> None:
+    """However many saw a lock, there is one look, for a job that is still wanted; after it, or a stop, there may be
+    another.
+    """
+    one = Fleet(on_abandoned="rerun").instance()
+    taken, called = stubbed(one)
+    rounds, job = one.crons.engine.recovery, one.job()
+    for count in (1, 2):
+        for _ in range(2):
+            rounds.look_again(job, START + 5)
+        assert len(called) == count
+        called[-1][1]()
+        assert len(taken) == count
+    rounds.look_again(job, START + 5)
+    rounds.forget()
+    rounds.look_again(job, START + 5)
+    assert len(called) == 4
+    one.crons.registry.pause(job.name)
+    called[-1][1]()
+    assert len(taken) == 2
+
+
+def test_a_round_ends_with_its_time() -> None:
+    """Without time left, or RTDB's time, nothing is read, and the round is not over."""
+    many = Many(2)
+    rounds = many.one.crons.engine.recovery
+    assert not rounds.make(many.one.locks.deadline(0))
+    many.one.timing.step_wall(3_600)
+    assert not rounds.make(many.one.locks.deadline(10))
+    assert many.read() == []
+
+
+def test_locks_that_are_gone_meanwhile_leave_nothing() -> None:
+    """Where all nodes are deleted between the two requests of a round, there is nothing to do."""
+    many = Many(FEW + 1)
+    many.die(*many.names)
+
+    def delete(method: str, path: str) -> None:
+        if method == "read":
+            many.world.store.set("cron-locks", None)
+
+    many.one.network.before = delete
+    assert round_of(many) == 2
+    assert many.runs == []
