@@ -62,7 +62,7 @@ def newest(schedule: Schedule, start: int, end: int, most: int) -> list[str]:
         last = low
         if len(ticks) <= most // 2:
             span *= 4
-    return [to_text(tick) for tick in found[-most:]] if most > 0 else []
+    return [to_text(tick) for tick in found[-most:]]
 
 
 def is_tick(schedule: Schedule, slot: str) -> bool:

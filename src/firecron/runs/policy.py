@@ -109,8 +109,6 @@ def between(
     if record.unfinished is not None and not claim.is_rerun:
         fence = None if record.fence is None else int(record.fence)
         entries.append(unrun(record.unfinished, "abandoned", int(record.attempt or 1), fence))
-    if record.slot is None or claim.slot <= record.slot:
-        return entries
     end = to_milliseconds(claim.slot) - 1
     passed: list[tuple[Outcome, list[Span]]] = [
         ("skipped", held(record, end, silent_since)),

@@ -143,8 +143,27 @@ def test_without_a_tick_only_what_others_left_is_claimed(
 
 
 def test_a_lock_by_name_knows_of_no_other_tick() -> None:
-    """With once_per_tick=False the tick that is due is the one, whatever the record remembers."""
-    assert chosen(record(0), options(once_per_tick=False), 600, 600) == OWN
+    """With once_per_tick=False the tick that is due is the one, whatever the record remembers, and nothing is owed."""
+    wanted = options(once_per_tick=False)
+    for current in (record(0), record(0, released=1)):
+        assert chosen(current, wanted, 600, 605) == OWN
+        assert between(current, wanted, OWN) == []
+
+
+@pytest.mark.parametrize(("due", "claim"), [(600, OWN), (None, None)])
+def test_who_holds_the_lock_may_catch_up_what_is_left(due: float | None, claim: Claim | None) -> None:
+    """While somebody holds the lock, neither a rerun nor a tick that it remembers as missed is anybody else's."""
+    current = record(480, expires=700, acquiredAt=at(585), missedAfter=slot(480), missedUntil=slot(560))
+    assert chosen(current, options(**ALL, **RERUN), due, 600) == claim
+
+
+def test_the_newest_hundred_of_several_spans_are_caught_up() -> None:
+    """A hundred are caught up in all, however many times there were when nobody held the lock."""
+    current = record(0, released=401, acquiredAt=at(300), missedAfter=slot(0), missedUntil=slot(200))
+    late = missed(current, options(SECONDLY, **ALL), at(480), None)
+    newer = [slot(second) for second in range(402, 470)]
+    older = [slot(second) for second in range(200 - (MOST_MISSED - len(newer)) + 1, 201)]
+    assert late == older + newer
 
 
 @pytest.mark.parametrize(("late", "found"), [(10_000, []), (10_001, [slot(540)])])
@@ -222,6 +241,7 @@ def test_beyond_fifty_there_is_one_entry_with_a_count(released: int, entries: li
     owed = between(record(0, released=released), options(SECONDLY), Claim(slot(51), "schedule"))
     assert sum(entry.count for entry in owed) == sum(count for _, _, count, _ in entries) == 50
     assert owed[-1].slot == entries[-1][0]
+    assert len(owed) == 50
     more = between(record(0, released=released), options(SECONDLY), Claim(slot(200), "schedule"))
     assert sum(entry.count for entry in more) == 199
     assert max(entry.count for entry in more) > MOST_ENTRIES
