@@ -13,7 +13,9 @@ import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from pexpect import EOF
@@ -23,6 +25,7 @@ from tests.conftest import BOUND, Start
 from firecron.base.instants import to_text
 from rtdb_emulator.pytest_plugin import Rtdb
 
+ZONE = "Europe/Berlin"
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 # Opening a terminal as the leader of a session makes it the one that Ctrl-C comes from.
 OPENED = 'exec "$@" <"$0" >"$0" 2>&1'
@@ -65,7 +68,7 @@ def terminal(start: Start, rtdb: Rtdb) -> Iterator[Open]:
             master, slave = os.openpty()
             fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
             command = ["sh", "-c", OPENED, os.ttyname(slave), sys.executable, "-m", "firecron", *arguments]
-            variables = {**os.environ, "TERM": "xterm-256color", "TZ": "Europe/Berlin", **environment}
+            variables = {**os.environ, "TERM": "xterm-256color", "TZ": ZONE, **environment}
             # Not with pexpect's own fork: Python warns of one beside the threads of this process.
             process = subprocess.Popen(
                 command, env=variables, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
@@ -178,10 +181,11 @@ def test_a_lock_that_is_renewed_while_unlock_asks_is_freed(terminal: Open, rtdb:
 
 def test_runs_are_shown_as_bars(terminal: Open, rtdb: Rtdb) -> None:
     """`runs` shows each run in one line of 80 columns with its bar, in the colour of its outcome."""
-    now = time.time_ns() // 1_000_000
+    # At noon of the terminal's day: another day, there or in UTC, would take more columns.
+    noon = datetime.now(ZoneInfo(ZONE)).replace(hour=12, minute=0)
     fields = {"instanceId": "api-00042-abc", "instance": "00bf4b9c3f2a", "trigger": "schedule", "attempt": 1}
     for minutes, outcome, duration in ((3, "succeeded", 500), (2, "failed", 4000), (1, "succeeded", 8000)):
-        slot = to_text(now - minutes * 1000)
+        slot = to_text(noon - timedelta(seconds=minutes))
         rtdb.set(f"/cron-runs/job/{slot}", {**fields, "slot": slot, "outcome": outcome, "durationMs": duration})
     screen = terminal("runs", "job")
     raw = screen.wait_for("entries", strip=False)
