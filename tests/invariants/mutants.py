@@ -323,7 +323,7 @@ CONTENDER = _in(
     (
         'await asyncio.shield(off_loop(lease.release, self._pool("release").submit))',
         'await off_loop(lease.release, self._pool("release").submit)',
-        ASYNC,
+        SERVICE,
     ),
     (", unwanted=self.give_back)", ")", ASYNC),
     ("        if isinstance(answer, Lease):\n            try:\n", "        if False:\n            try:\n", ASYNC),

@@ -11,7 +11,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.simulation.fleet import recorded
+from tests.simulation.fleet import Fleet, Instance, recorded
+from tests.unit.threads import PATIENCE, ended
 
 from firecron import LockService
 from firecron.base.clocks import SystemTiming
@@ -20,6 +21,9 @@ from firecron.base.recent import Recent
 from firecron.errors import ConfigurationError
 from firecron.settings import EMULATOR_HOST, load
 from firecron.testing import FakeTiming, MemoryStore
+
+# As many as release for asyncio at the same time.
+_THREADS = 16
 
 
 def test_i02_a_hold_is_for_one_block() -> None:
@@ -232,3 +236,26 @@ def test_with_lock_holds_for_a_minute_by_default() -> None:
     record = locks.with_lock("job", lambda: store.get("cron-locks/job"))
     assert isinstance(record, dict)
     assert record["expiresAt"] - record["acquiredAt"] == 60_000
+
+
+def test_a_release_is_done_although_its_task_is_cancelled(fleet: Fleet, one: Instance, go_on: threading.Event) -> None:
+    """A task that is cancelled while its release waits for a free thread ends at once, and the release comes later."""
+    leases = [one.acquire(f"busy-{number}") for number in range(_THREADS)]
+    last = one.acquire()
+    one.network.next("swap", before=lambda: go_on.wait(PATIENCE), times=_THREADS)
+
+    async def main() -> None:
+        busy = [asyncio.create_task(one.locks.contender.release_async(lease)) for lease in leases]
+        task = asyncio.create_task(one.locks.contender.release_async(last))
+        await asyncio.sleep(0)  # all are handed in, in this order
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go_on.set()
+        await asyncio.gather(*busy)
+
+    asyncio.run(main())
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith("firecron-release")]
+    one.locks.close()
+    assert all(map(ended, threads))
+    assert fleet.node() is None
