@@ -54,7 +54,8 @@ class FireCron:
     `enabled` overrides the production guard, and nothing else: where the process is none that should tick (see
     `frameworks`), it does not. `locks` is the LockService of the same database, for everything that is not a job. With
     a `crew` the runs are its work, instead of threads'; without threads nothing happens but in `work`. `engine` is
-    internal, and `chance` (a number from 0 to 1, what is left to it) for tests.
+    internal, its parts are what firecron's own tests look at. `chance` returns a number from 0 to 1, by which jitter,
+    pauses and pruning are chosen; it is for tests.
     """
 
     def __init__(
