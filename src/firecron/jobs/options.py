@@ -69,6 +69,11 @@ class JobOptions:
         """Whether such a wait ends with the next tick; a grace that was given is its end otherwise."""
         return self.waits and not self.grace_given
 
+    @property
+    def needs_recovery(self) -> bool:
+        """Whether runs that died or ticks that were missed are looked for."""
+        return self.on_abandoned == "rerun" or self.catch_up != "skip"
+
     def places(self, most: int) -> int:
         """How many runs of the job may go on at a time on one instance, which allows `most` to overlap."""
         return 1 if self.has_lease else most

@@ -73,7 +73,7 @@ class Recovery:
     def make(self, deadline: Deadline) -> bool:
         """Look at all jobs, or at those that the last call left; whether that was all. Raises Unavailable."""
         left = self._left = self._left or deque(
-            job for job in self._registry.jobs() if self._registry.is_wanted(job) and _looks(job)
+            job for job in self._registry.jobs() if self._registry.is_wanted(job) and job.options.needs_recovery
         )
         nodes = self._read_all(left, deadline) if len(left) > FEW else None
         while left:
@@ -149,7 +149,3 @@ class Recovery:
 
     def _within(self, deadline: Deadline) -> Deadline:
         return deadline.within(self._request_timeout)
-
-
-def _looks(job: Job) -> bool:
-    return job.options.on_abandoned == "rerun" or job.options.catch_up != "skip"

@@ -103,7 +103,7 @@ class Rehearsal:
         for job in jobs:
             self._crons.registry.add(job)
         # Rounds look at nothing else.
-        self._has_rounds = any(job.options.on_abandoned == "rerun" or job.options.catch_up != "skip" for job in jobs)
+        self._has_rounds = any(job.options.needs_recovery for job in jobs)
         clock.renews(self._crons.locks.contender.keeper.work)
         self._crons.events.subscribe(self.events.append)
         self._crons.check_jobs()

@@ -106,6 +106,15 @@ def test_what_overlap_means(
     assert found.places(5) == places
 
 
+@pytest.mark.parametrize(
+    ("given", "needs_recovery"),
+    [({}, False), ({"on_abandoned": "rerun"}, True), ({"catch_up": "once"}, True), ({"catch_up": "all"}, True)],
+)
+def test_what_is_to_be_looked_for(given: dict[str, object], needs_recovery: bool) -> None:
+    """A job that reruns or catches up has its record looked at."""
+    assert options(**given).needs_recovery == needs_recovery
+
+
 DAY = "at most 86400 s; seconds, not milliseconds?"
 DURATIONS = ["lock_ttl", "hold_at_least", "grace", "retry_backoff", "jitter"]
 
