@@ -1,8 +1,8 @@
 """Which tick to claim, and what becomes of the ticks in between: pure decisions over a record just read.
 
-`choose` is asked inside the compare-and-swap, for every record that is read on the way, so that what it answers is
-right for the very record that the claim replaces. `between` says, after a claim, what its claimer owes to the
-history: whoever's claim replaces a record owns what lies between the two slots, and alone writes it.
+`choose` is called inside the compare-and-swap, for each record that is read on the way, so its claim is right for the
+very record that it replaces. `between` returns, after a claim, the ticks that the claimer has to write to the history:
+those between the slot of the record that the claim replaced and its own. No other instance writes them.
 """
 
 from __future__ import annotations

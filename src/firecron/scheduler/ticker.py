@@ -281,16 +281,15 @@ class Ticker:
             self._receiver.due(job, tick.slot)  # ticks are a second apart at the least, so there is no newer one
             return tick.slot
         found = newest(options.schedule, to_milliseconds(tick.slot), now.server, 1)
-        slot = to_datetime(found[-1]) if found else tick.slot
-        due = to_milliseconds(slot)
-        late = now.server - due
-        if now.server > start_ends(options, to_text(due)):
+        due = found[-1] if found else to_text(tick.slot)
+        slot, late = to_datetime(due), now.server - to_milliseconds(due)
+        if now.server > start_ends(options, due):
             why = f"it is {late / 1000:.0f} s late, past its time"
-            report_missed(self._events, job.name, to_text(due), why, late)
+            report_missed(self._events, job.name, due, why, late)
             return slot
         if slot > tick.slot:
-            message = f'"{job.name}" goes on with its tick {to_text(due)}; those since {tick.slot:%FT%TZ} came too late'
-            self._events.emit("run.coalesced", job.name, logging.INFO, message, slot=to_text(due))
+            message = f'"{job.name}" goes on with its tick {due}; those since {tick.slot:%FT%TZ} came too late'
+            self._events.emit("run.coalesced", job.name, logging.INFO, message, slot=due)
         self._receiver.due(job, slot)
         return slot
 
