@@ -90,4 +90,110 @@ EQUIVALENT: dict[str, str] = {
     'ticker.Ticker.work: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "What it writes too late is a time to come, so that nothing is late; and a start forgets it."
     ),
+    "claimer.Claimer._bid_for.ask: return request -> return None": (
+        "What can't be read is refused before anything is looked at that is asked for."
+    ),
+    "claimer.Claimer._look_again_soon: self._lookout.look_again(job, 0 if moment is None else moment.server + "
+    "round(2_000 + 3_000 * self._chance())) -> self._lookout.look_again(job, 1 if moment is None else "
+    "moment.server + round(2_000 + 3_000 * self._chance()))": ("Both are long ago."),
+    "store: _POOL_SIZE = 32 -> _POOL_SIZE = 0": ("A pool of no size is one without a bound."),
+    "store.RtdbStore.close: if connection is not None: -> if False:": (
+        "What nothing refers to any more closes its connections by itself."
+    ),
+    "store.RtdbStore.close: connection.session.close() -> nothing": (
+        "What nothing refers to any more closes its connections by itself."
+    ),
+    "store.RtdbStore._call: connection = self._connection or self._connected() -> connection = self._connected()": (
+        "It saves a lock."
+    ),
+    "events.Events.emit: return -> nothing": ("It saves the making of what nobody is told."),
+    "events.Events.emit: if not listeners and not logger.isEnabledFor(level): -> if False:": (
+        "It saves the making of what nobody is told."
+    ),
+    "schedule.Schedule.after: if self._line.is_wildcard and second > start: -> if (second > start):": (
+        "It saves a look at clocks that don't change there, which finds the same tick."
+    ),
+    "schedule.Schedule.after: if self._line.is_wildcard and second > start: -> if self._line.is_wildcard:": (
+        "It saves a look at clocks that don't change there, which finds the same tick."
+    ),
+    "schedule.Schedule.after: if self._line.is_wildcard and second > start: -> if self._line.is_wildcard and "
+    "second >= start:": ("It saves a look at clocks that don't change there, which finds the same tick."),
+    "schedule.Schedule._first_after: wall = self._wall(change) - _SECOND -> nothing": (
+        "It only skips the rest of the gap, in which there are no ticks."
+    ),
+    "schedule.Schedule.after: start = _in_utc(instant).replace(microsecond=0) -> start = _in_utc(instant).replace()": (
+        "croniter looks at whole seconds, too."
+    ),
+    "schedule.Schedule.after: start = _in_utc(instant).replace(microsecond=0) -> start = "
+    "_in_utc(instant).replace(microsecond=1)": ("croniter looks at whole seconds, too."),
+    "line.CronLine.__init__: values = [ _values(field, text, warnings) for field, text in "
+    "zip(_FIELDS[-len(fields) :], fields, strict=True) ] -> values = [ _values(field, text, warnings) for "
+    "field, text in zip(_FIELDS[-len(fields) :], fields) ]": ("There are as many of both by then."),
+    "line.CronLine.__init__: values = [ _values(field, text, warnings) for field, text in "
+    "zip(_FIELDS[-len(fields) :], fields, strict=True) ] -> values = [ _values(field, text, warnings) for "
+    "field, text in zip(_FIELDS[-len(fields) :], fields, strict=False) ]": ("There are as many of both by then."),
+    'line.CronLine.__init__: plain[-3] = "*" if any_day or no_such_day else plain[-3] -> plain[-3] = "*" if '
+    "any_day else plain[-3]": ("croniter finds the days of the week all the same; it only looks longer."),
+    "ticks.newest: while first < last and len(found) < most: -> while first < last and len(found) <= most:": (
+        "It finds the same ticks, by other steps."
+    ),
+    "ticks.newest: ticks = list(islice(schedule.between(low, last), 2 * most + 1)) -> ticks = "
+    "list(islice(schedule.between(low, last), 3 * most + 1))": ("It finds the same ticks, by other steps."),
+    "ticks.newest: ticks = list(islice(schedule.between(low, last), 2 * most + 1)) -> ticks = "
+    "list(islice(schedule.between(low, last), 2 * most + 2))": ("It finds the same ticks, by other steps."),
+    "ticks.newest: if len(ticks) > 2 * most and span > _SECOND: -> if len(ticks) >= 2 * most and span > _SECOND:": (
+        "It finds the same ticks, by other steps."
+    ),
+    "ticks.newest: if len(ticks) > 2 * most and span > _SECOND: -> if (len(ticks) > 2 * most):": (
+        "In a second there is one tick at the most."
+    ),
+    "ticks.newest: if len(ticks) > 2 * most and span > _SECOND: -> if len(ticks) > 2 * most and span >= _SECOND:": (
+        "In a second there is one tick at the most."
+    ),
+    "ticks.newest: if len(ticks) <= most // 2: -> if True:": ("It finds the same ticks, by other steps."),
+    "ticks.newest: if len(ticks) <= most // 2: -> if len(ticks) <= most * 2:": (
+        "It finds the same ticks, by other steps."
+    ),
+    "ticks.newest: if len(ticks) <= most // 2: -> if len(ticks) <= most // 3:": (
+        "It finds the same ticks, by other steps."
+    ),
+    "ticks.newest: span *= 4 -> span *= 5": ("It finds the same ticks, by other steps."),
+    "ticks.newest_tick: found = newest(schedule, 0, to_milliseconds(now), 1) -> found = newest(schedule, 1, "
+    "to_milliseconds(now), 1)": ("In the first second of 1970 nobody asks."),
+    "policy.needs_rerun: is_abandoned = record.unfinished is not None and not record.is_live(now, margin) -> "
+    "is_abandoned = (record.unfinished is not None)": ("Whoever asks has found that nobody holds the lock."),
+    "policy.needs_rerun: return is_abandoned and may_rerun(options, int(record.attempt or 1)) -> return "
+    "is_abandoned and may_rerun(options, int(record.attempt or 2))": (
+        "A first run and a second may both be run again."
+    ),
+    "policy.missed: end = now - max(options.grace, _LEAST_GRACE) - 1 if due is None else to_milliseconds(due) "
+    "- 1 -> end = now - max(options.grace, _LEAST_GRACE) - 1 if due is None else to_milliseconds(due) - 2": (
+        "Ticks are whole seconds, so none lies within a millisecond of another."
+    ),
+    "policy.between: end = to_milliseconds(claim.slot) - 1 -> end = to_milliseconds(claim.slot) - 2": (
+        "Ticks are whole seconds, so none lies within a millisecond of another."
+    ),
+    "policy.between: slots = newest(options.schedule, span.start, span.end, MOST_COUNTED + 1 - len(slots)) + "
+    "slots -> slots = newest(options.schedule, span.start, span.end, MOST_COUNTED + 1 + len(slots)) + slots": (
+        "Beyond the most that are counted it is not said how many there are."
+    ),
+    "policy.between: slots = newest(options.schedule, span.start, span.end, MOST_COUNTED + 1 - len(slots)) + "
+    "slots -> slots = newest(options.schedule, span.start, span.end, MOST_COUNTED + 2 - len(slots)) + slots": (
+        "Beyond the most that are counted it is not said how many there are."
+    ),
+    "recovery.Recovery._read_all: return {} -> return None": ("There is no job left to be read."),
+    'heartbeat.Heartbeat.beat: seen_at = stored.get("seenAt") if isinstance(stored, dict) else None -> seen_at '
+    '= stored.get("seenAt") if True else None': ("The store has made sure of it."),
+    "heartbeat.Heartbeat.beat: if isinstance(seen_at, int): -> if True:": ("The store has made sure of it."),
+    "heartbeat.Heartbeat.__init__: self._thread: threading.Thread | None = None -> nothing": (
+        "A start or an end sets it before anything asks for it."
+    ),
+    "heartbeat.Heartbeat.after_fork: self._thread = None -> nothing": ("A start sets it before anything asks for it."),
+    'heartbeat.Heartbeat.start: self._thread = threading.Thread(target=self._run, name="firecron-heartbeat", '
+    "daemon=True) -> self._thread = threading.Thread(target=self._run, daemon=True)": (
+        "A thread's name is for people."
+    ),
+    "checks: _SOME_TICKS = 3 -> _SOME_TICKS = 4": ("How many ticks are looked at is not promised."),
+    "oidc._certificates: return {} -> return None": ("Neither has any certificates."),
+    "lanes.Lanes.wait: if turn.lane.current is turn: -> if True:": ("A turn that tries is displaced by no other."),
 }

@@ -146,7 +146,7 @@ def test_a_lock_by_name_knows_of_no_other_tick() -> None:
     """With once_per_tick=False the tick that is due is the one, whatever the record remembers, and nothing is owed."""
     wanted = options(once_per_tick=False)
     for current in (record(0), record(0, released=1)):
-        assert chosen(current, wanted, 600, 605) == OWN
+        assert chosen(current, wanted, 600, 665) == OWN
         assert between(current, wanted, OWN) == []
 
 
@@ -155,6 +155,13 @@ def test_who_holds_the_lock_may_catch_up_what_is_left(due: float | None, claim: 
     """While somebody holds the lock, neither a rerun nor a tick that it remembers as missed is anybody else's."""
     current = record(480, expires=700, acquiredAt=at(585), missedAfter=slot(480), missedUntil=slot(560))
     assert chosen(current, options(**ALL, **RERUN), due, 600) == claim
+
+
+def test_what_is_younger_than_grace_is_passed_over_by_a_newer_tick() -> None:
+    """Before a tick that is due, also those are missed that are within their grace: nobody will run them."""
+    current = record(590, released=590.5)
+    assert missed(current, options(SECONDLY, **ALL), at(600), slot(600)) == [slot(second) for second in range(591, 600)]
+    assert missed(current, options(SECONDLY, **ALL), at(600), None) == []
 
 
 def test_the_newest_hundred_of_several_spans_are_caught_up() -> None:
