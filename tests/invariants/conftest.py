@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.unit.conftest import by_hand, fleet, go_on, one
+from tests.unit.conftest import by_hand, go_on, one, world
 
-__all__ = ["by_hand", "fleet", "go_on", "one"]
+__all__ = ["by_hand", "go_on", "one", "world"]

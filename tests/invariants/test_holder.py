@@ -8,7 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.simulation.fleet import Fleet, Instance, failing
+from tests.simulation.instance import Instance
+from tests.simulation.network import failing
+from tests.simulation.world import World
 
 from firecron import Lease, LeaseLost, NotAcquired, Refusal
 from firecron.errors import Unavailable
@@ -22,52 +24,52 @@ FREE = {
 }
 
 
-def hand_over(fleet: Fleet, to: Instance) -> Lease:
+def hand_over(world: World, to: Instance) -> Lease:
     """An operator unlocks, and somebody else takes it."""
-    fleet.edit(expiresAt=0)
+    world.edit(expiresAt=0)
     return to.acquire()
 
 
 @pytest.mark.parametrize("before", FREE.values(), ids=FREE.keys())
-def test_i01_two_who_saw_it_free_never_both_write(fleet: Fleet, before: object) -> None:
+def test_i01_two_who_saw_it_free_never_both_write(world: World, before: object) -> None:
     """Eight instances that all saw the same free lock, and all write at the same moment: one has it."""
-    fleet.put(before)
-    instances = [fleet.instance() for _ in range(8)]
+    world.put(before)
+    instances = [Instance(world) for _ in range(8)]
     together = threading.Barrier(len(instances))
     for one in instances:
         one.locks.clock.now(one.locks.deadline(8))
         # All have decided upon the same node when the first of them writes.
         one.network.next("swap", before=lambda: together.wait(20))
-        one.locks.contender.known.put("job", fleet.store.read("cron-locks/job", one.locks.deadline(8)))
+        one.locks.contender.known.put("job", world.store.read("cron-locks/job", one.locks.deadline(8)))
     with ThreadPoolExecutor(len(instances)) as pool:
         answers = list(pool.map(lambda one: one.locks.acquire("job", 60), instances))
     winners = [answer for answer in answers if isinstance(answer, Lease)]
-    node = fleet.node()
-    assert node is not None
+    node = world.node()
+    assert node
     assert [winner.holder for winner in winners] == [node["holder"]]
     assert {answer.reason for answer in answers if isinstance(answer, Refusal)} == {"held"}
 
 
-def test_i01_a_race_lost_between_the_look_and_the_write(fleet: Fleet) -> None:
+def test_i01_a_race_lost_between_the_look_and_the_write(world: World) -> None:
     """Whoever wrote between my look and my write has the lock, and I am refused."""
-    one, other = fleet.instance(), fleet.instance()
+    one, other = Instance(world), Instance(world)
     one.network.next("swap", before=other.acquire)
     assert one.refused().reason == "held"
-    node = fleet.node()
-    assert node is not None
+    node = world.node()
+    assert node
     assert node["holder"] == one.refused().holder
 
 
 @pytest.fixture
-def twins(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> tuple[Instance, Instance]:
+def twins(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[Instance, Instance]:
     """Two workers of one instance of one revision."""
     monkeypatch.setenv("K_REVISION", "api-00042-abc")
     monkeypatch.setattr("secrets.token_hex", lambda length: "00bf4b9c3f2a")
-    return fleet.instance(), fleet.instance()
+    return Instance(world), Instance(world)
 
 
 def test_i02_two_workers_of_one_revision_never_pass_for_each_other(
-    fleet: Fleet, twins: tuple[Instance, Instance]
+    world: World, twins: tuple[Instance, Instance]
 ) -> None:
     """With the same revision and instance in the record, one worker's lock is still not the other's."""
     one, other = twins
@@ -75,18 +77,18 @@ def test_i02_two_workers_of_one_revision_never_pass_for_each_other(
     first = one.acquire()
     refusal = other.refused()
     assert (refusal.reason, refusal.instance_id) == ("held", "api-00042-abc")
-    second = hand_over(fleet, other)
-    before = fleet.node()
+    second = hand_over(world, other)
+    before = world.node()
     assert first.renew() is False
     assert first.release() is False
-    assert fleet.node() == before
+    assert world.node() == before
     assert second.holder != first.holder
     assert second.renew()
 
 
-def test_i02_the_token_is_random_per_acquisition(fleet: Fleet) -> None:
+def test_i02_the_token_is_random_per_acquisition(world: World) -> None:
     """Also one instance has another token for each acquisition."""
-    one = fleet.instance()
+    one = Instance(world)
     tokens = set()
     for _ in range(20):
         lease = one.acquire()
@@ -96,10 +98,10 @@ def test_i02_the_token_is_random_per_acquisition(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize("late", [0.0, 5.0, 30.0])
-def test_i03_acquiring_again_with_the_same_token_lengthens_nothing(fleet: Fleet, late: float) -> None:
+def test_i03_acquiring_again_with_the_same_token_lengthens_nothing(world: World, late: float) -> None:
     """A write whose reply was lost is found as a win, however late, with the lease that it began then."""
-    one = fleet.instance(acquire_timeout=8)
-    began = fleet.time.now()
+    one = Instance(world, acquire_timeout=8)
+    began = world.now()
     bid = one.locks.contender.bid("job", 60)
 
     def lose() -> None:
@@ -108,29 +110,29 @@ def test_i03_acquiring_again_with_the_same_token_lengthens_nothing(fleet: Fleet,
 
     one.network.next("swap", after=lose)
     assert isinstance(one.locks.contender.try_once(bid), Refusal)
-    written = fleet.node()
+    written = world.node()
     one.network.mend()
-    fleet.time.advance(late)
+    world.advance(late)
     lease = one.locks.contender.try_once(bid)
     assert isinstance(lease, Lease)
-    assert fleet.node() == written
+    assert world.node() == written
     assert lease.expires_at.timestamp() * 1000 == began + 60_000
-    fleet.time.advance((59_000 - fleet.time.mono()) / 1000 - 0.001)
+    world.advance((59_000 - world.mono()) / 1000 - 0.001)
     assert not lease.lost
-    fleet.time.advance(0.002)
+    world.advance(0.002)
     assert lease.lost
 
 
-def test_i03_after_its_lease_my_own_record_is_anybodys(fleet: Fleet) -> None:
+def test_i03_after_its_lease_my_own_record_is_anybodys(world: World) -> None:
     """Found when its lease is over, what I wrote is held like another's, and then free."""
-    one = fleet.instance()
+    one = Instance(world)
     bid = one.locks.contender.bid("job", 60)
     one.network.next("swap", after=failing(Unavailable("the reply was lost")))
-    one.network.next("read", before=lambda: fleet.time.advance(59))
+    one.network.next("read", before=lambda: world.advance(59))
     answer = one.locks.contender.try_once(bid)
     assert isinstance(answer, Refusal)
     assert answer.reason == "held"
-    fleet.time.advance(2)
+    world.advance(2)
     again = one.locks.contender.try_once(bid)
     assert isinstance(again, Lease)
 
@@ -144,20 +146,20 @@ def lost_request(one: Instance) -> None:
 
 
 @pytest.mark.parametrize("lose", [lost_reply, lost_request])
-def test_i04_what_is_unknown_is_resolved_by_reading_back(fleet: Fleet, lose: Callable[[Instance], None]) -> None:
+def test_i04_what_is_unknown_is_resolved_by_reading_back(world: World, lose: Callable[[Instance], None]) -> None:
     """A write that may or may not have been applied is settled by what the node says."""
-    one = fleet.instance()
+    one = Instance(world)
     lose(one)
     lease = one.acquire()
-    node = fleet.node()
-    assert node is not None
+    node = world.node()
+    assert node
     assert node["holder"] == lease.holder
-    assert "read" in one.network.calls
+    assert "read" in one.network.methods
 
 
-def test_i04_what_is_unknown_is_not_mine_when_another_has_it(fleet: Fleet) -> None:
+def test_i04_what_is_unknown_is_not_mine_when_another_has_it(world: World) -> None:
     """A lost request while somebody else takes it is a refusal, not an acquisition."""
-    one, other = fleet.instance(), fleet.instance()
+    one, other = Instance(world), Instance(world)
 
     def lose() -> None:
         other.acquire()
@@ -167,9 +169,9 @@ def test_i04_what_is_unknown_is_not_mine_when_another_has_it(fleet: Fleet) -> No
     assert one.refused().reason == "held"
 
 
-def test_i04_what_stays_unknown_runs_nothing(fleet: Fleet) -> None:
+def test_i04_what_stays_unknown_runs_nothing(world: World) -> None:
     """Where no answer comes at all it is neither acquired nor refused: unavailable, and the body doesn't run."""
-    one = fleet.instance()
+    one = Instance(world)
     called: list[str] = []
 
     def cut_off() -> None:
@@ -198,28 +200,28 @@ def late_renewal(lease: Lease) -> None:
 
 @pytest.mark.parametrize("act", [late_release, late_renewal])
 @pytest.mark.parametrize("when", ["before the request", "between the look and the write"])
-def test_i05_a_successors_record_is_left_byte_for_byte(fleet: Fleet, act: Callable[[Lease], None], when: str) -> None:
+def test_i05_a_successors_record_is_left_byte_for_byte(world: World, act: Callable[[Lease], None], when: str) -> None:
     """A late release or renewal of a former holder changes nothing, also when the lock passes on meanwhile."""
-    one, other = fleet.instance(), fleet.instance()
+    one, other = Instance(world), Instance(world)
     lease = one.acquire()
     after: list[object] = []
 
     def pass_on() -> None:
-        hand_over(fleet, other)
-        after.append(fleet.store.read("cron-locks/job", one.locks.deadline(1)))
+        hand_over(world, other)
+        after.append(world.store.read("cron-locks/job", one.locks.deadline(1)))
 
     if when == "before the request":
         pass_on()
     else:
         one.network.next("swap", before=pass_on)
     act(lease)
-    assert after == [fleet.store.read("cron-locks/job", one.locks.deadline(1))]
+    assert after == [world.store.read("cron-locks/job", one.locks.deadline(1))]
 
 
 @pytest.mark.parametrize("error", [Unavailable("reset"), Unavailable("503")])
-def test_i05_a_release_in_doubt_leaves_a_successor_alone(fleet: Fleet, error: Exception) -> None:
+def test_i05_a_release_in_doubt_leaves_a_successor_alone(world: World, error: Exception) -> None:
     """A release whose reply was lost, and a successor since: it is done, and nothing more is written."""
-    one, other = fleet.instance(), fleet.instance()
+    one, other = Instance(world), Instance(world)
     lease = one.acquire(fenced=True)
 
     def lose() -> None:
@@ -232,22 +234,22 @@ def test_i05_a_release_in_doubt_leaves_a_successor_alone(fleet: Fleet, error: Ex
     assert other.refused().reason == "held"
 
 
-def test_i06_a_release_has_a_deadline_of_its_own(fleet: Fleet) -> None:
+def test_i06_a_release_has_a_deadline_of_its_own(world: World) -> None:
     """However late a release comes, also after the end of its lease, it has its whole time."""
-    one = fleet.instance(release_timeout=4, request_timeout=3)
+    one = Instance(world, release_timeout=4, request_timeout=3)
     lease = one.acquire()
-    fleet.time.advance(3600)
+    world.advance(3600)
     one.network.next("swap", before=failing(Unavailable("once")))
     assert lease.lost
     assert lease.release() is True
-    assert fleet.node() is None
+    assert world.node() == {}
     assert one.network.allowed[-1] == 3
 
 
 @pytest.mark.parametrize("way", ["block", "function"])
-def test_i06_a_cancelled_job_gives_its_lock_back(fleet: Fleet, way: str) -> None:
+def test_i06_a_cancelled_job_gives_its_lock_back(world: World, way: str) -> None:
     """A task that is cancelled under its lock releases it, and the cancellation comes through."""
-    one = fleet.instance()
+    one = Instance(world)
 
     async def body() -> None:
         started.set()
@@ -263,7 +265,7 @@ def test_i06_a_cancelled_job_gives_its_lock_back(fleet: Fleet, way: str) -> None
     async def main() -> None:
         task = asyncio.create_task(work())
         await started.wait()
-        assert fleet.node() is not None
+        assert world.node() != {}
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -271,13 +273,13 @@ def test_i06_a_cancelled_job_gives_its_lock_back(fleet: Fleet, way: str) -> None
     started = asyncio.Event()
     asyncio.run(main())
     one.locks.close()
-    assert fleet.node() is None
+    assert world.node() == {}
 
 
 @pytest.mark.parametrize("error", [ValueError("the job's own"), KeyboardInterrupt(), SystemExit(3)])
-def test_i06_a_job_that_raises_gives_its_lock_back(fleet: Fleet, error: BaseException) -> None:
+def test_i06_a_job_that_raises_gives_its_lock_back(world: World, error: BaseException) -> None:
     """Whatever ends the block, the lock is released, and nothing hides what the job raised."""
-    one = fleet.instance()
+    one = Instance(world)
 
     def body() -> None:
         one.network.next("swap", before=failing(Unavailable("the release's own")))
@@ -286,12 +288,12 @@ def test_i06_a_job_that_raises_gives_its_lock_back(fleet: Fleet, error: BaseExce
     with pytest.raises(type(error)) as raised, one.locks.hold("job", 60):
         body()
     assert raised.value is error
-    assert fleet.node() is None
+    assert world.node() == {}
 
 
-def test_i07_a_lock_is_held_until_its_body_has_ended(fleet: Fleet) -> None:
+def test_i07_a_lock_is_held_until_its_body_has_ended(world: World) -> None:
     """As long as anything of the body runs, the record is there and nobody else gets in."""
-    one, other = fleet.instance(), fleet.instance()
+    one, other = Instance(world), Instance(world)
 
     def body() -> str:
         try:
@@ -302,13 +304,13 @@ def test_i07_a_lock_is_held_until_its_body_has_ended(fleet: Fleet) -> None:
     assert one.locks.with_lock("job", body) == "done"
     with one.locks.hold("job", 60):
         body()
-    assert fleet.node() is None
+    assert world.node() == {}
 
 
 @pytest.mark.parametrize("end", ["lost", "cancelled"])
-def test_i07_a_cancelled_body_keeps_the_lock_until_it_has_ended(fleet: Fleet, end: str) -> None:
+def test_i07_a_cancelled_body_keeps_the_lock_until_it_has_ended(world: World, end: str) -> None:
     """A body that is cancelled, by a loss or from outside, and takes its time, is not released under its feet."""
-    one = fleet.instance()
+    one = Instance(world)
     released: list[bool] = []
 
     async def body() -> None:
@@ -318,13 +320,13 @@ def test_i07_a_cancelled_body_keeps_the_lock_until_it_has_ended(fleet: Fleet, en
         finally:
             for _ in range(5):
                 await asyncio.sleep(0)
-                released.append("lock.released" in one.slugs() or fleet.node() is None)
+                released.append("lock.released" in one.slugs() or world.node() == {})
 
     async def main() -> None:
         work = asyncio.ensure_future(one.locks.with_lock("job", body, 60))
         await started.wait()
         if end == "lost":
-            fleet.time.advance(59)
+            world.advance(59)
             one.renew()
         else:
             work.cancel()
@@ -335,4 +337,4 @@ def test_i07_a_cancelled_body_keeps_the_lock_until_it_has_ended(fleet: Fleet, en
     asyncio.run(main())
     one.locks.close()
     assert released == [False] * 5
-    assert fleet.node() is None
+    assert world.node() == {}

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.simulation.instances import Fleet, Instance
+from tests.simulation.fleet import Fleet
+from tests.simulation.instance import Instance
 from tests.simulation.world import NAME, START, slot
 
 from firecron import Run

@@ -8,7 +8,9 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from tests.simulation.fleet import START, Fleet, failing
+from tests.simulation.instance import Instance
+from tests.simulation.network import failing
+from tests.simulation.world import START, World
 
 from firecron import Lease, LeaseLost, LockService
 from firecron.errors import Unavailable
@@ -16,9 +18,9 @@ from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 
 
-def test_i13_losing_a_lease_is_loud_and_reaches_the_job(fleet: Fleet) -> None:
+def test_i13_losing_a_lease_is_loud_and_reaches_the_job(world: World) -> None:
     """A lost lease sets the flag, calls who asked, raises in `check` and logs an ERROR; the keeper finds out."""
-    one = fleet.instance()
+    one = Instance(world)
     lease = one.keep(ttl=60)
     heard: list[str] = []
     lease.when_lost(lambda: heard.append("told"))
@@ -34,9 +36,9 @@ def test_i13_losing_a_lease_is_loud_and_reaches_the_job(fleet: Fleet) -> None:
     assert [event.level for event in one.events if event.slug == "lock.lost"] == [logging.ERROR]
 
 
-def test_i13_an_async_job_is_cancelled(fleet: Fleet) -> None:
+def test_i13_an_async_job_is_cancelled(world: World) -> None:
     """An async body under `with_lock` is cancelled when its lease is lost, and the caller gets LeaseLost."""
-    one = fleet.instance()
+    one = Instance(world)
     cancelled: list[bool] = []
 
     async def body() -> None:
@@ -50,7 +52,7 @@ def test_i13_an_async_job_is_cancelled(fleet: Fleet) -> None:
     async def main() -> None:
         work = asyncio.ensure_future(one.locks.with_lock("job", body, 60))
         await started.wait()
-        fleet.time.advance(59)
+        world.advance(59)
         one.renew()
         with pytest.raises(LeaseLost):
             await work
@@ -103,59 +105,59 @@ def test_i14_renewal_goes_on_while_the_job_blocks_the_event_loop() -> None:
     assert blocked.store.get("cron-locks/job") is None
 
 
-def released(fleet: Fleet, lease: Lease) -> None:
-    fleet.edit(releasedAt=int(START))
+def released(world: World, lease: Lease) -> None:
+    world.edit(releasedAt=int(START))
 
 
-def unlocked(fleet: Fleet, lease: Lease) -> None:
-    fleet.edit(expiresAt=0)
+def unlocked(world: World, lease: Lease) -> None:
+    world.edit(expiresAt=0)
 
 
-def expired(fleet: Fleet, lease: Lease) -> None:
-    fleet.edit(expiresAt=int(START) + 20_000)
+def expired(world: World, lease: Lease) -> None:
+    world.edit(expiresAt=int(START) + 20_000)
 
 
-def deleted(fleet: Fleet, lease: Lease) -> None:
-    fleet.put(None)
+def deleted(world: World, lease: Lease) -> None:
+    world.put(None)
 
 
-def paused_in_its_place(fleet: Fleet, lease: Lease) -> None:
-    fleet.put({"paused": True})
+def paused_in_its_place(world: World, lease: Lease) -> None:
+    world.put({"paused": True})
 
 
 @pytest.mark.parametrize("end", [released, unlocked, expired, deleted, paused_in_its_place])
-def test_i14_a_renewal_revives_nothing(fleet: Fleet, end: Callable[[Fleet, Lease], None]) -> None:
+def test_i14_a_renewal_revives_nothing(world: World, end: Callable[[World, Lease], None]) -> None:
     """What was released, unlocked, expired or deleted is found by the next renewal, lost, and left as it is."""
-    one = fleet.instance()
+    one = Instance(world)
     lease = one.keep(ttl=60)
-    end(fleet, lease)
-    before = fleet.node()
-    fleet.time.advance(20)
+    end(world, lease)
+    before = world.node()
+    world.advance(20)
     assert one.renew() is None
     assert lease.lost
-    assert fleet.node() == before
+    assert world.node() == before
 
 
-def test_i14_a_renewal_after_the_release_revives_nothing(fleet: Fleet) -> None:
+def test_i14_a_renewal_after_the_release_revives_nothing(world: World) -> None:
     """A lease that its holder gave back is not renewed, also when its renewal was due."""
-    one = fleet.instance()
+    one = Instance(world)
     lease = one.keep(ttl=60)
-    fleet.time.advance(20)
+    world.advance(20)
     assert lease.release()
     assert one.renew() is None
     assert lease.keep(3) is False
-    assert fleet.node() is None
+    assert world.node() == {}
 
 
-def test_i15_one_slow_request_can_not_eat_the_lease(fleet: Fleet) -> None:
+def test_i15_one_slow_request_can_not_eat_the_lease(world: World) -> None:
     """Each request of a renewal has a third of what is left of the lease at most, however slow the ones before were."""
-    one = fleet.instance(request_timeout=8, release_timeout=8)
+    one = Instance(world, request_timeout=8, release_timeout=8)
     lease = one.keep(ttl=12)
     one.locks.clock.now(one.locks.deadline(8))
 
     def hang() -> None:
         left.append((lease.ends - one.timing.mono()) / 1000)
-        fleet.time.advance(one.network.allowed[-1])
+        world.advance(one.network.allowed[-1])
         raise Unavailable("timed out")
 
     left: list[float] = []
@@ -169,9 +171,9 @@ def test_i15_one_slow_request_can_not_eat_the_lease(fleet: Fleet) -> None:
     assert all(allowed <= rest / 3 + 1e-6 for allowed, rest in zip(one.network.allowed, left, strict=True))
 
 
-def test_i15_a_request_of_a_renewal_by_hand_has_a_third_of_the_lease(fleet: Fleet) -> None:
+def test_i15_a_request_of_a_renewal_by_hand_has_a_third_of_the_lease(world: World) -> None:
     """Also where the holder would wait longer, each request gets a third of what is left of the lease."""
-    one = fleet.instance(request_timeout=8, release_timeout=8)
+    one = Instance(world, request_timeout=8, release_timeout=8)
     lease = one.acquire(ttl=13)
     one.network.next("swap", before=failing(Unavailable("once")))
     one.network.allowed.clear()
@@ -180,11 +182,11 @@ def test_i15_a_request_of_a_renewal_by_hand_has_a_third_of_the_lease(fleet: Flee
     assert all(allowed <= 4 for allowed in one.network.allowed)
 
 
-def test_i15_a_renewal_goes_on_for_as_long_as_its_lease_at_most(fleet: Fleet) -> None:
+def test_i15_a_renewal_goes_on_for_as_long_as_its_lease_at_most(world: World) -> None:
     """Whoever renews by hand, with little of the lease left, is told before its end that it could not be done."""
-    one = fleet.instance()
+    one = Instance(world)
     lease = one.acquire(ttl=60)
-    fleet.time.advance(58)
+    world.advance(58)
     one.network.next("swap", before=failing(Unavailable("down")), times=1_000)
     with pytest.raises(Unavailable, match="down"):
         lease.renew()
@@ -192,9 +194,9 @@ def test_i15_a_renewal_goes_on_for_as_long_as_its_lease_at_most(fleet: Fleet) ->
     assert not lease.lost
 
 
-def test_i15_an_acquire_has_a_third_of_its_ttl(fleet: Fleet) -> None:
+def test_i15_an_acquire_has_a_third_of_its_ttl(world: World) -> None:
     """What takes longer than a third of the ttl to acquire is given up: too little of the lease would be left."""
-    one = fleet.instance()
+    one = Instance(world)
     one.locks.clock.now(one.locks.deadline(8))
     one.network.allowed.clear()
     one.acquire(ttl=6)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Run as RunPython
-from tests.simulation.instances import Fleet
+from tests.simulation.fleet import Fleet
 from tests.simulation.world import NAME, START, slot
 from tests.unit.threads import ended, named
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.simulation.instances import Fleet, Instance, refusal_of
+from tests.simulation.fleet import Fleet, refusal_of
+from tests.simulation.instance import Instance
 from tests.simulation.world import NAME, START, slot
 
 from firecron import Run

@@ -9,7 +9,10 @@ from contextlib import suppress
 
 import firebase_admin
 import pytest
-from tests.simulation.fleet import START, Fleet, Instance, broken_listener, failing
+from tests.simulation.instance import Instance
+from tests.simulation.network import failing
+from tests.simulation.world import START, World
+from tests.unit.listeners import broken_listener
 
 from firecron import Lease, LockService, NotAcquired, Refusal
 from firecron.errors import Unavailable
@@ -17,50 +20,50 @@ from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 
 
-def by_release(fleet: Fleet, lease: Lease) -> None:
+def by_release(world: World, lease: Lease) -> None:
     assert lease.release()
 
 
-def by_expiry(fleet: Fleet, lease: Lease) -> None:
-    fleet.time.advance(61)
+def by_expiry(world: World, lease: Lease) -> None:
+    world.advance(61)
 
 
-def by_unlock(fleet: Fleet, lease: Lease) -> None:
-    fleet.edit(expiresAt=0)
+def by_unlock(world: World, lease: Lease) -> None:
+    world.edit(expiresAt=0)
 
 
-def by_an_unfenced_holder(fleet: Fleet, lease: Lease) -> None:
+def by_an_unfenced_holder(world: World, lease: Lease) -> None:
     assert lease.release()
-    plain = fleet.instance().acquire()
+    plain = Instance(world).acquire()
     assert plain.fence is None or plain.fence == lease.fence
     assert plain.release()
 
 
 @pytest.mark.parametrize("end", [by_release, by_expiry, by_unlock, by_an_unfenced_holder])
-def test_i29_fences_rise(fleet: Fleet, end: Callable[[Fleet, Lease], None]) -> None:
+def test_i29_fences_rise(world: World, end: Callable[[World, Lease], None]) -> None:
     """However the last holder ended, and within the same millisecond too, the next fence is higher."""
-    instances = [fleet.instance(), fleet.instance()]
+    instances = [Instance(world), Instance(world)]
     fences: list[int] = []
     for number in range(6):
         lease = instances[number % 2].acquire(fenced=True)
         assert lease.fence is not None
         fences.append(lease.fence)
-        end(fleet, lease)
+        end(world, lease)
     assert fences == sorted(set(fences))
 
 
-def test_i29_a_fence_rises_also_over_one_in_the_future(fleet: Fleet) -> None:
+def test_i29_a_fence_rises_also_over_one_in_the_future(world: World) -> None:
     """A fence that is ahead of this instance's time is exceeded by one."""
-    fleet.put({"expiresAt": 1, "releasedAt": 1, "fence": int(START) + 500})
-    assert fleet.instance().acquire(fenced=True).fence == int(START) + 501
+    world.put({"expiresAt": 1, "releasedAt": 1, "fence": int(START) + 500})
+    assert Instance(world).acquire(fenced=True).fence == int(START) + 501
 
 
-def test_i29_a_fence_rises_over_a_deletion(fleet: Fleet) -> None:
+def test_i29_a_fence_rises_over_a_deletion(world: World) -> None:
     """When the node was deleted, the time takes over: after twice the uncertainty the next fence is higher."""
-    one, other = fleet.instance(), fleet.instance()
+    one, other = Instance(world), Instance(world)
     first = one.acquire(fenced=True)
-    fleet.put(None)
-    fleet.time.advance(2 * 0.0015)
+    world.put(None)
+    world.advance(2 * 0.0015)
     second = other.acquire(fenced=True)
     assert first.fence is not None
     assert second.fence is not None
@@ -112,23 +115,23 @@ def test_i31_down_denied_and_malformed_are_told_apart_and_nothing_runs(
     assert rtdb.get("/cron-locks") == before
 
 
-def crowd(fleet: Fleet, one: Instance) -> None:
+def crowd(world: World, one: Instance) -> None:
     """Somebody always writes between the look and the write."""
     numbers = iter(range(1, 10_000))
-    fleet.put({"note": 0})
-    one.network.next("swap", before=lambda: fleet.edit(note=next(numbers)), times=1_000)
+    world.put({"note": 0})
+    one.network.next("swap", before=lambda: world.edit(note=next(numbers)), times=1_000)
 
 
-def test_i32_contention_is_bounded_by_the_deadline(fleet: Fleet) -> None:
+def test_i32_contention_is_bounded_by_the_deadline(world: World) -> None:
     """A lock that others change all the time is given up at the deadline, after tries further and further apart."""
-    one = fleet.instance(acquire_timeout=8)
+    one = Instance(world, acquire_timeout=8)
     one.locks.clock.now(one.locks.deadline(8))
-    crowd(fleet, one)
+    crowd(world, one)
     refusal = one.refused()
     assert refusal.reason == "unavailable"
-    assert fleet.time.mono() <= 8_000
-    assert fleet.time.mono() > 8_000 - 2_000
-    assert 5 <= one.network.calls.count("swap") <= 40
+    assert world.mono() <= 8_000
+    assert world.mono() > 8_000 - 2_000
+    assert 5 <= one.network.methods.count("swap") <= 40
     pauses = one.timing.pauses
     assert max(pauses) <= 2
     assert max(pauses[:3]) < min(pauses[-2:])
@@ -136,16 +139,16 @@ def test_i32_contention_is_bounded_by_the_deadline(fleet: Fleet) -> None:
 
 @pytest.mark.parametrize("act", [Lease.renew, Lease.release])
 def test_i32_a_renewal_or_release_that_is_always_overtaken_is_a_few_requests(
-    fleet: Fleet, act: Callable[[Lease], bool]
+    world: World, act: Callable[[Lease], bool]
 ) -> None:
     """A node that changes before each write costs a few requests until the deadline, not thousands; the error says
     what may be in between.
     """
-    one = fleet.instance(acquire_timeout=8, release_timeout=8)
+    one = Instance(world, acquire_timeout=8, release_timeout=8)
     lease = one.acquire()
     one.network.calls.clear()
     numbers = iter(range(10_000))
-    one.network.next("swap", before=lambda: fleet.edit(note=next(numbers)), times=10_000)
+    one.network.next("swap", before=lambda: world.edit(note=next(numbers)), times=10_000)
     told = ""
     try:
         assert act(lease) is False
@@ -157,23 +160,23 @@ def test_i32_a_renewal_or_release_that_is_always_overtaken_is_a_few_requests(
     assert "a proxy in between weakens ETags" in told
     assert 5 <= len(one.network.calls) <= 40
     assert max(one.timing.pauses[:2]) < min(one.timing.pauses[-2:])
-    assert 6_000 < fleet.time.mono() <= 8_000
+    assert 6_000 < world.mono() <= 8_000
 
 
-def test_i32_those_who_failed_together_come_again_apart(fleet: Fleet) -> None:
+def test_i32_those_who_failed_together_come_again_apart(world: World) -> None:
     """The same number of failures gives two instances different pauses."""
     pauses: list[list[float]] = []
     for _ in range(2):
-        one = fleet.instance()
-        crowd(fleet, one)
+        one = Instance(world)
+        crowd(world, one)
         one.refused()
         pauses.append(one.timing.pauses[:5])
     assert all(mine != theirs for mine, theirs in zip(*pauses, strict=True))
 
 
-def test_i32_a_server_that_asks_to_be_left_alone_is(fleet: Fleet) -> None:
+def test_i32_a_server_that_asks_to_be_left_alone_is(world: World) -> None:
     """A Retry-After within the deadline is waited for; one beyond it ends the try at once."""
-    one = fleet.instance(acquire_timeout=8)
+    one = Instance(world, acquire_timeout=8)
     one.network.next("swap", before=failing(Unavailable("429", retry_after=3)))
     assert one.acquire().release()
     assert one.timing.pauses == [3]
@@ -188,28 +191,28 @@ class Broken(logging.Handler):
 
 
 def test_i33_listeners_and_log_handlers_that_raise_break_nothing(
-    fleet: Fleet, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+    world: World, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With a listener and a log handler that raise at every event, a lock goes through its whole life."""
     logger, broken = logging.getLogger("firecron"), Broken()
     logger.addHandler(broken)
     request.addfinalizer(lambda: logger.removeHandler(broken))
-    one, other = fleet.instance(), fleet.instance()
+    one, other = Instance(world), Instance(world)
     for instance in (one, other):
         instance.locks.events.subscribe(broken_listener)
     with one.locks.hold("job", 60) as lease:
         assert other.refused().reason == "held"
-        fleet.time.advance(20)
+        world.advance(20)
         one.renew()
         one.network.next("swap", before=failing(Unavailable("slow")), times=100)
-        fleet.time.advance(20)
+        world.advance(20)
         one.renew()
         one.network.mend()
         assert lease.is_held()
-    assert fleet.node() is None
+    assert world.node() == {}
     lost = one.keep()
     lost.when_lost(failing(ValueError("a callback")))
-    fleet.time.advance(59)
+    world.advance(59)
     one.renew()
     assert lost.lost
     assert lost.release()
@@ -217,35 +220,35 @@ def test_i33_listeners_and_log_handlers_that_raise_break_nothing(
     assert heard <= set(one.slugs())
 
 
-@pytest.mark.parametrize("left", [None, {"paused": True}, {"note": "deleted by hand"}], ids=["all", "paused", "a note"])
-def test_i37_a_deleted_node_is_not_recreated(fleet: Fleet, left: object) -> None:
+@pytest.mark.parametrize("left", [{}, {"paused": True}, {"note": "deleted by hand"}], ids=["all", "paused", "a note"])
+def test_i37_a_deleted_node_is_not_recreated(world: World, left: object) -> None:
     """An operator deletes the node: the holder learns it with its next renewal, and puts nothing back."""
-    one = fleet.instance()
+    one = Instance(world)
     lease = one.keep()
     heard = threading.Event()
     lease.when_lost(heard.set)
-    fleet.put(left)
+    world.put(left)
     assert not lease.lost
-    fleet.time.advance(20)
+    world.advance(20)
     one.renew()
     assert lease.lost
     assert heard.is_set()
     [told] = [event for event in one.events if event.slug == "lock.lost"]
     assert "deleted" in told.message
     assert lease.release() is False
-    assert fleet.node() == left
-    fleet.time.advance(3600)
+    assert world.node() == left
+    world.advance(3600)
     one.renew()
-    assert fleet.node() == left
+    assert world.node() == left
 
 
-def test_i37_a_node_deleted_between_the_look_and_the_write_is_not_recreated(fleet: Fleet) -> None:
+def test_i37_a_node_deleted_between_the_look_and_the_write_is_not_recreated(world: World) -> None:
     """Also a renewal, or a release, that is under way when the node is deleted, puts nothing back."""
-    one = fleet.instance()
+    one = Instance(world)
     for act in (Lease.renew, Lease.release):
         lease = one.acquire(fenced=True)
-        one.network.next("swap", before=lambda: fleet.put(None))
+        one.network.next("swap", before=lambda: world.put(None))
         with suppress(Unavailable):
             assert act(lease) is False
         assert lease.lost
-        assert fleet.node() is None
+        assert world.node() == {}

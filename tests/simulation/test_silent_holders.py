@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
-from tests.simulation.instances import Fleet, Instance, forget_apps
+from tests.simulation.fleet import Fleet
+from tests.simulation.instance import Instance
 from tests.simulation.world import NAME, START, slot
 
 from firecron import FireCron, Refusal, Result
@@ -21,12 +22,6 @@ BEAT = 30_000
 DAY = 86_400_000
 TTL = 1_800
 RECORD = {"instance": "0a", "acquiredAt": START, "expiresAt": START + TTL * 1000, "holder": "h", "slot": slot()}
-
-
-@pytest.fixture(autouse=True)
-def no_app_stays() -> Iterator[None]:
-    yield
-    forget_apps()
 
 
 def at(seconds: float) -> int:

@@ -1,8 +1,9 @@
-"""Virtual time for a fleet: what threads would do happens when its time has come, one thing at a time.
+"""Virtual time for all that share a store: what threads would do happens when its time has come, one thing at a time.
 
-A test that waits lets the world's time pass, and all else happens in between. What a crew is given is a task: a thread
-that runs while all others stand still, and hands over whenever it waits. So several bodies, and several requests, can
-be under way at once, and the order is the same in each run of a test.
+A test that waits lets the world's time pass, and all else happens in between. What an instance does by itself is a task
+(see `tasks`), so several bodies, and several requests, can be under way at once, and the order is the same in each run
+of a test. `tests/interleaving` has a model of its own instead: to try each order of events, the state of everything
+must be comparable, and quick to build thousands of times.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import heapq
 import threading
 from collections.abc import Callable
 from itertools import count
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Protocol
 
-from firecron.base.clocks import Deadline
+from tests.simulation.tasks import LOOK, TaskLock, current_task
+
+from firecron.base.clocks import Deadline, TimedLock
 from firecron.base.instants import to_milliseconds, to_text
-from firecron.errors import Denied, Unavailable
-from firecron.store import Snapshot
 from firecron.testing import FakeTiming, MemoryStore
 
 NINE = "2026-11-18T09:00:00Z"
@@ -24,11 +25,8 @@ START = to_milliseconds(NINE)
 NAME = "job"
 NEVER = float("inf")
 
-# How often a task that waits for a condition looks.
-_LOOK = 0.01
-
-Method: TypeAlias = Literal["read", "swap", "timestamp", "merge", "keys", "newest"]
-T = TypeVar("T")
+# A nanosecond: sleeping for the rest of a float's rounding takes time, too.
+_LEAST_SLEEP = 1e-9
 
 
 def slot(seconds: float = 0) -> str:
@@ -45,80 +43,8 @@ class Machine(Protocol):
     def work(self) -> None: ...
 
 
-class Task:
-    """Work on a thread of its own, which runs only while the world stands still for it."""
-
-    def __init__(self, world: World, work: Callable[[], object]) -> None:
-        self._world = world
-        self._work = work
-        self._may_run = threading.Semaphore(0)
-        self._has_stopped = threading.Semaphore(0)
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def begin(self) -> None:
-        """Run it until it waits, or ends."""
-        self._thread.start()
-        self._let_run()
-
-    def pause(self, seconds: float) -> None:
-        """On the task's thread: let so much of the world's time pass."""
-        self._world.at(self._world.mono() / 1000 + seconds, self._let_run)
-        self._has_stopped.release()
-        self._may_run.acquire()
-
-    def _let_run(self) -> None:
-        self._may_run.release()
-        assert self._has_stopped.acquire(timeout=30), "a task waits for something that the world knows nothing of"
-
-    def _run(self) -> None:
-        self._may_run.acquire()
-        _tasks.current = self
-        try:
-            self._work()
-        except BaseException as error:
-            self._world.failure = error
-        finally:
-            self._has_stopped.release()
-
-
-class TaskLock:
-    """A lock whose waiting lets the world's time pass; outside of tasks it is a lock like any other."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        task = current_task()
-        if task is None or not blocking:
-            return self._lock.acquire(blocking, timeout)
-        waited = 0.0
-        while not self._lock.acquire(blocking=False):
-            if 0 <= timeout <= waited:
-                return False
-            task.pause(_LOOK)
-            waited += _LOOK
-        return True
-
-    def release(self) -> None:
-        self._lock.release()
-
-    def __enter__(self) -> bool:
-        return self.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-
-_tasks = threading.local()
-
-
-def current_task() -> Task | None:
-    """The task that this code is part of."""
-    return getattr(_tasks, "current", None)
-
-
 class World(FakeTiming):
-    """The time, the database, and all that is to happen. Zero is nine o'clock."""
+    """The time, the database, and all that is to happen. Zero is nine o'clock; the database's clock is the world's."""
 
     def __init__(self) -> None:
         super().__init__(wall=float(START))
@@ -145,7 +71,8 @@ class World(FakeTiming):
         if task is not None:
             task.pause(max(seconds, 0.0))
             return
-        target = self.mono() + seconds * 1000
+        # To the nanosecond: 1.001 * 1000 is a little less than 1001.
+        target = round(self.mono() + seconds * 1000, 6)
         while self.step(target):
             self.check()
         self.check()
@@ -157,30 +84,32 @@ class World(FakeTiming):
             ((one.due, number, one) for number, one in enumerate(self.machines)), default=(NEVER, 0, None)
         )
         if min(due, call_at) > target:
-            self._move(target)
+            self.skip_to(target)
             return False
-        self._move(min(due, call_at))
+        self.skip_to(min(due, call_at))
         if call_at <= due:
             heapq.heappop(self._to_come)[2]()
         elif instance is not None:
             instance.work()
         return True
 
+    def skip_to(self, mono: float) -> None:
+        """It is so many milliseconds after nine, and nothing has happened in between."""
+        # Exactly: whoever is due then must find that it is then.
+        self._ahead = max(self._ahead, mono)
+
     def check(self) -> None:
         """Raise what a body's own assertions raised: as a job's error it would go unheard."""
         if self.failure is not None:
             raise self.failure
 
-    def _move(self, mono: float) -> None:
-        # Exactly: whoever is due then must find that it is then.
-        self._ahead = max(self._ahead, mono)
-
     def node(self, name: str = NAME) -> dict[str, object]:
-        """What the lock's node holds."""
+        """What the lock's node holds; nothing where there is none."""
         found = self.store.get(f"cron-locks/{name}")
         return found if isinstance(found, dict) else {}
 
     def put(self, node: object, name: str = NAME) -> None:
+        """What an operator does at the console; None deletes the node."""
         self.store.set(f"cron-locks/{name}", node)
 
     def edit(self, name: str = NAME, **fields: object) -> None:
@@ -197,22 +126,35 @@ class World(FakeTiming):
         return {key: entry["outcome"] for key, entry in self.history(name).items()}
 
 
-class Clock(FakeTiming):
-    """An instance's clocks: they run with the world's, and whoever waits on them lets the whole world's time pass."""
+class Clock:
+    """An instance's `Timing`: it runs with the world, and waiting on it lets the whole world's time pass.
 
-    def __init__(self, world: World, wall_error: float) -> None:
-        super().__init__(wall=START + wall_error * 1000, base=world.mono)
+    Its wall clock is wrong by `error` seconds; `pauses` are the sleeps so far; locks that are waited for are from
+    `make_lock`.
+    """
+
+    def __init__(self, world: World, error: float = 0.0) -> None:
         self._world = world
+        self._error = error * 1000
+        self.pauses: list[float] = []
+        self.make_lock: Callable[[], TimedLock] = TaskLock
 
     def mono(self) -> float:
-        super().mono()
         return self._world.mono()
 
-    def sleep(self, seconds: float) -> None:
-        self._world.advance(seconds)
+    def wall(self) -> float:
+        return self._world.wall() + self._error
 
-    def lock(self) -> TaskLock:
-        return TaskLock()
+    def step_wall(self, seconds: float) -> None:
+        """Set the wall clock forward or back."""
+        self._error += seconds * 1000
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self._world.advance(max(seconds, _LEAST_SLEEP))
+
+    def lock(self) -> TimedLock:
+        return self.make_lock()
 
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
         # To the next thing that happens: it may be what is waited for.
@@ -223,92 +165,6 @@ class Clock(FakeTiming):
             if task is None:
                 self._world.step(self._world.mono() + seconds * 1000)
             else:
-                task.pause(min(seconds, _LOOK))
+                task.pause(min(seconds, LOOK))
         finally:
             condition.acquire()
-
-
-class Network:
-    """One instance's way to the store: it can be down, lose replies, or be denied; `calls` are all requests.
-
-    A task's requests about locks take `latency` seconds each way.
-    """
-
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
-        self.calls: list[tuple[Method, str]] = []
-        self.is_down = False
-        self.is_denied = False
-        self.lost_replies = 0
-        self.latency = 0.0
-        self.before: Callable[[Method, str], object] = lambda method, path: None
-
-    def read(self, path: str, deadline: Deadline) -> Snapshot:
-        return self._call("read", path, lambda: self._store.read(path, deadline))
-
-    def swap(self, path: str, etag: str, node: dict[str, object] | None, deadline: Deadline) -> str | Snapshot:
-        return self._call("swap", path, lambda: self._store.swap(path, etag, node, deadline))
-
-    def timestamp(self, path: str, deadline: Deadline) -> int:
-        return self._call("timestamp", path, lambda: self._store.timestamp(path, deadline))
-
-    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
-        return self._call("merge", path, lambda: self._store.merge(path, values, deadline))
-
-    def keys(self, path: str, deadline: Deadline) -> list[str]:
-        return self._call("keys", path, lambda: self._store.keys(path, deadline))
-
-    def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
-        return self._call("newest", path, lambda: self._store.newest(path, deadline))
-
-    @property
-    def name(self) -> str:
-        return self._store.name
-
-    def connect(self) -> None:
-        self._store.connect()
-
-    def close(self) -> None:
-        self._store.close()
-
-    def after_fork(self) -> None:
-        """Nothing of it is the parent's alone."""
-
-    def requests(self, below: str = "") -> list[Method]:
-        """The requests since the last call, for paths that begin so."""
-        calls, self.calls = self.calls, []
-        return [method for method, path in calls if path.startswith(below)]
-
-    def _call(self, method: Method, path: str, call: Callable[[], T]) -> T:
-        self.calls.append((method, path))
-        self._travel(path)
-        self.before(method, path)
-        if self.is_down:
-            raise Unavailable("the network is down")
-        if self.is_denied:
-            raise Denied("no")
-        answer = call()
-        if method == "swap" and self.lost_replies:
-            self.lost_replies -= 1
-            raise Unavailable("the reply was lost")
-        self._travel(path)
-        return answer
-
-    def _travel(self, path: str) -> None:
-        task = current_task()
-        if self.latency and task is not None and path.startswith("cron-locks/"):
-            task.pause(self.latency)
-
-
-class Crew:
-    """Begins what it is given as the next thing that happens."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self.is_dead = False
-
-    def submit(self, work: Callable[[], object]) -> None:
-        self._world.soon(lambda: None if self.is_dead else Task(self._world, work).begin())
-
-    def after_fork(self) -> None:
-        """Nothing of it is a thread's."""

@@ -1,4 +1,4 @@
-"""Fleets in virtual time for the tests of the lock, and a gate for real threads."""
+"""A world in virtual time for the tests of the lock, and a gate for real threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from tests.simulation.fleet import Fleet, Instance
+from tests.simulation.instance import Instance
+from tests.simulation.world import World
 
 from firecron.lock.keeper import Keeper
 
@@ -18,15 +19,15 @@ def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def fleet(by_hand: None) -> Fleet:
-    """A fleet whose keepers work only when they are told to."""
-    return Fleet()
+def world() -> World:
+    """A world in which nothing happens by itself."""
+    return World()
 
 
 @pytest.fixture
-def one(fleet: Fleet) -> Instance:
-    """One instance of the fleet."""
-    return fleet.instance()
+def one(world: World) -> Instance:
+    """An instance whose threads' work the test does by hand."""
+    return Instance(world)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import flask
 import pytest
-from tests.simulation.instances import Fleet
+from tests.simulation.fleet import Fleet
 from tests.simulation.world import NAME, START
 
 from firecron import ConfigurationError, FireCron, Run, distributed_cron

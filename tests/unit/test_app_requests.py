@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.simulation.chance import Chance
-from tests.simulation.instances import forget_apps
 from tests.simulation.world import NAME
 
 from firecron import FireCron, distributed_cron
@@ -38,12 +37,6 @@ class Instance:
         turn = self.crons.engine.runner.turn(self.crons.registry.get(NAME), WantedClaim(due, "schedule"))
         assert self.crons.engine.runner.go_on(turn) is None
         return turn.results
-
-
-@pytest.fixture(autouse=True)
-def no_app_stays() -> Iterator[None]:
-    yield
-    forget_apps()
 
 
 class Inline:

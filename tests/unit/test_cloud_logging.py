@@ -12,7 +12,7 @@ from functools import partial
 
 import flask
 import pytest
-from tests.simulation.fleet import broken_listener
+from tests.unit.listeners import broken_listener
 from tests.unit.log_lines import LABELS, PROJECT, TRACE, Line, Log, on_cloud_run, refuse, root_of_nowhere
 
 import firecron.logging

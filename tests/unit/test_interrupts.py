@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import pytest
 from tests.conftest import Run as RunPython
-from tests.simulation.instances import Fleet
+from tests.simulation.fleet import Fleet
 from tests.simulation.world import NAME, START, slot
 from tests.unit.interrupts import Line, interrupt, lines_of
 from tests.unit.threads import PATIENCE, ended, ended_stops

@@ -10,7 +10,9 @@ from typing import TypeAlias
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, NumberDataPoint
-from tests.simulation.fleet import Fleet, failing
+from tests.simulation.instance import Instance
+from tests.simulation.network import failing
+from tests.simulation.world import World
 
 import firecron.otel
 from firecron import FireCron, LockService, Run, distributed_cron
@@ -118,13 +120,13 @@ def test_ticks_that_do_not_run_are_measured(meters: Meters) -> None:
     ]
 
 
-def test_what_befalls_a_lock_is_measured(meters: Meters, fleet: Fleet) -> None:
+def test_what_befalls_a_lock_is_measured(meters: Meters, world: World) -> None:
     """A lock service alone counts what it asked for, renewals that failed, and leases that were lost."""
-    one = fleet.instance()
+    one = Instance(world)
     instrument(one.locks, meters.provider)
     one.acquire().release()
     kept = one.keep()
-    fleet.time.advance(20)
+    world.advance(20)
     one.network.next("swap", before=failing(Unavailable("slow")), times=1000)
     one.outlive()
     assert kept.lost
@@ -178,10 +180,10 @@ def test_undone_it_measures_no_more(meters: Meters) -> None:
     assert after == before
 
 
-def test_names_are_bounded(meters: Meters, monkeypatch: pytest.MonkeyPatch, fleet: Fleet) -> None:
+def test_names_are_bounded(meters: Meters, monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     """Of locks that are named after data the first ones keep their names, and the others are counted as one."""
     monkeypatch.setattr(firecron.otel, "_MOST_NAMES", 2)
-    one = fleet.instance()
+    one = Instance(world)
     instrument(one.locks, meters.provider)
     for name in ("a", "b", "c", "d", "a"):
         one.acquire(name).release()

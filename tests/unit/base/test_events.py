@@ -9,7 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
 import pytest
-from tests.simulation.fleet import Fleet, Instance, broken_listener, failing, recorded
+from tests.simulation.instance import Instance
+from tests.simulation.network import failing
+from tests.simulation.world import World
+from tests.unit.listeners import broken_listener, recorded
 
 from firecron import Lease
 from firecron.base.events import Event, Events
@@ -190,27 +193,27 @@ def test_a_forked_child_can_subscribe() -> None:
     assert recorded(events) == []
 
 
-def held(fleet: Fleet, one: Instance) -> None:
-    fleet.instance().acquire()
+def held(world: World, one: Instance) -> None:
+    Instance(world).acquire()
 
 
-def paused(fleet: Fleet, one: Instance) -> None:
-    fleet.put({"paused": True})
+def paused(world: World, one: Instance) -> None:
+    world.put({"paused": True})
 
 
-def malformed(fleet: Fleet, one: Instance) -> None:
-    fleet.put({"expiresAt": "soon"})
+def malformed(world: World, one: Instance) -> None:
+    world.put({"expiresAt": "soon"})
 
 
-def unavailable(fleet: Fleet, one: Instance) -> None:
+def unavailable(world: World, one: Instance) -> None:
     one.network.next("swap", before=failing(Unavailable("no answer")), times=100)
 
 
-def denied(fleet: Fleet, one: Instance) -> None:
+def denied(world: World, one: Instance) -> None:
     one.network.next("swap", before=failing(Denied("RTDB answered 401")), times=4)
 
 
-REFUSALS: list[tuple[Callable[[Fleet, Instance], None], str, int, str]] = [
+REFUSALS: list[tuple[Callable[[World, Instance], None], str, int, str]] = [
     (held, "lock.refused", logging.INFO, 'Lock "job" held by another instance, skipping'),
     (paused, "lock.refused", logging.INFO, 'Lock "job" is paused by an operator, skipping'),
     (malformed, "lock.refused", logging.ERROR, 'Lock "job" can\'t be read: its field expiresAt'),
@@ -221,11 +224,11 @@ REFUSALS: list[tuple[Callable[[Fleet, Instance], None], str, int, str]] = [
 
 @pytest.mark.parametrize(("obstacle", "slug", "level", "words"), REFUSALS, ids=lambda one: getattr(one, "__name__", ""))
 def test_a_refusal_is_told_once_with_its_reason(
-    fleet: Fleet, obstacle: Callable[[Fleet, Instance], None], slug: str, level: int, words: str
+    world: World, obstacle: Callable[[World, Instance], None], slug: str, level: int, words: str
 ) -> None:
     """Contention is INFO; what is not known is an ERROR, which says that the job won't run."""
-    one = fleet.instance()
-    obstacle(fleet, one)
+    one = Instance(world)
+    obstacle(world, one)
     refusal = one.refused()
     [told] = one.events
     assert refusal.reason == obstacle.__name__ == told.fields["reason"]
@@ -234,12 +237,12 @@ def test_a_refusal_is_told_once_with_its_reason(
     assert ("Job will NOT run" in told.message) is (level == logging.ERROR)
 
 
-def test_the_first_spent_tick_is_info_and_later_ones_are_for_debugging(fleet: Fleet) -> None:
+def test_the_first_spent_tick_is_info_and_later_ones_are_for_debugging(world: World) -> None:
     """A loser of a tick says so at INFO once a name, so that a fleet's losers cost little."""
-    one = fleet.instance()
+    one = Instance(world)
     levels: list[tuple[str, int]] = []
     for name in ("job", "job", "other", "job"):
-        claim = fleet.instance()
+        claim = Instance(world)
         taken = claim.locks.contender.try_once(claim.locks.contender.bid(name, 60, slot=SLOT))
         if isinstance(taken, Lease):
             taken.release()
@@ -255,25 +258,25 @@ def test_the_first_spent_tick_is_info_and_later_ones_are_for_debugging(fleet: Fl
     ]
 
 
-def test_all_that_a_lock_tells_is_scalar(fleet: Fleet, handler: Handler) -> None:
+def test_all_that_a_lock_tells_is_scalar(world: World, handler: Handler) -> None:
     """Whatever happens to a lock, its fields are texts, numbers and truth values, so that any log can store them."""
-    one = fleet.instance()
+    one = Instance(world)
     for obstacle in (held, paused, malformed, denied):
-        obstacle(fleet, one)
+        obstacle(world, one)
         one.refused()
-        fleet.put(None)
+        world.put(None)
     one.network.next("swap", before=failing(Unavailable("busy", retry_after=3600)))
     one.refused()
     with one.locks.hold("job", 60) as kept:
-        fleet.time.advance(20)
+        world.advance(20)
         one.renew()
         one.network.next("swap", before=failing(Unavailable("slow")), times=100)
-        fleet.time.advance(20)
+        world.advance(20)
         one.renew()
         one.network.mend()
     assert not kept.is_held()
     lost = one.acquire(fenced=True)
-    fleet.time.advance(60)
+    world.advance(60)
     assert lost.lost
     slugs = set(one.slugs())
     every = "acquired refused unavailable renewed renewal_failed lost released"

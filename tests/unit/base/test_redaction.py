@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.simulation.fleet import recorded
+from tests.unit.listeners import recorded
 
 import firecron
 from firecron.base.events import Events

@@ -6,8 +6,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.simulation.fleet import Watched
 from tests.unit.base.clock_bench import ORIGIN, Bench
+from tests.unit.threads import Watched
 
 from firecron.errors import Unavailable
 

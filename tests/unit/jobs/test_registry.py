@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.simulation.instances import Fleet, refusal_of
+from tests.simulation.fleet import Fleet, refusal_of
 from tests.simulation.world import NAME, START, slot
 
 from firecron import ConfigurationError, FireCron, Run, Unavailable, distributed_cron

@@ -8,13 +8,18 @@ from collections.abc import Callable
 from math import ceil
 
 import pytest
-from tests.simulation.fleet import Fleet, failing, recorded
+from tests.simulation.instance import Instance
+from tests.simulation.network import failing
+from tests.simulation.world import Clock, World
+from tests.unit.listeners import recorded
 from tests.unit.threads import PATIENCE, ended, named
 
 from firecron.base.events import Events
 from firecron.errors import Denied, Unavailable
 from firecron.lock.keeper import Keeper
 from firecron.lock.refusal import Refusal
+from firecron.lock.service import LockService
+from firecron.settings import load
 from firecron.testing import FakeTiming
 
 TTL = 60.0
@@ -354,20 +359,20 @@ def test_a_forked_child_keeps_nothing(bench: Bench) -> None:
     assert own.at == [220]
 
 
-def test_a_lock_is_kept_over_many_ttls(fleet: Fleet) -> None:
+def test_a_lock_is_kept_over_many_ttls(world: World) -> None:
     """A kept lock holds others off for as long as it is renewed, and is lost at the end of its lease without."""
-    one, other = fleet.instance(), fleet.instance()
+    one, other = Instance(world), Instance(world)
     lease = one.keep(ttl=60)
     for _ in range(20):
-        fleet.time.advance(20)
+        world.advance(20)
         one.renew()
         assert other.refused().reason == "held"
     assert not lease.lost
-    fleet.time.advance(59)
+    world.advance(59)
     one.renew()
     assert lease.lost
     assert one.slugs().count("lock.lost") == 1
-    fleet.time.advance(2)
+    world.advance(2)
     assert other.acquire()
 
 
@@ -509,16 +514,14 @@ def test_its_thread_waits_in_short_steps_until_something_is_due(is_lost: bool) -
     assert lease.at == [21]
 
 
-def test_a_lock_that_nobody_could_renew_is_not_acquired(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_nobody_could_renew_is_not_acquired(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no thread can be started to keep it, a lock is given back at once, and the answer is `unavailable`."""
-    one = fleet.instance()
-    one.locks.clock.now(one.locks.deadline(10))
+    locks = LockService(settings=load(), store=world.store, timing=Clock(world))
+    locks.clock.now(locks.deadline(10))
     refuse = failing(RuntimeError("can't start new thread"))
     monkeypatch.setattr(threading.Thread, "start", lambda thread: refuse())
-    refusal = one.locks.acquire("job", 60, fenced=True)
+    refusal = locks.acquire("job", 60, fenced=True)
     assert isinstance(refusal, Refusal)
     assert refusal.reason == "unavailable"
     assert "no thread could be started to keep the lease: can't start new thread" in refusal.message
-    node = fleet.store.get("cron-locks/job")
-    assert isinstance(node, dict)
-    assert "releasedAt" in node
+    assert "releasedAt" in world.node()

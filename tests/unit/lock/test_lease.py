@@ -8,7 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
-from tests.simulation.fleet import Fleet, Instance, failing
+from tests.simulation.instance import Instance
+from tests.simulation.network import failing
+from tests.simulation.world import World
 
 from firecron import Lease, LeaseLost
 from firecron.errors import Denied, Unavailable
@@ -16,17 +18,17 @@ from firecron.errors import Denied, Unavailable
 NINE = datetime(2026, 11, 18, 9, 0, tzinfo=UTC)
 
 
-def after(lease: Lease, seconds: float, fleet: Fleet) -> Lease:
-    fleet.time.advance(seconds)
+def after(lease: Lease, seconds: float, world: World) -> Lease:
+    world.advance(seconds)
     return lease
 
 
-def test_a_lease_is_true_and_shows_what_it_is(fleet: Fleet, one: Instance) -> None:
+def test_a_lease_is_true_and_shows_what_it_is(world: World, one: Instance) -> None:
     """A lease is true, and its properties are those of the record."""
     lease = one.acquire(fenced=True)
-    node = fleet.node()
+    node = world.node()
     assert lease
-    assert node is not None
+    assert node
     assert lease.name == "job"
     assert (lease.holder, lease.fence) == (node["holder"], node["fence"])
     assert (lease.slot, lease.attempt) == (None, None)
@@ -39,7 +41,7 @@ def test_a_lease_without_a_fence_has_none(one: Instance) -> None:
     assert one.acquire().fence is None
 
 
-def test_a_claimed_slot_is_seen(fleet: Fleet, one: Instance) -> None:
+def test_a_claimed_slot_is_seen(world: World, one: Instance) -> None:
     """A lease of a claimed tick knows it, and which claim it is."""
     bid = one.locks.contender.bid("job", 60, slot="2026-11-18T09:00:00Z")
     lease = one.locks.contender.try_once(bid)
@@ -48,14 +50,14 @@ def test_a_claimed_slot_is_seen(fleet: Fleet, one: Instance) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "lost"), [(58.999, False), (59, True), (59.001, True), (3600, True)])
-def test_the_end_is_noticed_without_a_keeper(fleet: Fleet, one: Instance, seconds: float, lost: bool) -> None:
+def test_the_end_is_noticed_without_a_keeper(world: World, one: Instance, seconds: float, lost: bool) -> None:
     """A lease is good until the margin before its expiry, and not at that instant; who looks, sees it."""
-    lease = after(one.acquire(ttl=60), seconds, fleet)
+    lease = after(one.acquire(ttl=60), seconds, world)
     assert bool(lease.lost) is lost
     assert lease.is_held() is not lost
 
 
-def test_lost_is_a_flag_and_an_event(fleet: Fleet, one: Instance) -> None:
+def test_lost_is_a_flag_and_an_event(world: World, one: Instance) -> None:
     """`lost` is false and can be waited for; when the keeper loses the lease, whoever waits wakes."""
     lease = one.keep(ttl=60)
     assert not lease.lost
@@ -64,7 +66,7 @@ def test_lost_is_a_flag_and_an_event(fleet: Fleet, one: Instance) -> None:
     lease.check()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(lease.lost.wait, 20)
-        fleet.time.advance(59)
+        world.advance(59)
         one.renew()
         assert waiting.result(20)
     assert lease.lost
@@ -72,9 +74,9 @@ def test_lost_is_a_flag_and_an_event(fleet: Fleet, one: Instance) -> None:
         lease.check()
 
 
-def test_a_lease_is_lost_once(fleet: Fleet, one: Instance) -> None:
+def test_a_lease_is_lost_once(world: World, one: Instance) -> None:
     """However many notice the end, it is told once, as an ERROR that says why."""
-    lease = after(one.acquire(), 60, fleet)
+    lease = after(one.acquire(), 60, world)
     for _ in range(3):
         assert lease.lost
         lease.lose("said again")
@@ -85,48 +87,48 @@ def test_a_lease_is_lost_once(fleet: Fleet, one: Instance) -> None:
     assert told.fields["holder"] == lease.holder
 
 
-def test_what_is_lost_before_its_end_is_kept_no_more(fleet: Fleet, one: Instance) -> None:
+def test_what_is_lost_before_its_end_is_kept_no_more(world: World, one: Instance) -> None:
     """The keeper has nothing to do with a lease whose loss its holder found out."""
     lease = one.acquire()
-    fleet.put(None)
+    world.put(None)
     assert lease.renew() is False
     assert one.renew() is None
 
 
-def test_a_renewal_lengthens_the_lease_to_its_ttl(fleet: Fleet, one: Instance) -> None:
+def test_a_renewal_lengthens_the_lease_to_its_ttl(world: World, one: Instance) -> None:
     """`renew` gives the lease a whole ttl from now, in the record and for the holder."""
-    lease = after(one.acquire(ttl=60), 50, fleet)
+    lease = after(one.acquire(ttl=60), 50, world)
     assert lease.renew()
-    node = fleet.node()
-    assert node is not None
-    assert node["expiresAt"] == fleet.time.now() + 60_000
+    node = world.node()
+    assert node
+    assert node["expiresAt"] == world.now() + 60_000
     assert lease.expires_at.timestamp() * 1000 == node["expiresAt"]
-    assert not after(lease, 58, fleet).lost
-    assert after(lease, 1, fleet).lost
+    assert not after(lease, 58, world).lost
+    assert after(lease, 1, world).lost
 
 
 @pytest.mark.parametrize("seconds", [59, 3600])
-def test_what_is_lost_is_not_renewed(fleet: Fleet, one: Instance, seconds: float) -> None:
+def test_what_is_lost_is_not_renewed(world: World, one: Instance, seconds: float) -> None:
     """After its end a lease stays lost, also while the record is still there, and RTDB isn't asked for that."""
-    lease = after(one.acquire(ttl=60), seconds, fleet)
-    before = fleet.node(), len(one.network.calls)
+    lease = after(one.acquire(ttl=60), seconds, world)
+    before = world.node(), len(one.network.calls)
     assert lease.renew() is False
     assert lease.lost
-    assert (fleet.node(), len(one.network.calls)) == before
+    assert (world.node(), len(one.network.calls)) == before
 
 
-def test_what_is_released_is_not_renewed(fleet: Fleet, one: Instance) -> None:
+def test_what_is_released_is_not_renewed(world: World, one: Instance) -> None:
     """A released lease can't be renewed, and that tells of no loss."""
     lease = one.acquire()
     assert lease.release()
     assert lease.renew() is False
     assert not lease.was_lost
     assert "lock.lost" not in one.slugs()
-    assert fleet.node() is None
+    assert world.node() == {}
 
 
 @pytest.mark.parametrize("error", [Unavailable("down"), Denied("no")])
-def test_a_renewal_that_is_not_known_raises(fleet: Fleet, one: Instance, error: Exception) -> None:
+def test_a_renewal_that_is_not_known_raises(world: World, one: Instance, error: Exception) -> None:
     """Where RTDB can't say, the lease goes on until its end, and the caller hears why."""
     lease = one.acquire(ttl=60)
     one.network.next("swap", before=failing(error), times=50)
@@ -135,13 +137,13 @@ def test_a_renewal_that_is_not_known_raises(fleet: Fleet, one: Instance, error: 
     assert lease.is_held()
 
 
-def test_listeners_hear_of_the_loss_once(fleet: Fleet, one: Instance) -> None:
+def test_listeners_hear_of_the_loss_once(world: World, one: Instance) -> None:
     """A listener is called when the lease is lost; one that comes later, at once; each once."""
     lease = one.acquire()
     heard: list[str] = []
     lease.when_lost(lambda: heard.append("early"))
     assert heard == []
-    after(lease, 60, fleet)
+    after(lease, 60, world)
     assert lease.lost
     assert heard == ["early"]
     lease.when_lost(lambda: heard.append("late"))
@@ -149,23 +151,23 @@ def test_listeners_hear_of_the_loss_once(fleet: Fleet, one: Instance) -> None:
     assert heard == ["early", "late"]
 
 
-def test_the_flag_is_set_when_listeners_hear(fleet: Fleet, one: Instance) -> None:
+def test_the_flag_is_set_when_listeners_hear(world: World, one: Instance) -> None:
     """Who is told of the loss sees it."""
     lease = one.acquire()
     seen: list[bool] = []
     lease.when_lost(lambda: seen.append(lease.lost.is_set()))
-    after(lease, 60, fleet)
+    after(lease, 60, world)
     assert lease.lost
     assert seen == [True]
 
 
-def test_a_release_is_no_loss_to_listeners(fleet: Fleet, one: Instance) -> None:
+def test_a_release_is_no_loss_to_listeners(world: World, one: Instance) -> None:
     """Listeners of a lease that was given back hear nothing, also after its expiry."""
     lease = one.acquire()
     heard: list[str] = []
     lease.when_lost(lambda: heard.append("lost"))
     lease.release()
-    after(lease, 3600, fleet)
+    after(lease, 3600, world)
     lease.lose("too late")
     lease.when_lost(lambda: heard.append("later"))
     assert heard == []
@@ -173,7 +175,7 @@ def test_a_release_is_no_loss_to_listeners(fleet: Fleet, one: Instance) -> None:
 
 
 @pytest.mark.parametrize("error", [None, Unavailable("down")])
-def test_after_its_release_a_lease_is_trusted_no_more(fleet: Fleet, one: Instance, error: Exception | None) -> None:
+def test_after_its_release_a_lease_is_trusted_no_more(world: World, one: Instance, error: Exception | None) -> None:
     """From the release on `lost` is true and `check()` raises, also while the release is under way or has failed."""
     lease = one.acquire()
     lease.check()
@@ -182,7 +184,7 @@ def test_after_its_release_a_lease_is_trusted_no_more(fleet: Fleet, one: Instanc
     if error is not None:
         one.network.next("swap", after=failing(error), times=50)
         one.network.next("read", before=failing(error), times=50)
-        fleet.put(None)
+        world.put(None)
     lease.release()
     assert seen == [True]
     assert lease.lost
@@ -191,26 +193,26 @@ def test_after_its_release_a_lease_is_trusted_no_more(fleet: Fleet, one: Instanc
         lease.check()
 
 
-def ends_by_release(fleet: Fleet, one: Instance, lease: Lease) -> None:
-    fleet.put(None)
+def ends_by_release(world: World, one: Instance, lease: Lease) -> None:
+    world.put(None)
     assert lease.release() is False
 
 
-def ends_by_keeper(fleet: Fleet, one: Instance, lease: Lease) -> None:
-    fleet.time.advance(60)
+def ends_by_keeper(world: World, one: Instance, lease: Lease) -> None:
+    world.advance(60)
     assert one.renew() is None
 
 
 @pytest.mark.parametrize("end", [ends_by_release, ends_by_keeper])
 def test_a_listener_that_raises_breaks_nothing(
-    fleet: Fleet, one: Instance, end: Callable[[Fleet, Instance, Lease], None]
+    world: World, one: Instance, end: Callable[[World, Instance, Lease], None]
 ) -> None:
     """A callback that raises, as one into a closed event loop does, is told as itself, and the next one is called."""
     lease = one.acquire()
     heard: list[str] = []
     lease.when_lost(failing(RuntimeError("Event loop is closed")))
     lease.when_lost(lambda: heard.append("next"))
-    end(fleet, one, lease)
+    end(world, one, lease)
     lease.when_lost(failing(RuntimeError("Event loop is closed")))
     assert heard == ["next"]
     told = [event for event in one.events if event.slug == "listener.failed"]
@@ -218,15 +220,15 @@ def test_a_listener_that_raises_breaks_nothing(
     assert all("Event loop is closed" in event.message and event.level == logging.ERROR for event in told)
 
 
-def test_in_a_forked_child_a_lease_is_over_without_a_word(fleet: Fleet, one: Instance) -> None:
+def test_in_a_forked_child_a_lease_is_over_without_a_word(world: World, one: Instance) -> None:
     """A child sees its parent's lease as lost, can't release it, and says nothing."""
     lease = one.acquire()
-    before, said = fleet.node(), len(one.events)
+    before, said = world.node(), len(one.events)
     lease.disown()
     assert lease.lost
     assert lease.release() is False
     assert lease.renew() is False
-    after(lease, 60, fleet)
+    after(lease, 60, world)
     lease.lose("said")
-    assert fleet.node() == before
+    assert world.node() == before
     assert len(one.events) == said

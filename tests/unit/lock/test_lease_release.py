@@ -7,38 +7,41 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.simulation.fleet import Fleet, Instance, Watched, failing
+from tests.simulation.instance import Instance
+from tests.simulation.network import failing
+from tests.simulation.world import World
+from tests.unit.threads import Watched
 
 from firecron.errors import Denied, Unavailable
 
 
-def test_a_release_deletes_a_plain_lock(fleet: Fleet, one: Instance) -> None:
+def test_a_release_deletes_a_plain_lock(world: World, one: Instance) -> None:
     """A plain lock leaves nothing behind, and is told once."""
     lease = one.acquire()
     assert lease.release() is True
-    assert fleet.node() is None
+    assert world.node() == {}
     assert one.renew() is None, "the keeper has nothing to keep"
     assert lease.is_held() is False
-    fleet.time.advance(3600)
+    world.advance(3600)
     assert lease.lost
     assert not lease.was_lost
     assert one.slugs() == ["lock.acquired", "lock.released"]
     assert repr(lease).startswith("<Lease job released")
 
 
-def test_a_second_release_does_nothing(fleet: Fleet, one: Instance) -> None:
+def test_a_second_release_does_nothing(world: World, one: Instance) -> None:
     """Only the first release gives the lock back; a later one leaves a successor alone."""
     lease = one.acquire()
     assert lease.release() is True
-    other = fleet.instance()
+    other = Instance(world)
     other.acquire()
-    before = fleet.node()
+    before = world.node()
     assert lease.release() is False
-    assert fleet.node() == before
+    assert world.node() == before
     assert one.slugs().count("lock.released") == 1
 
 
-def test_two_threads_release_at_once(fleet: Fleet, one: Instance) -> None:
+def test_two_threads_release_at_once(world: World, one: Instance) -> None:
     """Of two releases at the same time one does it, and the other returns without waiting."""
     lease = one.acquire()
     under_way, go_on = threading.Event(), threading.Event()
@@ -54,11 +57,11 @@ def test_two_threads_release_at_once(fleet: Fleet, one: Instance) -> None:
         assert lease.release() is False
         go_on.set()
         assert first.result(20) is True
-    assert fleet.node() is None
+    assert world.node() == {}
     assert one.slugs() == ["lock.acquired", "lock.released"]
 
 
-def test_a_release_waits_for_a_renewal_under_way(fleet: Fleet, one: Instance) -> None:
+def test_a_release_waits_for_a_renewal_under_way(world: World, one: Instance) -> None:
     """The node is as the release left it, also when a renewal was in flight: it is not put back."""
     requesting = Watched()
     one.timing.make_lock = lambda: requesting
@@ -79,12 +82,12 @@ def test_a_release_waits_for_a_renewal_under_way(fleet: Fleet, one: Instance) ->
         go_on.set()
         assert renewal.result(20) is True
         assert release.result(20) is True
-    assert one.network.calls[-2:] == ["swap", "swap"]
-    assert fleet.node() is None
+    assert one.network.methods[-2:] == ["swap", "swap"]
+    assert world.node() == {}
     assert not lease.was_lost
 
 
-def test_a_renewal_that_waited_beside_a_release_sends_nothing(fleet: Fleet, one: Instance) -> None:
+def test_a_renewal_that_waited_beside_a_release_sends_nothing(world: World, one: Instance) -> None:
     """Once the release has begun, a renewal that waits for its turn asks the database nothing, whoever comes first."""
     requesting = Watched()
     one.timing.make_lock = lambda: requesting
@@ -99,13 +102,13 @@ def test_a_renewal_that_waited_beside_a_release_sends_nothing(fleet: Fleet, one:
         requesting.release()
         assert renewal.result(20) is False
         assert release.result(20) is True
-    assert one.network.calls.count("swap") == 2
-    assert fleet.node() is None
+    assert one.network.methods.count("swap") == 2
+    assert world.node() == {}
 
 
-def test_a_release_does_not_wait_for_a_renewal_for_ever(fleet: Fleet) -> None:
+def test_a_release_does_not_wait_for_a_renewal_for_ever(world: World) -> None:
     """A renewal that hangs costs the release its own deadline, and no more; it is told as a failed release."""
-    one = fleet.instance(release_timeout=0.05, request_timeout=0.05)
+    one = Instance(world, release_timeout=0.05, request_timeout=0.05)
     lease = one.acquire()
     renewing, go_on = threading.Event(), threading.Event()
 
@@ -127,7 +130,7 @@ def test_a_release_does_not_wait_for_a_renewal_for_ever(fleet: Fleet) -> None:
 @pytest.mark.parametrize(
     "error", [Unavailable("down"), Denied("no"), ValueError("a bug"), RuntimeError("can't start new thread")]
 )
-def test_a_release_never_raises(fleet: Fleet, one: Instance, error: Exception) -> None:
+def test_a_release_never_raises(world: World, one: Instance, error: Exception) -> None:
     """Whatever goes wrong in a release is told, with when the lock frees itself, and raised to nobody."""
     lease = one.acquire()
     one.network.next("swap", before=failing(error), times=50)
@@ -142,45 +145,45 @@ def test_a_release_never_raises(fleet: Fleet, one: Instance, error: Exception) -
 
 @pytest.mark.parametrize(
     ("gone", "why"),
-    [(None, "the node was deleted"), ({"expiresAt": 1, "holder": "x", "instanceId": "rev-9"}, "rev-9 holds it now")],
+    [({}, "the node was deleted"), ({"expiresAt": 1, "holder": "x", "instanceId": "rev-9"}, "rev-9 holds it now")],
     ids=["deleted", "taken"],
 )
 def test_a_release_that_finds_the_lock_gone_tells_of_the_loss(
-    fleet: Fleet, one: Instance, gone: object, why: str
+    world: World, one: Instance, gone: object, why: str
 ) -> None:
     """A holder that learns only from its release that the lock was not its own any more has lost it, and says so."""
     lease = one.acquire()
-    fleet.put(gone)
+    world.put(gone)
     assert lease.release() is False
-    assert fleet.node() == gone
+    assert world.node() == gone
     assert lease.lost
     assert lease.was_lost
     [told] = [event for event in one.events if event.slug == "lock.lost"]
     assert why in told.message
 
 
-def test_releasing_what_is_lost_tells_of_no_second_loss(fleet: Fleet, one: Instance) -> None:
+def test_releasing_what_is_lost_tells_of_no_second_loss(world: World, one: Instance) -> None:
     """A release after a loss cleans up what is still the holder's, tells of nothing twice, and of no release."""
     lease = one.acquire()
-    fleet.time.advance(60)
+    world.advance(60)
     assert lease.lost
     assert lease.release() is True
-    assert fleet.node() is None
+    assert world.node() == {}
     assert one.slugs().count("lock.lost") == 1
     gone = one.acquire()
-    fleet.time.advance(60)
+    world.advance(60)
     assert gone.lost
-    fleet.put(None)
+    world.put(None)
     assert gone.release() is False
     assert one.slugs().count("lock.lost") == 2
     assert "lock.released" not in one.slugs()
 
 
-def test_a_lease_may_be_lost_while_its_release_is_under_way(fleet: Fleet, one: Instance) -> None:
+def test_a_lease_may_be_lost_while_its_release_is_under_way(world: World, one: Instance) -> None:
     """Once the release has begun, the passing of time is no loss: the holder had ended before."""
     lease = one.acquire()
-    one.network.next("swap", before=lambda: fleet.time.advance(0.5))
-    fleet.time.advance(58.9)
+    one.network.next("swap", before=lambda: world.advance(0.5))
+    world.advance(58.9)
     assert lease.release() is True
     assert not lease.was_lost
     assert "lock.lost" not in one.slugs()

@@ -11,7 +11,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.simulation.fleet import Fleet, Instance, recorded
+from tests.simulation.instance import Instance
+from tests.simulation.world import World
+from tests.unit.listeners import recorded
 from tests.unit.threads import PATIENCE, ended
 
 from firecron import LockService
@@ -238,7 +240,7 @@ def test_with_lock_holds_for_a_minute_by_default() -> None:
     assert record["expiresAt"] - record["acquiredAt"] == 60_000
 
 
-def test_a_release_is_done_although_its_task_is_cancelled(fleet: Fleet, one: Instance, go_on: threading.Event) -> None:
+def test_a_release_is_done_although_its_task_is_cancelled(world: World, one: Instance, go_on: threading.Event) -> None:
     """A task that is cancelled while its release waits for a free thread ends at once, and the release comes later."""
     leases = [one.acquire(f"busy-{number}") for number in range(_THREADS)]
     last = one.acquire()
@@ -258,4 +260,4 @@ def test_a_release_is_done_although_its_task_is_cancelled(fleet: Fleet, one: Ins
     threads = [thread for thread in threading.enumerate() if thread.name.startswith("firecron-release")]
     one.locks.close()
     assert all(map(ended, threads))
-    assert fleet.node() is None
+    assert world.node() is None

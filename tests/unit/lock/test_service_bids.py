@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable
 
 import pytest
-from tests.simulation.fleet import START, Fleet, Instance
+from tests.simulation.instance import Instance
+from tests.simulation.world import START, World
 
 from firecron import ConfigurationError
 
@@ -29,24 +30,24 @@ WRONG = {
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 @pytest.mark.parametrize(("name", "ttl", "said"), WRONG.values(), ids=WRONG.keys())
 def test_what_can_not_be_asked_for_is_refused(
-    fleet: Fleet, way: Callable[[Instance, str, float], object], name: str, ttl: float, said: str
+    world: World, way: Callable[[Instance, str, float], object], name: str, ttl: float, said: str
 ) -> None:
     """A wrong name or ttl is an error at once, in every way to ask, and nothing is sent."""
-    one = fleet.instance()
+    one = Instance(world)
     with pytest.raises(ConfigurationError, match=said):
         way(one, name, ttl)
     assert one.network.calls == []
 
 
-def test_a_lock_that_expires_too_late_is_a_warning_once(fleet: Fleet) -> None:
+def test_a_lock_that_expires_too_late_is_a_warning_once(world: World) -> None:
     """An expiry more than a day and a minute ahead is said with the remedy, once per name as a WARNING."""
-    one, far = fleet.instance(), int(START) + 86_460_000
+    one, far = Instance(world), int(START) + 86_460_000
     for name in ("job", "other"):
-        fleet.put({"expiresAt": far, "holder": "x"}, name)
+        world.put({"expiresAt": far, "holder": "x"}, name)
         refusal = one.refused(name)
         assert not refusal.is_strange
         assert "unlock" not in refusal.message
-        fleet.put({"expiresAt": far + 1, "holder": "x"}, name)
+        world.put({"expiresAt": far + 1, "holder": "x"}, name)
         for _ in range(3):
             refusal = one.refused(name)
             assert refusal.reason == "held"
@@ -55,19 +56,19 @@ def test_a_lock_that_expires_too_late_is_a_warning_once(fleet: Fleet) -> None:
     assert [event.level for event in one.events] == 2 * [logging.INFO, logging.WARNING, logging.INFO, logging.INFO]
 
 
-def test_a_lock_of_this_instance_is_not_anothers(fleet: Fleet) -> None:
+def test_a_lock_of_this_instance_is_not_anothers(world: World) -> None:
     """Who is refused by a lock that this very instance holds is told so."""
-    one, other = fleet.instance(), fleet.instance()
+    one, other = Instance(world), Instance(world)
     one.acquire()
     assert one.refused().message.startswith('Lock "job" held by this instance, skipping (local/')
     assert other.refused().message.startswith('Lock "job" held by another instance, skipping (local/')
 
 
 @pytest.mark.parametrize("expires", [START * 1_000, 1e300, -1.0, -1e300])
-def test_an_expiry_that_slipped_is_told_as_well_as_it_can_be(fleet: Fleet, expires: float) -> None:
+def test_an_expiry_that_slipped_is_told_as_well_as_it_can_be(world: World, expires: float) -> None:
     """A number that no date can be breaks nobody who meets it: far ahead the lock is held, far back it is free."""
-    fleet.put({"expiresAt": expires, "holder": "x"})
-    one = fleet.instance()
+    world.put({"expiresAt": expires, "holder": "x"})
+    one = Instance(world)
     if expires < 0:
         assert one.acquire().release()
     else:

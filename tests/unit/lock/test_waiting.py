@@ -6,84 +6,86 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from tests.simulation.fleet import Fleet, Instance, failing
+from tests.simulation.instance import Instance
+from tests.simulation.network import failing
+from tests.simulation.world import World
 
 from firecron import ConfigurationError, Lease, NotAcquired, Refusal
 from firecron.errors import Denied, Unavailable
 
 
-def seconds(fleet: Fleet) -> float:
-    return fleet.time.mono() / 1000
+def seconds(world: World) -> float:
+    return world.mono() / 1000
 
 
-def test_without_patience_there_is_one_try(fleet: Fleet, one: Instance) -> None:
+def test_without_patience_there_is_one_try(world: World, one: Instance) -> None:
     """An acquire that isn't told to wait answers at once."""
-    fleet.instance().acquire()
+    Instance(world).acquire()
     assert one.refused().reason == "held"
-    assert seconds(fleet) == 0
-    assert one.network.calls.count("swap") == 1
+    assert seconds(world) == 0
+    assert one.network.methods.count("swap") == 1
 
 
 @pytest.mark.parametrize("wait", [5, 5.0, timedelta(seconds=5)])
-def test_a_held_lock_is_tried_until_patience_ends(fleet: Fleet, one: Instance, wait: float | timedelta) -> None:
+def test_a_held_lock_is_tried_until_patience_ends(world: World, one: Instance, wait: float | timedelta) -> None:
     """Within the time given the lock is tried again and again, with pauses; then the refusal is the answer."""
-    fleet.instance().acquire()
+    Instance(world).acquire()
     answer = one.locks.acquire("job", 60, wait=wait)
     assert isinstance(answer, Refusal)
     assert answer.reason == "held"
-    assert seconds(fleet) == pytest.approx(5, abs=0.001)
-    tries = one.network.calls.count("swap")
+    assert seconds(world) == pytest.approx(5, abs=0.001)
+    tries = one.network.methods.count("swap")
     assert 4 <= tries <= 20
     assert one.slugs() == ["lock.refused"], "only the answer is told"
 
 
-def test_the_lock_is_had_when_it_becomes_free(fleet: Fleet, one: Instance) -> None:
+def test_the_lock_is_had_when_it_becomes_free(world: World, one: Instance) -> None:
     """A holder that dies frees the lock for who waits, soon after its expiry and the margin."""
-    fleet.instance().acquire(ttl=6)
+    Instance(world).acquire(ttl=6)
     lease = one.locks.acquire("job", 60, wait=30)
     assert isinstance(lease, Lease)
-    assert 7 <= seconds(fleet) <= 7 + 2.001
+    assert 7 <= seconds(world) <= 7 + 2.001
 
 
-def test_the_last_try_comes_at_the_end_of_the_patience(fleet: Fleet, one: Instance) -> None:
+def test_the_last_try_comes_at_the_end_of_the_patience(world: World, one: Instance) -> None:
     """What becomes free just before the patience ends is still had."""
-    fleet.instance().acquire(ttl=6)
+    Instance(world).acquire(ttl=6)
     assert isinstance(one.locks.acquire("job", 60, wait=7.001), Lease)
 
 
-def test_an_unreachable_database_is_tried_again(fleet: Fleet, one: Instance) -> None:
+def test_an_unreachable_database_is_tried_again(world: World, one: Instance) -> None:
     """Whoever waits for a lock waits for the database too."""
     one.network.next("timestamp", before=failing(Unavailable("down")), times=3)
     assert isinstance(one.locks.acquire("job", 60, wait=5), Lease)
-    assert 0 < seconds(fleet) < 5
+    assert 0 < seconds(world) < 5
 
 
-def paused(fleet: Fleet, one: Instance) -> None:
-    fleet.put({"paused": True})
+def paused(world: World, one: Instance) -> None:
+    world.put({"paused": True})
 
 
-def malformed(fleet: Fleet, one: Instance) -> None:
-    fleet.put({"holder": 7})
+def malformed(world: World, one: Instance) -> None:
+    world.put({"holder": 7})
 
 
-def denied(fleet: Fleet, one: Instance) -> None:
+def denied(world: World, one: Instance) -> None:
     one.network.next("timestamp", before=failing(Denied("no")))
 
 
 @pytest.mark.parametrize("obstacle", [paused, malformed, denied])
 def test_what_waiting_does_not_mend_is_not_waited_for(
-    fleet: Fleet, one: Instance, obstacle: object, request: pytest.FixtureRequest
+    world: World, one: Instance, obstacle: object, request: pytest.FixtureRequest
 ) -> None:
     """A pause, a node that can't be read and a refusal of access are answered at once."""
     assert callable(obstacle)
-    obstacle(fleet, one)
+    obstacle(world, one)
     answer = one.locks.acquire("job", 60, wait=3600)
     assert isinstance(answer, Refusal)
     assert answer.reason == getattr(obstacle, "__name__", "")
-    assert seconds(fleet) == 0
+    assert seconds(world) == 0
 
 
-def test_all_tries_share_a_token(fleet: Fleet, one: Instance) -> None:
+def test_all_tries_share_a_token(world: World, one: Instance) -> None:
     """A write whose reply was lost in one try is the win of the next, with the lease that it began."""
 
     def lose() -> None:
@@ -94,12 +96,12 @@ def test_all_tries_share_a_token(fleet: Fleet, one: Instance) -> None:
     bid = one.locks.contender.bid("job", 60)
     one.network.next("swap", after=lose)
     assert isinstance(one.locks.contender.try_once(bid), Refusal)
-    node = fleet.node()
-    assert node is not None
+    node = world.node()
+    assert node
     one.network.mend()
     lease = one.locks.contender.try_once(bid)
     assert isinstance(lease, Lease)
-    assert fleet.node() == node
+    assert world.node() == node
     assert lease.holder == node["holder"]
 
 
@@ -113,27 +115,27 @@ def test_a_patience_that_can_not_be_is_refused(one: Instance, wait: float, said:
     assert one.network.calls == []
 
 
-def test_a_block_waits_too(fleet: Fleet, one: Instance) -> None:
+def test_a_block_waits_too(world: World, one: Instance) -> None:
     """`hold` has the same patience, and raises the refusal at its end."""
-    fleet.instance().acquire(ttl=6)
+    Instance(world).acquire(ttl=6)
     with one.locks.hold("job", 60, wait=30) as lease:
         assert lease.is_held()
-    fleet.instance().acquire()
+    Instance(world).acquire()
     with pytest.raises(NotAcquired) as raised, one.locks.hold("job", 60, wait=1):
         raise AssertionError("the block never runs without its lock")
     assert raised.value.refusal.reason == "held"
 
 
 def test_an_event_loop_waits_without_being_blocked(
-    fleet: Fleet, one: Instance, monkeypatch: pytest.MonkeyPatch
+    world: World, one: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`acquire_async` pauses on the loop, as long as the thread would."""
-    fleet.instance().acquire(ttl=6)
+    Instance(world).acquire(ttl=6)
     pauses: list[float] = []
 
     async def sleep(delay: float) -> None:
         pauses.append(delay)
-        fleet.time.advance(delay)
+        world.advance(delay)
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     lease = asyncio.run(one.locks.acquire_async("job", 60, wait=30))

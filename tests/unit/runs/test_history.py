@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.simulation.instances import Fleet, Instance
+from tests.simulation.fleet import Fleet
+from tests.simulation.instance import Instance
 from tests.simulation.world import NAME, START, slot
 
 from firecron.errors import Unavailable
@@ -109,7 +110,7 @@ def test_an_entry_has_what_the_console_shows(fleet: Fleet) -> None:
 def test_a_lost_reply_is_written_once_more(fleet: Fleet) -> None:
     """A write that failed is tried again, and finds its own entry where it had landed."""
     one = fleet.instance()
-    one.network.lost_replies = 1
+    one.network.lose_reply()
     write(one, RUN)
     assert fleet.world.history() == {slot(): RUN.to_node()}
     assert one.network.requests("cron-runs").count("swap") == 2

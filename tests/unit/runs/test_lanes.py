@@ -6,7 +6,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.simulation.instances import Fleet
+from tests.simulation.fleet import Fleet
 from tests.simulation.world import NAME, START, slot
 
 from firecron import FireCron, Run, distributed_cron
@@ -216,7 +216,7 @@ def test_every_tick_that_is_displaced_is_said() -> None:
 
     fleet.body = body
     one.runner.go_on(turns[0])
-    fleet.world._ahead = 40_000  # the crew was busy until now
+    fleet.world.skip_to(40_000)  # the crew was busy until now
     one.runner.go_on(turns[2])
     fleet.world.advance(1)
     assert fleet.slots() == [slot(), slot(40)]
@@ -480,7 +480,7 @@ def test_a_newer_tick_in_line_inherits_the_token() -> None:
     """
     fleet = Fleet("*/20 * * * * *", overlap="queue")
     one = fleet.instance()
-    one.network.lost_replies = 1
+    one.network.lose_reply()
 
     def unread(method: str, path: str) -> None:
         if path.startswith("cron-locks") and method == "read":

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.simulation.instances import Fleet, Instance
+from tests.simulation.fleet import Fleet
+from tests.simulation.instance import Instance
 from tests.simulation.world import NAME, slot
 
 from firecron import Run, distributed_cron
@@ -69,7 +70,7 @@ def test_there_is_one_try(prepare: object, reason: str, overlap: str) -> None:
 
 def lose_the_reply(one: Instance) -> None:
     """The next write is applied, and nothing is heard of it before the try is over."""
-    one.network.lost_replies = 1
+    one.network.lose_reply()
     one.network.before = lambda method, path: setattr(one.network, "is_down", method == "read")
 
 

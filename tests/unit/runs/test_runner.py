@@ -6,7 +6,8 @@ import logging
 from datetime import UTC, datetime
 
 import pytest
-from tests.simulation.instances import Fleet, Instance, refusal_of
+from tests.simulation.fleet import Fleet, refusal_of
+from tests.simulation.instance import Instance
 from tests.simulation.world import NAME, START, slot
 
 from firecron import LeaseLost, Run, current_run

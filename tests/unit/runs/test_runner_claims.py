@@ -6,7 +6,8 @@ import logging
 from itertools import pairwise
 
 import pytest
-from tests.simulation.instances import Fleet, Instance, refusal_of
+from tests.simulation.fleet import Fleet, refusal_of
+from tests.simulation.instance import Instance
 from tests.simulation.world import NAME, START, slot
 
 from firecron import Lease, Run, Unavailable
@@ -43,7 +44,7 @@ def test_a_tick_waits_for_the_database_within_its_grace(fleet: Fleet, back_after
 def test_a_lost_reply_becomes_a_win(fleet: Fleet) -> None:
     """A claim whose reply was lost, and whose read-back failed as well, is recognised by its token later in grace."""
     one = fleet.instance()
-    one.network.lost_replies = 1
+    one.network.lose_reply()
     tokens: list[object] = []
 
     def before(method: str, path: str) -> None:
@@ -336,7 +337,7 @@ def test_what_takes_over_has_the_same_token() -> None:
     fleet = Fleet("*/5 * * * * *")
     one = fleet.instance()
     older, newer = (one.runner.turn(one.job(), WantedClaim(slot(seconds), "schedule")) for seconds in (0, 5))
-    one.network.lost_replies = 1
+    one.network.lose_reply()
     one.network.before = lambda method, path: setattr(one.network, "is_down", method == "read")
     assert one.runner.go_on(older) is not None
     mend(one)
@@ -448,7 +449,7 @@ def test_a_claim_whose_reply_was_lost_is_what_it_was(fleet: Fleet, is_ours: bool
     claim that never landed is.
     """
     one = fleet.instance()
-    one.network.lost_replies = 1
+    one.network.lose_reply()
 
     def before(method: str, path: str) -> None:
         if path.startswith("cron-locks") and (method == "read" or not is_ours):
@@ -543,7 +544,7 @@ def test_i25_each_tick_of_a_turn_may_be_the_one_that_was_claimed(fleet: Fleet) -
         if path.startswith("cron-locks") and method == "read":
             busy(method, path)
 
-    one.network.lost_replies = 1
+    one.network.lose_reply()
     one.network.before = unread
     fleet.world.until(20)
     assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(20), "schedule")))

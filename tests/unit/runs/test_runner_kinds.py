@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.simulation.instances import Fleet, refusal_of
+from tests.simulation.fleet import Fleet, refusal_of
 from tests.simulation.world import NAME, START, slot
 from tests.unit.runs.test_runner import NOW, failing
 

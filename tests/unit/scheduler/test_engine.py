@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 import pytest
-from tests.simulation.instances import Fleet
+from tests.simulation.fleet import Fleet
 from tests.simulation.world import NAME, START, slot
 
 from firecron.base.forks import _after_fork
@@ -50,6 +50,6 @@ def test_a_forked_child_has_a_crew_of_its_own() -> None:
     fleet = Fleet()
     one = fleet.instance()
     told: list[bool] = []
-    one._crew.after_fork = lambda: told.append(True)  # type: ignore[method-assign]  # noted
+    one.crew.after_fork = lambda: told.append(True)  # type: ignore[method-assign]  # noted
     _after_fork()
     assert told == [True, True]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from tests.simulation.instances import Fleet, Instance, forget_apps
+from tests.simulation.fleet import Fleet
+from tests.simulation.instance import Instance
 from tests.simulation.world import START, slot
 from tests.unit.threads import ended, named
 
@@ -22,12 +23,6 @@ from firecron.testing import FakeTiming, MemoryStore
 from rtdb_emulator.pytest_plugin import Rtdb
 
 THREAD = "firecron-heartbeat"
-
-
-@pytest.fixture(autouse=True)
-def no_app_stays() -> Iterator[None]:
-    yield
-    forget_apps()
 
 
 def new_crons(*providers: object) -> FireCron:
@@ -289,7 +284,7 @@ def test_a_slow_beat_is_a_poor_sample_of_the_time() -> None:
     fleet = Fleet()
     one = fleet.instance()
     one.locks.clock._estimate = None
-    one.network.before = lambda method, path: fleet.world._move(fleet.world.mono() + 600)
+    one.network.before = lambda method, path: fleet.world.skip_to(fleet.world.mono() + 600)
     one.crons.engine.heartbeat.beat()
     assert one.locks.clock.uncertainty == pytest.approx(300, abs=5)
     moment = one.locks.clock.peek()

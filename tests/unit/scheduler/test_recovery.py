@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.simulation.instances import Fleet, Instance
+from tests.simulation.fleet import Fleet
+from tests.simulation.instance import Instance
 from tests.simulation.world import START, World, slot
 
 from firecron import Run, Unavailable, distributed_cron
@@ -31,7 +32,7 @@ class Many:
             return work
 
         self.names = [f"job-{index:04}" for index in range(number)]
-        self.one = Instance(self.world, *map(job, self.names), recovery_interval=recovery_interval)
+        self.one = Instance(self.world, *map(job, self.names), recovery_interval=recovery_interval).live()
 
     def die(self, *names: str) -> None:
         for name in names:
@@ -46,7 +47,7 @@ class Many:
 
 def round_of(many: Many) -> int:
     """One round, without the turns that it leads to; its requests."""
-    many.one._crew.is_dead = True
+    many.one.crew.is_dead = True
     assert many.one.crons.engine.recovery.make(many.one.locks.deadline(20))
     return len(many.read())
 
@@ -130,7 +131,7 @@ def test_slow_rounds_put_off_no_beat() -> None:
         if path.startswith("cron-instances/") and method == "merge":
             beats.append(many.world.mono() / 1000)
         if path.startswith("cron-locks/"):
-            many.world._move(many.world.mono() + 5_000)
+            many.world.skip_to(many.world.mono() + 5_000)
 
     many.one.network.before = slowly
     many.one.start()

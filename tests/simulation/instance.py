@@ -1,23 +1,20 @@
-"""A fleet of schedulers in virtual time, on one thread (see `world`).
-
-Where a run has to go on while others wait for its end, hold its lock with `Instance.hold` and release it by `World.at`.
-"""
+"""One instance in a world: its locks, its jobs, its clock, its network, and what it said."""
 
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Self
 
-import firebase_admin
-import pytest
 from tests.simulation.chance import Chance
-from tests.simulation.world import NAME, NEVER, Clock, Crew, Network, Task, World
+from tests.simulation.network import Network
+from tests.simulation.tasks import Crew, Task
+from tests.simulation.world import NAME, NEVER, Clock, World
 
-from firecron import FireCron, Run, distributed_cron
+from firecron import FireCron
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event
-from firecron.base.instants import to_text
 from firecron.jobs.job import Job
 from firecron.jobs.result import Result
 from firecron.lock.lease import Lease
@@ -28,13 +25,17 @@ from firecron.settings import load
 
 
 class Instance:
-    """One instance. It ticks once it is started; its leases are renewed as long as it lives."""
+    """A whole FireCron without threads. The test does by hand what they would do, with `renew` and `turn`.
+
+    Once it is `live`, the world does it: leases are renewed when they are due, and after `start` the instance ticks.
+    A run that goes on while others wait for its end holds its lock with `hold`, and releases it by `World.at`.
+    """
 
     def __init__(self, world: World, *providers: object, wall_error: float = 0.0, **settings: object) -> None:
         self.world = world
         self.network = Network(world.store)
         self.timing = Clock(world, wall_error)
-        self._crew = Crew(world)
+        self.crew = Crew(world)
         self.chance = Chance()
         self.crons = FireCron(
             *providers,
@@ -42,7 +43,7 @@ class Instance:
             enabled=True,
             store=self.network,
             timing=self.timing,
-            crew=self._crew,
+            crew=self.crew,
             has_threads=False,
             chance=self.chance,
         )
@@ -54,10 +55,17 @@ class Instance:
         self._is_alive = True
         self._due = 0.0
         self._busy: set[str] = set()
-        world.machines.append(self)
-        # So that a test's first request is one about a lock.
+
+    def live(self) -> Self:
+        """From now on what is due is done as the world's time passes. It has asked for the time already, so a test's
+        first request is one about a lock.
+        """
+        self.world.machines.append(self)
         self.locks.clock.now(Deadline.after(self.timing, 10))
         self.network.requests()
+        return self
+
+    # --- what the world does
 
     @property
     def due(self) -> float:
@@ -119,10 +127,46 @@ class Instance:
     def crash(self) -> None:
         """Do nothing any more."""
         self._is_alive = False
-        self._crew.is_dead = True
+        self.crew.is_dead = True
 
     def _wake(self) -> None:
         self._is_alive = True
+
+    # --- locks
+
+    def acquire(self, name: str = NAME, ttl: float = 60, **wishes: bool) -> Lease:
+        """The lock; it is a failure of the test not to get it."""
+        lease = self.locks.acquire(name, ttl, **wishes)
+        assert isinstance(lease, Lease), lease
+        return lease
+
+    def refused(self, name: str = NAME, ttl: float = 60) -> Refusal:
+        """Why not; it is a failure of the test to get the lock."""
+        refusal = self.locks.acquire(name, ttl)
+        assert isinstance(refusal, Refusal), refusal
+        return refusal
+
+    def keep(self, name: str = NAME, ttl: float = 60) -> Lease:
+        """The lock, kept by the keeper as in `hold`."""
+        lease = self.locks.contender.try_once(self.locks.contender.bid(name, ttl, renews=True))
+        assert isinstance(lease, Lease), lease
+        return lease
+
+    def renew(self) -> float | None:
+        """Let the keeper do what is due."""
+        return self.locks.contender.keeper.work()
+
+    def outlive(self) -> None:
+        """Let time pass, and the keeper do what is due, until it keeps nothing any more."""
+        for _ in range(1_000):
+            due = self.renew()
+            if due is None:
+                return
+            # A nanosecond more: time is moved in whole ones.
+            self.timing.sleep(max(0.0, due - self.timing.mono()) / 1000 + 1e-9)
+        raise AssertionError("the keeper is always busy")
+
+    # --- runs
 
     def job(self, name: str = NAME) -> Job:
         return self.crons.registry.get(name)
@@ -153,58 +197,12 @@ class Instance:
         self.hold(due, name)
         self.crash()
 
+    # --- what it said
+
     def slugs(self, *beginnings: str) -> list[str]:
-        """What it said, as far as it begins with one of these."""
+        """The slugs of its events, as far as they begin with one of these."""
         return [event.slug for event in self.events if event.slug.startswith(beginnings or "")]
 
     def said(self, slug: str) -> list[Event]:
+        """Its events with this slug."""
         return [event for event in self.events if event.slug == slug]
-
-
-def forget_apps() -> None:
-    """Delete the Firebase apps that a test has made without asking for it: others begin with none."""
-    for app in list(firebase_admin._apps.values()):
-        firebase_admin.delete_app(app)
-
-
-def refusal_of(results: list[Result]) -> Refusal:
-    """The one refusal that came of a turn."""
-    (result,) = results
-    assert result.refusal is not None, result
-    return result.refusal
-
-
-class Fleet:
-    """Instances with the same job; `body` is what it does, `runs` are all that were begun."""
-
-    def __init__(self, line: str = "* * * * *", **options: object) -> None:
-        self.world = World()
-        self.body: Callable[[Run], object] = lambda run: None
-        self.runs: list[Run] = []
-        self._line = line
-        self._options: dict[str, object] = {"lock_ttl": 30, **options}
-
-    def instance(
-        self,
-        line: str | None = None,
-        *,
-        options: dict[str, object] | None = None,
-        wall_error: float = 0.0,
-        **settings: object,
-    ) -> Instance:
-        """One more instance; its job's line or options may be others."""
-
-        @distributed_cron(NAME, line or self._line, **{**self._options, **(options or {})})  # type: ignore[arg-type]
-        def work(run: Run) -> None:
-            self.runs.append(run)
-            try:
-                self.body(run)
-            except (AssertionError, pytest.fail.Exception) as error:
-                self.world.failure = error
-                raise
-
-        return Instance(self.world, work, wall_error=wall_error, **settings)
-
-    def slots(self) -> list[str | None]:
-        """The slots of all runs that were begun, in their order."""
-        return [None if run.slot is None else to_text(round(run.slot.timestamp() * 1000)) for run in self.runs]
