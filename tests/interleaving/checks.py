@@ -17,7 +17,7 @@ from firecron.store import Snapshot
 
 if TYPE_CHECKING:
     from tests.interleaving.holder import Holder
-    from tests.interleaving.world import Flight, World
+    from tests.interleaving.model import Flight, Model
 
 Node: TypeAlias = dict[str, Any]
 
@@ -32,10 +32,10 @@ def require(holds: bool, what: str) -> None:
 
 
 class Monitor:
-    """Sees all that happens in a world."""
+    """Sees all that happens in a model."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, model: Model) -> None:
+        self._model = model
         # By a write's token and expiry: its clock reading; how often an operator had freed the lock, and how often by
         # deleting the node, when it landed.
         self._began: dict[tuple[str, int], float] = {}
@@ -61,7 +61,7 @@ class Monitor:
 
     def on_write(self, flight: Flight, before: Node | None, after: Node | None) -> None:
         """A write has landed."""
-        self._last_write = self._world.time
+        self._last_write = self._model.time
         if flight.kind == "acquire":
             if after is None:
                 require(before is None, "an acquire deleted a node")
@@ -81,11 +81,11 @@ class Monitor:
             require(flight.reading.server < before["expiresAt"] - MARGIN, "a renewal revived what was over or unlocked")
             changed = {"expiresAt", "expires"}
             require(_without(before, changed) == _without(after, changed), "a renewal changed what is not its own")
-            self._landed[_key(flight.request.holder, after)] = self._world.freed, self._deletions
+            self._landed[_key(flight.request.holder, after)] = self._model.freed, self._deletions
 
     def _on_take(self, flight: Flight, before: Node, after: Node) -> None:
         request = flight.request
-        self._landed[_key(request.holder, after)] = self._world.freed, self._deletions
+        self._landed[_key(request.holder, after)] = self._model.freed, self._deletions
         require(not before.get("paused"), "a paused lock was acquired")
         released = "releasedAt" in before
         is_live = flight.reading.server < before.get("expiresAt", 0) + (0 if released else MARGIN)
@@ -109,7 +109,7 @@ class Monitor:
 
     def on_delete(self) -> None:
         """An operator has deleted the node."""
-        self._deleted_at = self._world.time
+        self._deleted_at = self._model.time
         self._deletions += 1
         self._highest_kept = -1
 
@@ -120,7 +120,7 @@ class Monitor:
         # Two readings in one millisecond make the same expiry, and may be told apart by less than that.
         ends = self._began[key] + TTL - MARGIN
         require(held.term.ends(MARGIN) < ends + 1, "the lease is longer than what its own write had begun")
-        require(held.term.is_trusted(holder.machine.mono(), MARGIN), "a reply after the end of its lease was a success")
+        require(held.term.is_trusted(holder.clock.mono(), MARGIN), "a reply after the end of its lease was a success")
         if request is not None and request.slot is not None:
             attempt = self._landed[key][1], request.slot, held.record.attempt
             require(self._wins.setdefault(attempt, holder.token) == holder.token, "an attempt at a slot was won twice")
@@ -135,12 +135,12 @@ class Monitor:
 
     def after_event(self) -> None:
         """One at most believes that the lock is its own, if no operator has taken it away meanwhile."""
-        trusting = [holder.name for holder in self._world.holders if holder.trusts() and self._is_current(holder)]
+        trusting = [holder.name for holder in self._model.holders if holder.trusts() and self._is_current(holder)]
         require(len(trusting) < 2, f"two trust themselves: {' and '.join(trusting)}")
 
     def at_end(self) -> None:
         """When nothing moves any more the lock becomes free in time, for clocks as wrong as they may be."""
-        node: Node | None = self._world.node
+        node: Node | None = self._model.node
         waits = 2 * MARGIN + 1
         if node is not None and "releasedAt" in node:
             waits += max(0, node["expiresAt"] - node["releasedAt"])
@@ -155,7 +155,7 @@ class Monitor:
     def _is_current(self, holder: Holder) -> bool:
         assert holder.held is not None, "who trusts itself has a lease"
         freed, _ = self._landed[holder.token, holder.held.term.expires_at]
-        return freed == self._world.freed
+        return freed == self._model.freed
 
 
 def _ask(snapshot: Snapshot, now: Moment) -> Held | Refused:

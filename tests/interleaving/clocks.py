@@ -12,14 +12,14 @@ from collections.abc import Callable
 from firecron.base.clocks import Deadline, Moment, TimedLock
 from firecron.base.server_clock import ServerClock
 
-START = 1_794_992_400_000  # the server's clock when the world's time is 0; all in milliseconds
+START = 1_794_992_400_000  # the server's clock when the model's time is 0; all in milliseconds
 MARGIN = 1000
 TTL = 6000
 _SWITCHED_ON = 5000.0
 
 
-class Machine:
-    """A `Timing`: `error` is how wrong its estimate is when the world begins, `rate` how fast its clocks run."""
+class MachineClock:
+    """A `Timing`: `error` is how wrong its estimate is when the model begins, `rate` how fast its clocks run."""
 
     def __init__(self, time: Callable[[], float], error: float = 0.0, rate: float = 1.0) -> None:
         self._time: Callable[[], float] = lambda: 0.0
@@ -43,11 +43,11 @@ class Machine:
         return self.mono()
 
     def when_mono(self, mono: float) -> float:
-        """The world's time at which the monotonic clock shows this."""
+        """The model's time at which the monotonic clock shows this."""
         return (mono - _SWITCHED_ON) / self._rate
 
     def when_server(self, server: float) -> float:
-        """The world's time at which this machine believes that it is so late at the server."""
+        """The model's time at which this machine believes that it is so late at the server."""
         return (server - START - self._error) / self._rate
 
     def sleep(self, seconds: float) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from tests.interleaving.clocks import MARGIN, TTL, Machine
-from tests.interleaving.world import Event, Flight, World
+from tests.interleaving.clocks import MARGIN, TTL, MachineClock
+from tests.interleaving.model import Event, Flight, Model
 
 from firecron.base.clocks import Moment
 from firecron.errors import StoreError, Unavailable
@@ -34,13 +34,13 @@ class Op:
 class Holder:
     """Drives one exchange at a time, as a `Lease` does. What it `trusts` is what its user would act upon."""
 
-    def __init__(self, name: str, world: World, machine: Machine, plan: tuple[Op, ...], *, restarts: bool) -> None:
+    def __init__(self, name: str, model: Model, clock: MachineClock, plan: tuple[Op, ...], *, restarts: bool) -> None:
         self.name = name
-        self.machine = machine
+        self.clock = clock
         self.held: Held | None = None
         self.token = ""
         self.request: Request | None = None
-        self._world = world
+        self._model = model
         self._plan = plan
         self._restarts = restarts
         self._at = 0
@@ -60,7 +60,7 @@ class Holder:
 
     def trusts(self) -> bool:
         """Whether it believes that the lock is its own: acquired, not told that it is lost, not begun to release."""
-        return self._believes and self.held is not None and self.held.term.is_trusted(self.machine.mono(), MARGIN)
+        return self._believes and self.held is not None and self.held.term.is_trusted(self.clock.mono(), MARGIN)
 
     def state(self) -> Hashable:
         return self._at, self._trail
@@ -76,12 +76,12 @@ class Holder:
             yield Event(f"{self.name}: goes on", 2.0, lambda: self._tell(None))
             why = self._step.why
             yield Event(f"{self.name}: its deadline passes", 0.5, lambda: self._tell(Unavailable(why)))
-        if self._world.budget["crash"]:
+        if self._model.budget["crash"]:
             yield Event(f"{self.name}: crashes", 0.1, self._crash)
 
     def hear(self, answer: Snapshot | str | StoreError) -> None:
         """The reply to its request, or what came instead."""
-        self._tell(Swapped(answer, self.machine.mono()) if isinstance(answer, str) else answer)
+        self._tell(Swapped(answer, self.clock.mono()) if isinstance(answer, str) else answer)
 
     def _begin(self) -> None:
         op = self._plan[self._at]
@@ -106,8 +106,8 @@ class Holder:
         self._tell(None)
 
     def _read_clock(self) -> None:
-        reading = self.machine.now()
-        self._reading = reading, self._world.time
+        reading = self.clock.now()
+        self._reading = reading, self._model.time
         self._tell(reading)
 
     def _tell(self, answer: Answer | StoreError) -> None:
@@ -123,15 +123,15 @@ class Holder:
             self._take(self._step)
 
     def _take(self, step: Action) -> None:
-        if isinstance(step, Now) and self._world.brisk:
+        if isinstance(step, Now) and self._model.brisk:
             self._read_clock()
         elif isinstance(step, Read | Swap):
             assert self._reading is not None, "every exchange begins with its clock"
             assert self.request is not None, "every plan begins with an acquire"
             flight = Flight(self, self._plan[self._at].kind, self.request, step, *self._reading)
             if isinstance(step, Swap):
-                self._world.monitor.on_send(flight)
-            self._world.send(flight)
+                self._model.monitor.on_send(flight)
+            self._model.send(flight)
 
     def _finish(self, result: object) -> None:
         op = self._plan[self._at]
@@ -140,7 +140,7 @@ class Holder:
             self._acquired(op, result)
         elif op.kind == "renew":
             if isinstance(result, Held):
-                self._world.monitor.on_held(self, result, None)
+                self._model.monitor.on_held(self, result, None)
                 self.held = result
             elif isinstance(result, Lost):
                 self._believes = False
@@ -158,13 +158,13 @@ class Holder:
     def _acquired(self, op: Op, result: object) -> None:
         self._tries += 1
         if isinstance(result, Held):
-            self._world.monitor.on_held(self, result, self.request)
+            self._model.monitor.on_held(self, result, self.request)
             self.held, self._known, self._believes, self._tries = result, result.snapshot, True, 0
             self._at += 1
             return
         if isinstance(result, Refused):
             assert self._reading is not None, "who is refused has read its clock"
-            self._world.monitor.on_refused(self, result, self._reading[0])
+            self._model.monitor.on_refused(self, result, self._reading[0])
         if self._tries == op.tries:
             self._next_round()
 
@@ -176,8 +176,8 @@ class Holder:
 
     def _crash(self) -> None:
         """The process is gone; another one may come up in its place, and knows nothing."""
-        self._world.spend("crash")
-        self._world.hang_up(self)
+        self._model.spend("crash")
+        self._model.hang_up(self)
         self._talk = self._step = self.held = self._known = None
         self._believes = False
         self._next_round()

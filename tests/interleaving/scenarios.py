@@ -1,4 +1,4 @@
-"""Worlds to play, and playing them: every interleaving of a small one, a random walk through a larger one.
+"""Models to play, and playing them: every interleaving of a small one, a random walk through a larger one.
 
 A violation is reported with all events that led to it. That of a walk also names its seed: `REPLAY=<seed>` makes
 `tests/interleaving/test_interleavings_walks.py` play this walk alone, and `INTERLEAVINGS=<count>` sets how many it
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from tests.interleaving.checks import Violation
 from tests.interleaving.choices import Choices, Exhaustive, Explored, Seeded
-from tests.interleaving.clocks import MARGIN, START, TTL, Machine
+from tests.interleaving.clocks import MARGIN, START, TTL, MachineClock
 from tests.interleaving.holder import Holder, Op
-from tests.interleaving.world import World
+from tests.interleaving.model import Model
 
 from firecron.base.instants import to_text
 
@@ -30,7 +30,7 @@ _DRIFT = 2.0**-13
 
 @dataclass(frozen=True)
 class Scenario:
-    """A plan and a clock (its error and its rate) for each holder; `budget` is the world's.
+    """A plan and a clock (its error and its rate) for each holder; `budget` is the model's.
 
     In a `brisk` one two steps are taken at once, for fewer interleavings: a clock is read as soon as that is asked for,
     and what a request finds at the node is told as soon as it is found. Whatever could have come between can still
@@ -44,28 +44,28 @@ class Scenario:
     restarts: bool = False
     brisk: bool = True
 
-    def build(self) -> World:
-        world = World(self.budget, self.start, brisk=self.brisk)
+    def build(self) -> Model:
+        model = Model(self.budget, self.start, brisk=self.brisk)
         for name, plan, (error, rate) in zip("ABC", self.plans, self.clocks, strict=False):
-            machine = Machine(lambda: world.time, error, rate)
-            world.holders.append(Holder(name, world, machine, plan, restarts=self.restarts))
-        return world
+            clock = MachineClock(lambda: model.time, error, rate)
+            model.holders.append(Holder(name, model, clock, plan, restarts=self.restarts))
+        return model
 
 
 def play(scenario: Scenario, choices: Choices) -> list[str]:
     """Play it to its end; answers with what happened."""
-    world = scenario.build()
+    model = scenario.build()
     trace: list[str] = []
     try:
-        while events := list(world.events()):
+        while events := list(model.events()):
             assert len(trace) < _MOST_EVENTS, "a plan comes to its end"
-            assert world.time < _LONGEST, "and it does so while the clocks are as right as they must be"
-            event = events[choices.pick([event.weight for event in events], world.state)]
+            assert model.time < _LONGEST, "and it does so while the clocks are as right as they must be"
+            event = events[choices.pick([event.weight for event in events], model.state)]
             trace.append(event.label)
-            world.happen(event)
-        world.monitor.at_end()
+            model.happen(event)
+        model.monitor.at_end()
     except Violation as violation:
-        lines = [str(violation), f"clocks: {scenario.clocks}", *trace, f"node: {world.node}"]
+        lines = [str(violation), f"clocks: {scenario.clocks}", *trace, f"node: {model.node}"]
         raise Violation("\n  ".join(lines)) from violation
     return trace
 
@@ -84,7 +84,7 @@ def explore(scenario: Scenario) -> Exhaustive:
 
 
 def walk(seed: int) -> list[str]:
-    """A random world, and one random way through it."""
+    """A random model, and one random way through it."""
     chance = random.Random(seed)
     try:
         return play(_random(chance), Seeded(chance))

@@ -10,8 +10,8 @@ import pytest
 from tests.interleaving.checks import Violation
 from tests.interleaving.clocks import MARGIN
 from tests.interleaving.holder import Op
+from tests.interleaving.model import Model
 from tests.interleaving.scenarios import ACQUIRE, RELEASE, RENEW, SLOT, Scenario, explore
-from tests.interleaving.world import World
 
 from firecron.base.clocks import Moment
 from firecron.lock import protocol, record
@@ -53,7 +53,7 @@ def holders_ignore_the_margin(patch: pytest.MonkeyPatch) -> None:
 
 
 def etags_are_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(World, "_matches", lambda self, step: True)
+    patch.setattr(Model, "_matches", lambda self, step: True)
 
 
 def leases_age_from_the_reply(patch: pytest.MonkeyPatch) -> None:

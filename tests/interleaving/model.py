@@ -1,8 +1,11 @@
-"""The world of the lock: one node, the requests under way to it, the time, an operator, and what can happen next.
+"""A model of the lock: one node, the requests under way to it, the time, an operator, and what can happen next.
 
 Everything that can happen is an `Event`; nothing happens by itself. A request that was sent lands at the node at some
 later event (or never), its reply comes at another one, and its client may give up in between. So one fault covers
 the lost reply (it had landed), the dropped request (it never lands) and the ghost (it lands after that).
+
+It is no `tests.simulation.world.World`, because its state is compared with each state seen before, and it is built anew
+for each interleaving: so it drives the protocol's own generators, without services, stores or threads.
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ class Event(NamedTuple):
     do: Callable[[], None]
 
 
-class World:
+class Model:
     """`budget` says how often each of these may happen: jump, crash, give_up, deny, delete, pause, unlock."""
 
     def __init__(self, budget: Mapping[str, int], time: float, *, brisk: bool) -> None:
@@ -154,9 +157,9 @@ class World:
         for holder in self.holders:
             for owner, expires_at in leases:
                 for around in (-MARGIN if owner == holder.name else 0, MARGIN):
-                    instants.add(holder.machine.when_server(int(str(expires_at)) + around))
+                    instants.add(holder.clock.when_server(int(str(expires_at)) + around))
             if holder.held is not None:
-                instants.add(holder.machine.when_mono(holder.held.term.ends(MARGIN)))
+                instants.add(holder.clock.when_mono(holder.held.term.ends(MARGIN)))
         return {instant + around for instant in instants for around in (-1, 0, 1)}
 
     def _jump(self, time: float) -> None:
