@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.firebase_apps import delete_firebase_apps
 
 import rtdb_emulator
 
@@ -75,12 +76,9 @@ def pytest_configure() -> None:
 
 @pytest.fixture(autouse=True)
 def no_firebase_app_outlives_its_test() -> Iterator[None]:
-    """Deletes the Firebase apps that a test has made, so that none decides which database another test is given."""
+    """Deletes the Firebase apps that a test has made."""
     yield
-    firebase_admin = sys.modules.get("firebase_admin")
-    if firebase_admin is not None:
-        for app in list(firebase_admin._apps.values()):
-            firebase_admin.delete_app(app)
+    delete_firebase_apps()
 
 
 @pytest.fixture

@@ -125,6 +125,11 @@ class Database:
             now = self._now()
             self._check_permission((self._change(path, data, now),), access, now)
 
+    @property
+    def listeners(self) -> int:
+        """How many listen now."""
+        return len(self._listeners)
+
     def set_rules(self, rules: Rules) -> None:
         with self._lock:
             self.rules = rules

@@ -120,6 +120,10 @@ class Emulator:
         """The namespaces that were used."""
         return self._store.names()
 
+    def listeners(self, namespace: str) -> int:
+        """How many streams and other listeners a namespace has now: none is left when a client is gone."""
+        return self._store.database(namespace).listeners
+
     def add_port(self) -> int:
         """Open one more port to the same databases, for a client that a test cuts off; it closes with the emulator."""
         listener = self._running()

@@ -38,9 +38,9 @@ def held() -> Lease:
     return lease
 
 
-def before_each_swap(operator: Operator, *happens: Callable[[], object]) -> None:
-    """Have these happen, one before each of the operator's next writes."""
-    store = operator._locks.store
+def before_each_swap(locks: LockService, *happens: Callable[[], object]) -> None:
+    """Have these happen, one before each of the service's next writes."""
+    store = locks.store
     swap, left = store.swap, list(happens)
 
     def swap_late(path: str, etag: str, node: dict[str, object] | None, deadline: Deadline) -> str | Snapshot:
@@ -86,13 +86,14 @@ def test_unlock_does_not_free_a_successor(rtdb: Rtdb, change: dict[str, object] 
     second try, is left byte for byte.
     """
     lease = held()
-    operator = Operator(LockService())
+    locks = LockService()
+    operator = Operator(locks)
     seen = operator.look("job")
     node = rtdb.get(PATH)
     assert isinstance(node, dict)
     successor = None if change is None else {**node, **change}
     take_over = lambda: rtdb.set(PATH, successor)  # noqa: E731  # one of two things to do before a write
-    before_each_swap(operator, *([lease.renew, take_over] if is_late else [take_over]))
+    before_each_swap(locks, *([lease.renew, take_over] if is_late else [take_over]))
     assert operator.unlock(seen) is False
     assert rtdb.get(PATH) == successor
 
@@ -103,9 +104,10 @@ def test_unlock_frees_a_lock_that_is_renewed_meanwhile(rtdb: Rtdb, renewals: int
     freed.
     """
     lease = held()
-    operator = Operator(LockService())
+    locks = LockService()
+    operator = Operator(locks)
     seen = operator.look("job")
-    before_each_swap(operator, *[lease.renew] * renewals)
+    before_each_swap(locks, *[lease.renew] * renewals)
     assert operator.unlock(seen) is True
     node = rtdb.get(PATH)
     assert isinstance(node, dict)
@@ -134,7 +136,7 @@ def test_unlock_ends_with_its_deadline(rtdb: Rtdb) -> None:
     seen = operator.look("job")
     instants = count(seen.now + 1)
     overtakers = [lambda: rtdb.set(f"{PATH}/expiresAt", next(instants))] * 10_000
-    before_each_swap(operator, *overtakers)
+    before_each_swap(locks, *overtakers)
     with pytest.raises(Unavailable, match="weakens ETags"):
         operator.unlock(seen)
     assert rtdb.get(f"{PATH}/expiresAt") != 0

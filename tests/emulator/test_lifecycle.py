@@ -79,10 +79,10 @@ def test_stops_while_the_sdk_listens() -> None:
                 assert told.get(timeout=BOUND).data is None
             # Else the SDK's threads try to connect again after 3 s, and die of an exception.
             for listener in listeners:
-                listener._sse.should_connect = False
-                listener._sse.retry = 0
-        for listener in listeners:
-            listener._thread.join(BOUND)
+                source = listener._sse  # firebase-admin's own: there is no other way to it
+                source.should_connect, source.retry = False, 0
+        for thread in set(threading.enumerate()) - before:
+            thread.join(BOUND)
     assert set(threading.enumerate()) <= before
     for port in ports:
         with pytest.raises(ConnectionRefusedError):

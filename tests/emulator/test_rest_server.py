@@ -55,7 +55,7 @@ def test_an_error_inside_a_stream_ends_it_alone(
     assert any("broken on purpose" in str(record.exc_info) for record in caplog.records)
     with stream(rtdb.emulator, rtdb.namespace, "/n.json") as opened:
         assert opened.event() == ("put", "/", None)
-        assert len(rtdb.emulator._store.database(rtdb.namespace)._listeners) == 1
+        assert rtdb.emulator.listeners(rtdb.namespace) == 1
 
 
 def test_small_answers_are_not_held_back(rtdb: Rtdb) -> None:

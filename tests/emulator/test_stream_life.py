@@ -28,10 +28,6 @@ def own() -> Iterator[Emulator]:
         yield emulator
 
 
-def listeners(emulator: Emulator, namespace: str) -> int:
-    return len(emulator._store.database(namespace)._listeners)
-
-
 def until(condition: Callable[[], bool]) -> None:
     """Return once it holds; a failure after ten seconds."""
     deadline = time.monotonic() + 10
@@ -76,7 +72,7 @@ def test_a_stream_that_may_no_longer_be_read_is_cancelled(rtdb: Rtdb, forbid: Ca
         opened.frame()
         forbid(rtdb)
         assert [opened.frame(), opened.frame()] == [CANCEL, b""]
-        until(lambda: listeners(rtdb.emulator, rtdb.namespace) == 0)
+        until(lambda: rtdb.emulator.listeners(rtdb.namespace) == 0)
 
 
 def test_rules_that_change_before_the_first_frame_count(rtdb: Rtdb) -> None:
@@ -108,8 +104,8 @@ def test_a_client_that_goes_is_forgotten(rtdb: Rtdb) -> None:
     """When a client closes its stream, the database no longer knows it."""
     with stream(rtdb.emulator, rtdb.namespace, "/n.json") as opened:
         opened.frame()
-        assert listeners(rtdb.emulator, rtdb.namespace) == 1
-    until(lambda: listeners(rtdb.emulator, rtdb.namespace) == 0)
+        assert rtdb.emulator.listeners(rtdb.namespace) == 1
+    until(lambda: rtdb.emulator.listeners(rtdb.namespace) == 0)
 
 
 def test_a_client_that_goes_without_having_read_is_forgotten(rtdb: Rtdb) -> None:
@@ -118,7 +114,7 @@ def test_a_client_that_goes_without_having_read_is_forgotten(rtdb: Rtdb) -> None
         opened.frame()
         for number in range(20):
             rtdb.set("/n", f"{number}" * 1_000_000)
-    until(lambda: listeners(rtdb.emulator, rtdb.namespace) == 0)
+    until(lambda: rtdb.emulator.listeners(rtdb.namespace) == 0)
 
 
 def test_a_client_that_does_not_read_holds_nobody_up(own: Emulator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +125,7 @@ def test_a_client_that_does_not_read_holds_nobody_up(own: Emulator, monkeypatch:
         for number in range(150):
             own.set("ns", "/n", [number, "x" * 200_000])
             assert reader.frame().startswith(b'event: put\ndata: {"path":"/","data":[%d,' % number)
-        until(lambda: listeners(own, "ns") == 1)
+        until(lambda: own.listeners("ns") == 1)
         assert len(idle.wire.to_the_end()) < 100 * 200_000
         own.set("ns", "/n", "end")
         assert reader.event() == ("put", "/", "end")
@@ -164,7 +160,7 @@ def test_a_client_that_does_not_read_does_not_keep_the_emulator_running(caplog: 
     emulator = Emulator().start()
     with stream(emulator, "ns", "/n.json"), wire(emulator) as half:
         half.send(b"PUT /n.json HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n1")
-        until(lambda: listeners(emulator, "ns") == 1)
+        until(lambda: emulator.listeners("ns") == 1)
         for _ in range(20):
             emulator.set("ns", "/n", None)
             emulator.set("ns", "/n", "x" * 1_000_000)
@@ -173,5 +169,5 @@ def test_a_client_that_does_not_read_does_not_keep_the_emulator_running(caplog: 
         stopping.join(10)
         assert not stopping.is_alive()
         assert half.to_the_end() == b""
-    assert listeners(emulator, "ns") == 0
+    assert emulator.listeners("ns") == 0
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]

@@ -275,7 +275,7 @@ def test_a_forked_child_has_a_connection_of_its_own() -> None:
     """After a fork the parent's connection is not used, and the lock that its thread may hold is not waited for."""
     with replying(b"null", headers=b"ETag: e\r\n") as (store, server):
         store.read("k", soon())
-        assert store._connecting.acquire(timeout=1)
+        assert store.connecting.acquire(timeout=1)
         store.after_fork()
         store.read("k", soon())
         assert server.connections == 2

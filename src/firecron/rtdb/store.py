@@ -63,7 +63,10 @@ class _Connection:
 
 
 class RtdbStore:
-    """A Realtime Database over REST. `find_target` says which, when it is first asked for anything; `note` is told."""
+    """A Realtime Database over REST. `find_target` says which, when it is first asked for anything; `note` is told.
+
+    Who makes or drops the connection holds `connecting`.
+    """
 
     def __init__(
         self, find_target: Callable[[], Target], timing: Timing, note: Callable[[Target], None] = lambda target: None
@@ -72,7 +75,7 @@ class RtdbStore:
         self._note = note
         self._timing = timing
         self._connection: _Connection | None = None
-        self._connecting = threading.Lock()
+        self.connecting = threading.Lock()
 
     @property
     def name(self) -> str:
@@ -120,17 +123,17 @@ class RtdbStore:
 
     def close(self) -> None:
         """Close all connections; another request opens new ones."""
-        with self._connecting:
+        with self.connecting:
             connection, self._connection = self._connection, None
         if connection is not None:
             connection.session.close()
 
     def after_fork(self) -> None:
-        self._connecting = threading.Lock()
+        self.connecting = threading.Lock()
         self._connection = None
 
     def _connected(self) -> _Connection:
-        with self._connecting:
+        with self.connecting:
             if self._connection is not None:
                 return self._connection
             target = self._find_target()

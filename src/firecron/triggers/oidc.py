@@ -56,7 +56,7 @@ class OidcVerifier:
     ) -> None:
         self._audiences = list(audiences)
         self._emails = frozenset(emails)
-        self._certificates = _Certificates(certs_url, timeout, SystemTiming())
+        self.certificates = _Certificates(certs_url, timeout, SystemTiming())
 
     def check(self, authorization: str | None) -> Denial | None:
         """None if the token does."""
@@ -77,7 +77,7 @@ class OidcVerifier:
 
     def _claims(self, token: str) -> Mapping[str, object] | Denial:
         try:
-            certificates = self._certificates.get()
+            certificates = self.certificates.get()
         except Unavailable as error:
             message = "Google's certificates can't be had just now, so no token can be verified: try again later"
             return Denial(503, message, detail=str(error))
@@ -138,15 +138,15 @@ class _Certificates:
         self._connect()
 
     def _connect(self) -> None:
-        self._session = transport.session(_POOL_SIZE)
-        self._options = transport.Options(self._session, self._url)
+        self.session = transport.session(_POOL_SIZE)
+        self._options = transport.Options(self.session, self._url)
 
     def _fetch(self) -> requests.Response:
         request = requests.PreparedRequest()
         request.prepare(method="GET", url=self._url, headers={"User-Agent": f"firecron/{__version__}"})
         deadline = Deadline.after(self._timing, self._timeout)
         try:
-            return transport.send(self._session, request, deadline, self._options)
+            return transport.send(self.session, request, deadline, self._options)
         except (requests.RequestException, transport.DeadlineExceeded) as error:
             raise Unavailable(f"Google's certificates could not be fetched from {self._url}: {error}") from error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 from urllib.parse import parse_qs
@@ -12,6 +11,7 @@ from urllib.parse import parse_qs
 import firebase_admin
 import pytest
 from firebase_admin import db
+from tests.firebase_apps import firebase_apps
 
 from firecron.errors import ConfigurationError
 from firecron.rtdb.target import APP_NAME, DEMO_URL, Target, find_target
@@ -26,8 +26,8 @@ EMULATED = {EMULATOR_HOST: HOST}
 
 
 @pytest.fixture(autouse=True)
-def no_apps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No app, no configuration and no network; the apps that a test makes end with it."""
+def no_apps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No app, no configuration and no network."""
 
     def refuse(*arguments: object, **keywords: object) -> NoReturn:
         raise AssertionError("a target is found without the network")
@@ -37,10 +37,7 @@ def no_apps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     for name in ("FIREBASE_CONFIG", EMULATOR_HOST, "GOOGLE_APPLICATION_CREDENTIALS"):
         monkeypatch.delenv(name, raising=False)
-    assert not firebase_admin._apps
-    yield
-    for app in list(firebase_admin._apps.values()):
-        firebase_admin.delete_app(app)
+    assert not firebase_apps()
 
 
 def app(name: str = "[DEFAULT]", /, **options: object) -> App:
@@ -65,14 +62,14 @@ def test_the_default_app() -> None:
     """Without an app the default app is used, and no other is made."""
     app()
     assert find_target(None, None, {}).base_url == URL
-    assert list(firebase_admin._apps) == ["[DEFAULT]"]
+    assert list(firebase_apps()) == ["[DEFAULT]"]
 
 
 def test_an_app_of_its_own() -> None:
     """Where there is none, a named app is made, so that the default stays the user's to make; it is made once."""
     for _ in range(2):
         assert find_target(None, URL, {}).base_url == URL
-    assert list(firebase_admin._apps) == [APP_NAME]
+    assert list(firebase_apps()) == [APP_NAME]
     app()
 
 
@@ -136,7 +133,7 @@ def test_the_auth_override_is_firebase_admins(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(made, "_credential", WithoutNetwork())
-    client = db.reference("x", made)._client
+    client = db.reference("x", made)._client  # there is no other way to see what the SDK sends
     target = find_target(made, None, environment)
     assert parameters(target) == client.params
     assert target.base_url == client.base_url.rstrip("/")
