@@ -24,35 +24,36 @@ def new_holder() -> str:
 
 class Identity:
     """`instance_id` is known at once; `instance` is asked of the metadata server on Cloud Run, once, on a thread of
-    its own.
+    its own. `known` is set when it is known, or waited for no more.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self.instance_id = find_owner(environment) or "local"
         self._instance = secrets.token_hex(_LENGTH // 2)
-        self._known = threading.Event()
+        self.known = threading.Event()
         if find_cloud_run(environment):
-            threading.Thread(target=self._ask, args=(environment,), name="firecron-identity", daemon=True).start()
+            threading.Thread(target=self.ask, args=(environment,), name="firecron-identity", daemon=True).start()
         else:
-            self._known.set()
+            self.known.set()
 
     @property
     def instance(self) -> str:
         """12 characters; the first caller may wait a second for them."""
-        self._known.wait(_TIMEOUT)
-        self._known.set()  # who has waited once doesn't wait again
+        self.known.wait(_TIMEOUT)
+        self.known.set()  # who has waited once doesn't wait again
         return self._instance
 
     def after_fork(self) -> None:
         """In a forked child the asking thread isn't there: what is known by now has to do."""
-        self._known = threading.Event()
-        self._known.set()
+        self.known = threading.Event()
+        self.known.set()
 
-    def _ask(self, environment: Mapping[str, str]) -> None:
+    def ask(self, environment: Mapping[str, str]) -> None:
+        """Ask the metadata server; its answer counts only while nobody was told another name."""
         try:
             instance = (ask_metadata("instance/id", environment) or "")[:_LENGTH]
             # Without an answer the random id does as well.
-            if instance.isalnum() and not self._known.is_set():
+            if instance.isalnum() and not self.known.is_set():
                 self._instance = instance
         finally:
-            self._known.set()
+            self.known.set()

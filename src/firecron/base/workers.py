@@ -25,13 +25,13 @@ class Crew(Protocol):
 
 class Workers:
     """At most `number` threads, which take what was submitted in order. Where they don't linger, one ends as soon as
-    there is nothing to do.
+    there is nothing to do. What a worker waits for changes while `changed` is locked.
     """
 
     def __init__(self, number: int, *, lingers: bool = True) -> None:
         self._number = number
         self._lingers = lingers
-        self._changed = threading.Condition()
+        self.changed = threading.Condition()
         self._work: deque[Callable[[], object]] = deque()
         self._threads: set[threading.Thread] = set()
         self._idle: set[threading.Thread] = set()
@@ -39,18 +39,18 @@ class Workers:
     @property
     def threads(self) -> int:
         """How many threads there are."""
-        with self._changed:
+        with self.changed:
             return len(self._threads)
 
     @property
     def idle(self) -> int:
         """How many of them wait for something to do."""
-        with self._changed:
+        with self.changed:
             return len(self._idle)
 
     def submit(self, work: Callable[[], object]) -> None:
         """Have it done on a worker as soon as one is free."""
-        with self._changed:
+        with self.changed:
             self._work.append(work)
             if len(self._idle) < len(self._work) and len(self._threads) < self._number:
                 thread = threading.Thread(target=self._run, name="firecron-worker", daemon=True)
@@ -65,21 +65,21 @@ class Workers:
                     if not isinstance(error, RuntimeError) or not self._threads:
                         self._work.pop()
                         raise
-            self._changed.notify()
+            self.changed.notify()
 
     def dismiss(self) -> None:
         """Drop what nobody has begun yet, and send the threads home when they are done; a later submit makes new
         ones.
         """
-        with self._changed:
+        with self.changed:
             self._work.clear()
             self._threads.clear()
             self._idle.clear()
-            self._changed.notify_all()
+            self.changed.notify_all()
 
     def after_fork(self) -> None:
         """In a forked child: no thread is here, and what was submitted is the parent's to do."""
-        self._changed = threading.Condition()
+        self.changed = threading.Condition()
         self._work.clear()
         self._threads.clear()
         self._idle.clear()
@@ -96,10 +96,10 @@ class Workers:
     def _next(self) -> Callable[[], object] | None:
         """The next thing to do, however long it takes to come; None for a thread that is to end."""
         me = threading.current_thread()
-        with self._changed:
+        with self.changed:
             while self._lingers and not self._work and me in self._threads:
                 self._idle.add(me)
-                self._changed.wait()
+                self.changed.wait()
             self._idle.discard(me)
             if self._work and me in self._threads:
                 return self._work.popleft()

@@ -124,7 +124,7 @@ def test_a_metadata_server_that_hangs_is_waited_for_once(monkeypatch: pytest.Mon
         host = f"127.0.0.1:{silent.getsockname()[1]}"
         identity = Identity({"K_SERVICE": "api", "GCE_METADATA_HOST": host})
         patient = Patient()
-        identity._known = patient
+        identity.known = patient
         first, second = identity.instance, identity.instance
     assert first == second
     assert patient.waits == [1.0, None]
@@ -135,7 +135,7 @@ def test_an_answer_that_comes_too_late_changes_nothing() -> None:
     with metadata_server() as (host, asked):
         identity = Identity({})
         before = identity.instance
-        identity._ask({"GCE_METADATA_HOST": host})
+        identity.ask({"GCE_METADATA_HOST": host})
         assert identity.instance == before
     assert len(asked) == 1
 
@@ -145,7 +145,7 @@ def test_a_forked_child_waits_for_nobody() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         identity = Identity({"K_SERVICE": "api", "GCE_METADATA_HOST": f"127.0.0.1:{silent.getsockname()[1]}"})
         identity.after_fork()
-        assert identity._known.is_set()
+        assert identity.known.is_set()
         assert len(identity.instance) == 12
 
 

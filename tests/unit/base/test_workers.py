@@ -152,7 +152,7 @@ def test_a_dismissed_thread_takes_no_new_work_with_it() -> None:
     workers.submit(first.set)
     assert first.wait(PATIENCE)
     idle(workers)
-    with workers._changed:
+    with workers.changed:
         workers.dismiss()
         workers.submit(second.set)
     assert second.wait(PATIENCE)
@@ -174,7 +174,10 @@ def test_without_threads_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(RuntimeError):
             fresh.submit(done.set)
         busy.submit(done.set)
-    assert not fresh._work
+    later = threading.Event()
+    fresh.submit(later.set)
+    assert later.wait(PATIENCE)
+    fresh.dismiss()
     assert not done.is_set()
     gate.open.set()
     assert done.wait(PATIENCE)
@@ -190,8 +193,8 @@ def test_a_forked_child_starts_empty() -> None:
     gate.wait_for(1)
     parents = threading.Event()
     workers.submit(parents.set)
-    workers._idle.add(threading.current_thread())
-    holder = threading.Thread(target=workers._changed.acquire)
+    workers._idle.add(threading.current_thread())  # a real one would take the parent's work
+    holder = threading.Thread(target=workers.changed.acquire)
     holder.start()
     assert ended(holder)
     workers.after_fork()

@@ -51,21 +51,21 @@ class NotStarted(FirecronError):
 
 
 class ProcessGroup:
-    """A command, started with this environment. Raises NotStarted."""
+    """A command, started with this environment; `number` is its group's. Raises NotStarted."""
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         # Reentrant: a signal's handler sends, whatever this thread is doing.
         self._open = threading.RLock()
         self._is_open = True
-        self._guardian = _start_guardian()
-        self._number = self._guardian.pid
-        self._has_terminal = _is_in_foreground()
+        self._guardian = start_guardian()
+        self.number = self._guardian.pid
+        self._has_terminal = is_in_foreground()
         try:
             if self._has_terminal:
-                os.tcsetpgrp(_TERMINAL, self._number)
+                os.tcsetpgrp(_TERMINAL, self.number)
             # What is inherited (a shell's `<(…)`) is handed on; what Python opens itself is not inheritable.
             self._leader = subprocess.Popen(  # noqa: S603
-                list(arguments), env=dict(environment), process_group=self._number, close_fds=False
+                list(arguments), env=dict(environment), process_group=self.number, close_fds=False
             )
         except OSError as error:
             self.close()
@@ -77,7 +77,7 @@ class ProcessGroup:
             if self._is_open:
                 # Of a group that only zombies are left of, macOS says that it isn't permitted.
                 with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self._number, number)
+                    os.killpg(self.number, number)
 
     def wait(self) -> int:
         """Wait for the command itself; the number of the signal that killed it is negative."""
@@ -110,7 +110,8 @@ def check_command(name: str) -> None:
     raise _not_started(name, PermissionError() if found else FileNotFoundError())
 
 
-def _start_guardian() -> subprocess.Popen[bytes]:
+def start_guardian() -> subprocess.Popen[bytes]:
+    """Start a guardian in a group of its own; returns when no signal to the group ends it any more."""
     # Isolated, so that no setting of the user's Python can break it.
     command = [sys.executable, "-I", "-S", "-c", _GUARDIAN]
     pipe = subprocess.PIPE
@@ -127,7 +128,8 @@ def _start_guardian() -> subprocess.Popen[bytes]:
     return guardian
 
 
-def _is_in_foreground() -> bool:
+def is_in_foreground() -> bool:
+    """Whether input and output are a terminal that this process is in the foreground of."""
     try:
         return os.isatty(0) and os.isatty(1) and os.tcgetpgrp(_TERMINAL) == os.getpgrp()
     except OSError:

@@ -27,13 +27,13 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def guardians(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     """The guardians that were started."""
     started: list[subprocess.Popen[bytes]] = []
-    start = process_group._start_guardian
+    start = process_group.start_guardian
 
     def note() -> subprocess.Popen[bytes]:
         started.append(start())
         return started[-1]
 
-    monkeypatch.setattr(process_group, "_start_guardian", note)
+    monkeypatch.setattr(process_group, "start_guardian", note)
     return started
 
 
@@ -136,7 +136,7 @@ def test_the_foreground_is_this_process_at_its_own_terminal(
 
     monkeypatch.setattr(os, "isatty", terminals.__contains__)
     monkeypatch.setattr(os, "tcgetpgrp", group)
-    assert process_group._is_in_foreground() is is_so
+    assert process_group.is_in_foreground() is is_so
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
@@ -151,9 +151,9 @@ def test_the_terminal_is_lent_to_the_command(is_gone: bool, monkeypatch: pytest.
         if is_gone and len(given) == 2:
             raise OSError("the terminal is gone")
 
-    monkeypatch.setattr(process_group, "_is_in_foreground", lambda: True)
+    monkeypatch.setattr(process_group, "is_in_foreground", lambda: True)
     monkeypatch.setattr(os, "tcsetpgrp", give)
     group = ProcessGroup(["true"], os.environ)
     assert group.wait() == 0
     group.close()
-    assert given == [(0, group._number), (0, os.getpgrp())]
+    assert given == [(0, group.number), (0, os.getpgrp())]
