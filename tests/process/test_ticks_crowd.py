@@ -39,8 +39,8 @@ def test_i11_each_tick_runs_once_on_five_instances_whose_clocks_are_hours_apart(
     # None of them is right, so that there is nobody who could do the work of the others.
     shifts = [HOUR, -HOUR, *(sign * chance.uniform(1, 12) * HOUR for sign in (1, -1, 1))]
     fleet = [ticks.instance(SHORT, LONG, TICK_WALL_SHIFT=str(shift)) for shift in shifts]
-    ticks.wait_for(14, "end", job="short")
-    ticks.wait_for(3, "end", job="long")
+    ticks.wait_for(8, "end", job="short")
+    ticks.wait_for(2, "end", job="long")
     stop(ticks, fleet)
     runs = ticks.assert_kept("long")
     outcomes = Counter(entry["outcome"] for entry in ticks.history("long").values())
