@@ -51,7 +51,7 @@ class Instance:
         self.locks = self.crons.locks
         self.events: list[Event] = []
         self.crons.events.subscribe(self.events.append)
-        self._is_ticking = False
+        self.is_ticking = False
         self._is_alive = True
         self._due = 0.0
         self._busy: set[str] = set()
@@ -76,7 +76,7 @@ class Instance:
 
     @property
     def _ticks_due(self) -> float:
-        if not self._is_ticking or "ticker" in self._busy:
+        if not self.is_ticking or "ticker" in self._busy:
             return NEVER
         now = self.world.mono()
         return now if self.crons.engine.ticker.has_news else max(self._due, now)
@@ -115,7 +115,7 @@ class Instance:
     def start(self) -> None:
         self.crons.start()
         atexit.unregister(self.crons.stop)
-        self._is_ticking = True
+        self.is_ticking = True
         self._due = self.world.mono()
         self.world.advance(0)
 

@@ -44,11 +44,14 @@ class Machine(Protocol):
 
 
 class World(FakeTiming):
-    """The time, the database, and all that is to happen. Zero is nine o'clock; the database's clock is the world's."""
+    """The time, the database, and all that is to happen. Zero is nine o'clock; the database's clock is the world's,
+    wrong by `server_error` seconds.
+    """
 
     def __init__(self) -> None:
         super().__init__(wall=float(START))
-        self.store = MemoryStore(self.now)
+        self.server_error = 0.0
+        self.store = MemoryStore(lambda: self.now() + round(self.server_error * 1000))
         self._numbers = count()
         self._to_come: list[tuple[float, int, Callable[[], object]]] = []
         self.machines: list[Machine] = []

@@ -409,7 +409,7 @@ def test_a_rerun_is_tried_again_after_a_pause(fleet: Fleet) -> None:
     fleet.world.until(40)
     one.network.before = down
     one.crons.engine.recovery.look_again(one.job(), START + 41_000)
-    one._is_ticking = True
+    one.is_ticking = True
     fleet.world.until(60)
     tries = sorted({second for second in asked if second > 40})
     assert 4 <= len(tries) <= 11
