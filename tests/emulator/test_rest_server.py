@@ -60,7 +60,7 @@ def test_an_error_inside_a_stream_ends_it_alone(
 
 def test_small_answers_are_not_held_back(rtdb: Rtdb) -> None:
     """Nagle's algorithm is off on every accepted connection, also on those of an added port."""
-    listener = rtdb.emulator._listener
+    listener = rtdb.emulator._listener  # the socket of an accepted connection is nobody's to see
     assert listener is not None
     for port in (rtdb.emulator.port, rtdb.emulator.add_port()):
         with wire(rtdb.emulator, port) as connection:
@@ -69,7 +69,7 @@ def test_small_answers_are_not_held_back(rtdb: Rtdb) -> None:
             here = connection.socket.getsockname()
             [accepted] = [
                 protocol.transport.get_extra_info("socket")
-                for protocol in tuple(listener._state.connections)
+                for protocol in tuple(listener._state.connections)  # uvicorn's
                 if protocol.transport.get_extra_info("peername") == here
             ]
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -72,4 +72,4 @@ def _try(request: Request, items: dict[str, pytest.Item], answers: TextIO) -> No
     except BaseException:
         traceback.print_exc()
     finally:
-        os._exit(0)
+        os._exit(0)  # the way out of a forked child: what is the parent's must not be ended here

@@ -71,7 +71,7 @@ def fork(channel: Channel, fds: list[int]) -> None:
         channel.say({"child": child})
         return
     with ExitStack() as ending:
-        ending.callback(os._exit, 0)
+        ending.callback(os._exit, 0)  # the way out of a forked child
         commands, answers = (ending.enter_context(os.fdopen(fd, mode)) for fd, mode in zip(fds, "rw", strict=True))
         serve(Channel(commands, answers), [])
 

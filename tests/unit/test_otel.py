@@ -13,6 +13,7 @@ from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricR
 from tests.simulation.instance import Instance
 from tests.simulation.network import failing
 from tests.simulation.world import World
+from tests.unit.locks import lock_of
 
 import firecron.otel
 from firecron import FireCron, LockService, Run, distributed_cron
@@ -112,7 +113,7 @@ def test_ticks_that_do_not_run_are_measured(meters: Meters) -> None:
         instrument(test.locks, meters.provider)
         test.clock.advance(30 * 60)
         test.advance(0)
-        test._crons.registry.pause("good")
+        test._crons.registry.pause("good")  # an operator has no hand in a rehearsal
         test.move_to("2026-11-18T10:00:00Z")
     assert meters.read()["firecron.runs {run}"] == [
         ({"job": "good", "outcome": "missed"}, 1),
@@ -194,12 +195,11 @@ def test_names_are_bounded(meters: Meters, monkeypatch: pytest.MonkeyPatch, worl
 def test_a_forked_child_measures_its_own(meters: Meters) -> None:
     """In a child the lock that a thread of the parent may have held is another, and no success is the child's."""
     with FireCron(good).testing("2026-11-18T08:59:00Z") as test:
-        others = set(forks._aware)
+        others = set(forks.aware)
         instrument(test.locks, meters.provider)
-        [measures] = set(forks._aware) - others
-        assert isinstance(measures, firecron.otel._Measures)
+        [measures] = set(forks.aware) - others
         test.run("good")
-        assert measures._lock.acquire(timeout=1)
+        assert lock_of(measures).acquire(timeout=1)
         measures.after_fork()
         assert "firecron.run.last_success s" not in meters.read()
         test.run("good")

@@ -12,16 +12,16 @@ class ForkAware(Protocol):
         """Called in the child, on its only thread."""
 
 
-_aware: WeakSet[ForkAware] = WeakSet()
+aware: WeakSet[ForkAware] = WeakSet()
 
 
 def tell_after_fork(thing: ForkAware) -> None:
     """Have the thing told of every fork for as long as it lives."""
-    _aware.add(thing)
+    aware.add(thing)
 
 
 def _after_fork() -> None:
-    for thing in list(_aware):
+    for thing in list(aware):
         thing.after_fork()
 
 

@@ -62,7 +62,7 @@ class Runner:
         self._registry = registry
         self._claimer = claimer
         self._lanes = lanes
-        self._performer = Performer(locks, timing, identity, lambda: bool(self.stopping))
+        self.performer = Performer(locks, timing, identity, lambda: bool(self.stopping))
         self.loop: Loop | None = None
         self.stopping = Flag()
         self.outstanding = Outstanding(timing)
@@ -159,11 +159,11 @@ class Runner:
                 idempotency_key=f"{job.name}:manual:{run_id}",
                 trigger=trigger,
             )
-            return _raised(self._record(job, self._performer.perform(job, run, claimed, self.loop, run_id)))
+            return _raised(self._record(job, self.performer.perform(job, run, claimed, self.loop, run_id)))
 
     def running(self) -> dict[str, int]:
         """How many runs of each job are under way on this instance."""
-        return dict(Counter(execution.run.name for execution in self._performer.active()))
+        return dict(Counter(execution.run.name for execution in self.performer.active()))
 
     def open(self) -> None:
         """Take turns from now on; after a stop, too."""
@@ -178,14 +178,14 @@ class Runner:
         deadline = self._timing.mono() + grace * 1000
         self.stopping.set()
         self._lanes.clear()
-        for execution in self._performer.active():
+        for execution in self.performer.active():
             execution.stop()
         self.outstanding.wait(deadline - _CANCEL_AHEAD * 1000)
-        for execution in self._performer.active():
+        for execution in self.performer.active():
             execution.cancel()
         self.outstanding.wait(deadline)
         self._bookkeeper.wait(deadline)
-        for execution in self._performer.active():
+        for execution in self.performer.active():
             self._locks.contender.keeper.forget(execution.lease)
             run = execution.run
             message = f'"{run.name}" still runs as the instance stops; its lock frees itself when it expires'
@@ -197,7 +197,7 @@ class Runner:
         self.outstanding.after_fork()
         self._unanswered = {}  # its tokens are the parent's
         self._lanes.after_fork()
-        self._performer.after_fork()
+        self.performer.after_fork()
         self._bookkeeper.after_fork()
         self.loop = None
 
@@ -272,7 +272,7 @@ class Runner:
     def _run_slot(self, job: Job, claimed: Claimed) -> Ran:
         assert claimed.claim is not None
         self._bookkeeper.note(job, claimed.held, claimed.claim)
-        return self._performer.perform(job, _run_of(job, claimed), claimed, self.loop)
+        return self.performer.perform(job, _run_of(job, claimed), claimed, self.loop)
 
     def _record(self, job: Job, ran: Ran) -> Result:
         """Write it down. Its lock is released by now, and the place of a turn is free: the next run need not wait."""

@@ -13,6 +13,7 @@ from tests.simulation.instance import Instance
 from tests.simulation.network import failing
 from tests.simulation.world import World
 from tests.unit.listeners import broken_listener, recorded
+from tests.unit.locks import lock_of
 
 from firecron import Lease
 from firecron.base.events import Event, Events
@@ -147,10 +148,11 @@ def test_listeners_come_and_go_one_at_a_time() -> None:
             assert name != "_listeners" or not hasattr(self, name) or self._lock.locked()
             super().__setattr__(name, value)
 
-    events = Watched()
-    stop = events.subscribe(lambda event: None)
+    events, heard = Watched(), list[Event]()
+    stop = events.subscribe(heard.append)
     stop()
-    assert events._listeners == ()
+    events.emit("one", "job", logging.DEBUG, "")
+    assert heard == []
 
 
 def test_unsubscribing_ends_the_telling() -> None:
@@ -188,7 +190,7 @@ def test_a_listener_may_unsubscribe_and_subscribe_while_it_is_told() -> None:
 def test_a_forked_child_can_subscribe() -> None:
     """The lock that a thread of the parent may have held is not the child's."""
     events = Events()
-    assert events._lock.acquire(timeout=1)
+    assert lock_of(events).acquire(timeout=1)
     events.after_fork()
     assert recorded(events) == []
 

@@ -16,10 +16,11 @@ from firecron.jobs.explorer import explore
 
 
 @pytest.fixture(autouse=True)
-def nothing_declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What other modules of this process have declared is not these tests' business."""
-    monkeypatch.setattr(declarations, "_unclaimed", {})
-    yield
+def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[object, object]]:
+    """What is known of declarations: nothing of those that other modules of this process have made."""
+    known: dict[object, object] = {}
+    monkeypatch.setattr(declarations, "_unclaimed", known)
+    yield known
     gc.collect()
 
 
@@ -123,14 +124,14 @@ def test_what_nobody_can_find_stays_unclaimed() -> None:
     assert names() == ["a-property", "hidden"]
 
 
-def test_a_declaration_is_held_weakly() -> None:
+def test_a_declaration_is_held_weakly(known: dict[object, object]) -> None:
     """A function that is garbage is listed no more and leaves nothing behind, whether or not it has a name."""
     for number in range(3):
         job(f"tenant-{number}")(functools.partial(print))
         job(f"lambda-{number}")(lambda: None)
     gc.collect()
     assert names() == []
-    assert declarations._unclaimed == {}
+    assert known == {}
 
 
 def test_a_reload_declares_nothing_twice() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.simulation.fleet import Fleet, refusal_of
 from tests.simulation.world import NAME, START, slot
+from tests.unit.locks import lock_of
 
 from firecron import ConfigurationError, FireCron, Run, Unavailable, distributed_cron
 from firecron.base.instants import to_text
@@ -309,27 +310,28 @@ def test_jobs_change_one_at_a_time() -> None:
     """Who reads or changes the jobs has the lock, in a forked child a new one."""
     registry = new_crons(first).registry
     job = registry.get("first")
-    assert registry._lock.acquire(timeout=1)
+    assert lock_of(registry).acquire(timeout=1)
     registry.after_fork()
 
     class Guarded(dict[str, Job]):
         def values(self) -> Any:
-            assert registry._lock.locked()
+            assert lock_of(registry).locked()
             return super().values()
 
         def __getitem__(self, name: str) -> Job:
-            assert registry._lock.locked()
+            assert lock_of(registry).locked()
             return super().__getitem__(name)
 
         def __setitem__(self, name: str, job: Job) -> None:
-            assert registry._lock.locked()
+            assert lock_of(registry).locked()
             super().__setitem__(name, job)
 
         def pop(self, name: str, *default: Any) -> Any:
-            assert registry._lock.locked()
+            assert lock_of(registry).locked()
             return super().pop(name, *default)
 
-    registry._jobs = Guarded(registry._jobs)
+    # Whose every use is seen.
+    registry._jobs = Guarded({job.name: job})
     registry.remove("first")
     registry.add(job)
     assert registry.jobs() == [registry.get("first")]

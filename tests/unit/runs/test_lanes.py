@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.simulation.fleet import Fleet
 from tests.simulation.world import NAME, START, slot
+from tests.unit.locks import lock_of
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.errors import FirecronError, Stopping, Unavailable
@@ -462,7 +463,7 @@ def test_lanes_are_changed_under_the_lock_alone(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("firecron.runs.lanes.Lane", Guarded)
     fleet = Fleet(overlap="queue")
     one, other = fleet.instance(), fleet.instance()
-    monkeypatch.setattr(Guarded, "lock", one.crons.engine.lanes._lock)
+    monkeypatch.setattr(Guarded, "lock", lock_of(one.crons.engine.lanes))
     lease = other.locks.acquire(NAME, 90)
     assert lease
     one.start()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.simulation.world import NAME, START, slot
+from tests.unit.locks import lock_of
 from tests.unit.runs.test_body import running_loop
 from tests.unit.threads import PATIENCE, ended
 
@@ -256,7 +257,7 @@ def test_a_forked_child_has_nothing_to_stop(go_on: threading.Event) -> None:
     runner.stopping.set()
     for lock in (
         runner.outstanding.changed,
-        runner._performer._lock,
+        lock_of(runner.performer),
         bench.crons.engine.bookkeeper.outstanding.changed,
     ):
         assert ended(bench.begin(lock.acquire))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import sys
+import inspect
 import threading
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ class Bench:
         self.working()
 
     def stop(self) -> None:
-        self.stopper.stop(sys._getframe())
+        self.stopper.stop(inspect.currentframe())
 
 
 @pytest.fixture

@@ -179,11 +179,11 @@ class CountingStore(MemoryStore):
 
     def _snapshot(self, path: str) -> Snapshot:
         self.copies += 1
-        return super()._snapshot(path)
+        return super()._snapshot(path)  # where it copies out
 
     def _stored(self, node: object) -> object:
         self.copies += 1
-        return super()._stored(node)
+        return super()._stored(node)  # and in
 
 
 def test_a_year_of_a_daily_job_costs_what_its_runs_cost() -> None:
