@@ -93,8 +93,8 @@ EQUIVALENT: dict[str, str] = {
     "claimer.Claimer._bid_for.ask: return request -> return None": (
         "What can't be read is refused before anything is looked at that is asked for."
     ),
-    "claimer.Claimer._look_again_soon: self._lookout.look_again(job, 0 if moment is None else moment.server + "
-    "round(2_000 + 3_000 * self._chance())) -> self._lookout.look_again(job, 1 if moment is None else "
+    "claimer.Claimer._look_again_soon: self._agenda.look_again(job, 0 if moment is None else moment.server + "
+    "round(2_000 + 3_000 * self._chance())) -> self._agenda.look_again(job, 1 if moment is None else "
     "moment.server + round(2_000 + 3_000 * self._chance()))": ("Both are long ago."),
     "store: _POOL_SIZE = 32 -> _POOL_SIZE = 0": ("A pool of no size is one without a bound."),
     "store.RtdbStore.close: if connection is not None: -> if False:": (

@@ -260,4 +260,4 @@ def test_a_release_is_done_although_its_task_is_cancelled(world: World, one: Ins
     threads = [thread for thread in threading.enumerate() if thread.name.startswith("firecron-release")]
     one.locks.close()
     assert all(map(ended, threads))
-    assert world.node() is None
+    assert world.node() == {}
