@@ -61,6 +61,9 @@ NODES = ("cron-locks", "cron-runs", "cron-instances")
 # What is called in these modules, whoever needs it: the function, by its name alone.
 CALLED_IN = {
     **dict.fromkeys(("wrap_future", "run_in_executor", "to_thread"), ("base.off_loop",)),
+    # The prefix is put before the paths of the nodes once. The demonstration has none.
+    "Paths": ("lock.service", "demo.show"),
+    "ask_metadata": ("base.identity", "cloud_logging"),
     # Each waits for something else: a request, a renewal, a lock, a tick, a free moment of a node.
     "backoff": (
         "lock.driver",

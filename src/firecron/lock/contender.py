@@ -64,6 +64,7 @@ class Contender:
     def __init__(
         self,
         store: Store,
+        paths: Paths,
         clock: ServerClock,
         timing: Timing,
         settings: Settings,
@@ -76,7 +77,7 @@ class Contender:
         self._settings = settings
         self._identity = identity
         self._events = events
-        self._paths = Paths(settings.prefix)
+        self._paths = paths
         self._driver = Driver(store, clock, timing, settings)
         self.keeper = Keeper(timing, events, settings.request_timeout, has_thread=has_threads)
         self.roster = Roster()

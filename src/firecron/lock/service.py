@@ -78,7 +78,14 @@ class LockService:
             request_timeout=self.settings.request_timeout,
         )
         self.contender = Contender(
-            self.store, self.clock, self._timing, self.settings, self.identity, self.events, has_threads=has_threads
+            self.store,
+            self.paths,
+            self.clock,
+            self._timing,
+            self.settings,
+            self.identity,
+            self.events,
+            has_threads=has_threads,
         )
         self._doubted: Recent[str, None] = Recent()
         tell_after_fork(self)
