@@ -12,7 +12,7 @@ from tests.cli.schemas import CHANGED
 from tests.cli.test_locks import DIED
 
 from firecron.base.clocks import Deadline
-from firecron.errors import Unavailable
+from firecron.errors import Malformed, Unavailable
 from firecron.lock.lease import Lease
 from firecron.lock.service import LockService
 from firecron.ops.operator import Operator
@@ -166,14 +166,34 @@ def test_unlock_asks_nobody_who_is_not_there(rtdb: Rtdb) -> None:
 
 
 def test_a_look_at_all_locks_asks_for_instances_only_if_told(rtdb: Rtdb) -> None:
-    """All locks are one request, and one more where their holders' instances are to be known."""
-    held()
+    """All locks are one request, and one more where their holders' instances are to be known, if there are locks."""
     operator = Operator(LockService())
+    assert operator.look_at_all(with_holders=True).views == ()
+    assert rtdb.count(method="GET", path="/cron-instances") == 0
+    assert operator.look("job").view.state == "absent"
+    assert rtdb.count(method="GET", path="/cron-instances") == 0
+    held()
     operator.look_at_all()
     assert rtdb.count(method="GET", path="/cron-instances") == 0
     operator.look_at_all(with_holders=True)
     assert rtdb.count(method="GET", path="/cron-instances") == 1
-    assert rtdb.count(method="GET", path="/cron-locks") == 2
+    assert rtdb.count(method="GET", path="/cron-locks") == 3
+
+
+def test_names_that_are_numbers_are_names(rtdb: Rtdb) -> None:
+    """Locks whose names are small numbers, which the database shows as a list, are seen as what they are."""
+    rtdb.set("/cron-locks", {"1": {"paused": True}, "3": {"paused": True}})
+    assert [view.name for view in Operator(LockService()).look_at_all().views] == ["1", "3"]
+
+
+@pytest.mark.parametrize(("node", "why"), [(None, "it has no node"), ({"expiresAt": "soon"}, "expiresAt")])
+def test_what_is_no_lock_is_not_unlocked(rtdb: Rtdb, node: object, why: str) -> None:
+    """A name without a node, or whose node can't be read, has nothing to be freed, and is left as it is."""
+    rtdb.set(PATH, node)
+    operator = Operator(LockService())
+    with pytest.raises(Malformed, match=rf"job can't be unlocked: .*{why}"):
+        operator.unlock(operator.look("job"))
+    assert rtdb.get(PATH) == node
 
 
 def test_pause_and_resume(rtdb: Rtdb) -> None:

@@ -196,4 +196,36 @@ EQUIVALENT: dict[str, str] = {
     "checks: _SOME_TICKS = 3 -> _SOME_TICKS = 4": ("How many ticks are looked at is not promised."),
     "oidc._certificates: return {} -> return None": ("Neither has any certificates."),
     "lanes.Lanes.wait: if turn.lane.current is turn: -> if True:": ("A turn that tries is displaced by no other."),
+    "missing.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
+    "start < stop] -> return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2]) if start < "
+    "stop]": ("There are as many of both."),
+    "missing.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
+    "start < stop] -> return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], "
+    "strict=False) if start < stop]": ("There are as many of both."),
+    "missing.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
+    "start < stop] -> return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) "
+    "if True]": ("In a span without any time there is no tick."),
+    "missing.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
+    "start < stop] -> return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) "
+    "if start <= stop]": ("In a span without any time there is no tick."),
+    "missing.remember: for span in _in_order(free(record, now - 1), 0 if slot is None else "
+    "to_milliseconds(slot), now - 1): -> for span in _in_order(free(record, now + 1), 0 if slot is None else "
+    "to_milliseconds(slot), now - 1):": ("The later of the two bounds changes nothing."),
+    "missing.remember: for span in _in_order(free(record, now - 1), 0 if slot is None else "
+    "to_milliseconds(slot), now - 1): -> for span in _in_order(free(record, now - 1), 0 if slot is None else "
+    "to_milliseconds(slot), now + 1):": ("The later of the two bounds changes nothing."),
+    "missing.remember: for span in _in_order(free(record, now - 1), 0 if slot is None else "
+    "to_milliseconds(slot), now - 1): -> for span in _in_order(free(record, now - 1), 1 if slot is None else "
+    "to_milliseconds(slot), now - 1):": ("No span begins as early as that."),
+    "missing._in_order: if start < stop: -> if start <= stop:": ("In a span without any time there is no tick."),
+    "missing._has_tick: if span.start // 1000 >= span.end // 1000: -> if False:": (
+        "It saves a look at the schedule, which says the same."
+    ),
+    "missing._has_tick: if span.start // 1000 >= span.end // 1000: -> if span.start // 1000 > span.end // 1000:": (
+        "It saves a look at the schedule, which says the same."
+    ),
+    "missing._ended: return max(int(number or 0) for number in (record.expiresAt, record.releasedAt, "
+    "record.acquiredAt)) -> return max(int(number or 1) for number in (record.expiresAt, record.releasedAt, "
+    "record.acquiredAt))": ("Nothing ended as early as that."),
+    "operator: _AT_A_TIME = 8 -> _AT_A_TIME = 9": ("How many requests go at the same time is not promised."),
 }

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from firecron.base.instants import to_text
-from firecron.errors import ConfigurationError, Denied, FirecronError, Malformed, StoreError, Unavailable
+from firecron.errors import ConfigurationError, Denied, EmulatorDown, FirecronError, Malformed, StoreError, Unavailable
 from firecron.lock.instances import inspect_instances
 from firecron.ops import findings
 from firecron.ops.findings import Finding, Kind
@@ -289,3 +289,80 @@ def test_a_host_that_is_none_of_firebases_is_warned_of() -> None:
 def test_a_url_is_shown_without_what_may_be_secret(url: str, shown: str) -> None:
     """A URL's user and query are left out, but for the namespace; a path with an @ in it is no URL with a user."""
     assert findings.without_query(url) == shown
+
+
+OUTAGE = "look at this machine's network and proxies, and at status.firebase.google.com"
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ConfigurationError("no"), Finding("it", "problem", "no", None, "configuration")),
+        (Denied("no"), Finding("it", "problem", "no", None, "denied")),
+        (EmulatorDown("no"), Finding("it", "problem", "no", None, "unreachable")),
+        (Malformed("no"), Finding("it", "problem", "no", "mend the node in the Firebase console", "malformed")),
+        (Unavailable("no"), Finding("it", "problem", "no", OUTAGE, "unreachable")),
+    ],
+)
+def test_an_error_is_told_with_its_remedy(error: StoreError, expected: Finding) -> None:
+    """The check, what went wrong, and what to do about it, where the error itself doesn't say so."""
+    assert findings.of_error("it", error) == expected
+
+
+def test_what_is_well_is_told_in_a_line() -> None:
+    """Each thing that is well is one line below its own check."""
+    found = [
+        findings.versions({"firecron": "1.2", "python": "3.11"}),
+        findings.credentials("a key", None),
+        findings.credentials("a key", "me@example.com"),
+        findings.administrator(),
+        findings.latency([1.0, 0.25, 0.25]),
+        *findings.clock(0, 500, 1000),
+        *findings.clock(1_000, 500, 1000),
+        *findings.settings(load()),
+        *findings.rules("the user me", writes_elsewhere=False, takes_live_locks=False),
+        findings.strangers(may_read=False, is_emulator=False),
+    ]
+    assert {finding.level for finding in found} == {"ok"}
+    assert [(finding.check, finding.message.partition(":")[0].partition(";")[0]) for finding in found] == [
+        ("versions", "firecron 1.2, python 3.11"),
+        ("credentials", "a key"),
+        ("credentials", "a key of me@example.com"),
+        ("rules", "this process is an administrator, whom security rules don't concern, as FIRECRON_UID is not set"),
+        ("latency", "250 ms, the median of 3 reads"),
+        ("clock", "RTDB's time is known to 500 ms"),
+        ("wall clock", "this machine's clock is 0.0 s behind RTDB's"),
+        ("clock", "RTDB's time is known to 500 ms"),
+        ("wall clock", "this machine's clock is 1.0 s ahead of RTDB's"),
+        ("settings", "all as by default"),
+        ("prefix", "none"),
+        ("roles", "none, as FIRECRON_ROLES is not set"),
+        ("rules", "this process is the user me, whom security rules keep in bounds"),
+        ("rules", "a write outside of its paths, and one to a lock that another holds, were refused"),
+        ("strangers", "without credentials nothing can be read"),
+    ]
+
+
+def test_what_is_wrong_is_told_with_what_to_do() -> None:
+    """Each thing that is wrong is below its own check, with a remedy."""
+    on_cloud_run = {"FIREBASE_DATABASE_EMULATOR_HOST": "h:1", "K_SERVICE": "api", "K_REVISION": "api-1"}
+    found = [
+        *findings.environment({"GOOGLE_APPLICATION_CREDENTIALS": KEY}),
+        *findings.environment(on_cloud_run),
+        findings.latency([0.26]),
+        *findings.clock(-6_000, 501, 1000),
+        findings.left_behind("a/b", Unavailable("down")),
+        findings.strangers(may_read=True, is_emulator=False),
+        *findings.jobs([], [], [], []),
+    ]
+    told = [(one.check, one.level, one.kind, one.message[:30], (one.remedy or "")[:20]) for one in found]
+    assert [one for one in told if one[1] != "ok"] == [
+        ("environment", "problem", "configuration", "GOOGLE_APPLICATION_CREDENTIALS", "put the key into a f"),
+        ("environment", "problem", "configuration", "FIREBASE_DATABASE_EMULATOR_HOS", "remove FIREBASE_DATA"),
+        ("latency", "warning", None, "260 ms, the median of 1 reads", "run in the database'"),
+        ("clock", "warning", None, "RTDB's time is known to 501 ms", "look for a slow netw"),
+        ("wall clock", "warning", None, "this machine's clock is 6.0 s ", "set this machine's c"),
+        ("rules", "warning", None, "what was written to a/b as a t", "delete a/b in the Fi"),
+        ("strangers", "warning", None, "anybody in the world can read ", "deploy rules that de"),
+        ("jobs", "warning", None, "the application has no jobs", "give the functions t"),
+    ]
