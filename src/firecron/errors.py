@@ -82,3 +82,18 @@ class UnknownJob(FirecronError, KeyError):
 
 class NoTick(FirecronError):
     """There is no tick of the schedule to run for: wait for the next one, or allow more grace."""
+
+
+class CommandFailed(FirecronError):
+    """The command ended with another exit code than 0."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"the command ended with exit code {code}")
+
+
+class NotStarted(FirecronError):
+    """The command could not be started: `code` is what a shell ends with then, 127 or 126."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code

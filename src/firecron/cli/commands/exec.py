@@ -14,11 +14,10 @@ import typer
 from firecron.app import FireCron
 from firecron.base.events import Event
 from firecron.cli.output import Answers, Exit, Failure, answering
-from firecron.cli.process.command import Command, CommandFailed, under_lock, under_tick
-from firecron.cli.process.process_group import NotStarted
+from firecron.cli.process.command import Command, under_lock, under_tick
 from firecron.cli.process.signals import Signals
 from firecron.cli.reporting import code_of_refusal, tell_events
-from firecron.errors import LeaseLost, Stopping
+from firecron.errors import CommandFailed, LeaseLost, NotStarted, Stopping
 from firecron.jobs.decorator import distributed_cron
 from firecron.jobs.options import OnAbandoned
 from firecron.jobs.run import Run

@@ -14,8 +14,9 @@ import typer
 
 from firecron.cli.options import Json
 from firecron.cli.output import Answers, Exit, Failure, answering
-from firecron.cli.process.process_group import NotStarted, ProcessGroup
+from firecron.cli.process.process_group import ProcessGroup
 from firecron.cli.process.signals import Signals
+from firecron.errors import NotStarted
 from firecron.settings import EMULATOR_HOST
 
 _EXTRA = {"httptools", "rpds", "rtdb_emulator", "starlette", "uvicorn", "websockets"}

@@ -46,10 +46,10 @@ from typing import TYPE_CHECKING, TypeVar
 from firecron.base.clocks import Moment, SystemTiming
 from firecron.base.flag import Flag
 from firecron.base.instants import to_datetime
-from firecron.cli.process.process_group import NotStarted, ProcessGroup, check_command
+from firecron.cli.process.process_group import ProcessGroup, check_command
 from firecron.cli.process.signals import Signals
 from firecron.cron.ticks import meant_tick
-from firecron.errors import Denied, FirecronError, LeaseLost, Stopping, Unavailable
+from firecron.errors import CommandFailed, Denied, LeaseLost, NotStarted, Stopping, Unavailable
 from firecron.jobs.run import Run
 from firecron.lock.refusal import Refusal, not_known
 from firecron.lock.waiting import Patience, may_change
@@ -65,13 +65,6 @@ if TYPE_CHECKING:
 _LOOK = 1.0
 
 T = TypeVar("T")
-
-
-class CommandFailed(FirecronError):
-    """The command ended with another exit code than 0."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(f"the command ended with exit code {code}")
 
 
 class Command:

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from firecron.errors import FirecronError
+from firecron.errors import NotStarted
 
 _GUARDIAN = """
 import os, signal
@@ -40,14 +40,6 @@ _TERMINAL = 0
 _SLICE = 1.0
 _MISSING = 127
 _NOT_EXECUTABLE = 126
-
-
-class NotStarted(FirecronError):
-    """The command could not be started: `code` is what a shell ends with then, 127 or 126."""
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class ProcessGroup:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from firecron.cli.process import process_group
-from firecron.cli.process.process_group import NotStarted, ProcessGroup, check_command
+from firecron.cli.process.process_group import ProcessGroup, check_command
+from firecron.errors import NotStarted
 
 
 @pytest.fixture
