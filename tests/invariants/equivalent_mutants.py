@@ -228,4 +228,34 @@ EQUIVALENT: dict[str, str] = {
     "record.acquiredAt)) -> return max(int(number or 1) for number in (record.expiresAt, record.releasedAt, "
     "record.acquiredAt))": ("Nothing ended as early as that."),
     "operator: _AT_A_TIME = 8 -> _AT_A_TIME = 9": ("How many requests go at the same time is not promised."),
+    "checks: _MINUTE = 60_000 -> _MINUTE = 0": ("It saves a look at the schedule, which finds nothing odd either."),
+    "checks.Checks.warnings: longest = max(options.jitter, options.lock_ttl if is_held else 0) -> longest = "
+    "max(options.jitter, options.lock_ttl if True else 0)": (
+        "It saves a look at the schedule, which finds nothing odd either."
+    ),
+    "checks.Checks.warnings: longest = max(options.jitter, options.lock_ttl if is_held else 0) -> longest = "
+    "max(options.jitter, options.lock_ttl if is_held else 1)": (
+        "It saves a look at the schedule, which finds nothing odd either."
+    ),
+    "checks.Checks.warnings: if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds): -> "
+    "if (longest == 0):": ("It saves a look at the schedule, which finds nothing odd either."),
+    "checks.Checks.warnings: if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds): -> "
+    "if (longest <= _MINUTE and not options.schedule.has_seconds):": (
+        "It saves a look at the schedule, which finds nothing odd either."
+    ),
+    "checks.Checks.warnings: if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds): -> "
+    "if longest == 0 or (longest < _MINUTE and not options.schedule.has_seconds):": (
+        "It saves a look at the schedule, which finds nothing odd either."
+    ),
+    "checks.Checks.warnings: if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds): -> "
+    "if longest == 1 or (longest <= _MINUTE and not options.schedule.has_seconds):": (
+        "It saves a look at the schedule, which finds nothing odd either."
+    ),
+    "checks.Checks.warnings: return -> nothing": ("It saves a look at the schedule, which finds nothing odd either."),
+    "checks.Checks._interval: if key not in self._intervals: -> if True:": (
+        "It saves another look at the same schedule."
+    ),
+    "checks.Checks._interval: ticks = [schedule.after(to_datetime(0))] -> ticks = [schedule.after(to_datetime(1))]": (
+        "A tick comes a second later at the soonest."
+    ),
 }

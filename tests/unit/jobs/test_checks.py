@@ -51,6 +51,7 @@ def said(line: str, settings: dict[str, object] | None = None, /, **options: obj
         ("*/5 * * * * *", {"lock_ttl": 30, "hold_at_least": 30}, {}),
         ("* * * * *", {"lock_ttl": 120}, {"margin": 20}),
         ("* * * * *", {"lock_ttl": 61, "overlap": "allow"}, {}),
+        ("* * * * *", {"lock_ttl": 60_000, "overlap": "allow"}, {}),
         ("* * * * *", {"lock_ttl": 61, "once_per_tick": False}, {}),
     ],
 )
@@ -137,6 +138,8 @@ def test_milliseconds_are_the_one_thing_that_is_said_of_a_ttl() -> None:
         ("* * * * *", {"jitter": 61, "grace": 90}, True),
         ("* * * * *", {"jitter": 61, "grace": 90, "overlap": "allow"}, True),
         ("* * * * *", {"jitter": 61, "grace": 90, "once_per_tick": False}, True),
+        ("* * * * *", {"jitter": 61, "grace": 90, "once_per_tick": False, "lock_ttl": 120}, True),
+        ("*/20 * * * * *", {"jitter": 20, "lock_ttl": 20}, False),
         ("*/20 * * * * *", {"jitter": 21, "lock_ttl": 20}, True),
         ("0 9 * * *", {"jitter": timedelta(hours=1), "grace": timedelta(hours=2)}, False),
     ],

@@ -271,3 +271,11 @@ def test_a_firebase_config_that_is_no_json_is_refused(monkeypatch: pytest.Monkey
     monkeypatch.setenv("FIREBASE_CONFIG", "{oops")
     with pytest.raises(ConfigurationError, match=r"FIREBASE_CONFIG can't be used: .*not valid json"):
         find_target(None, URL, {})
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:1", "localhost:65535", "[::1]"])
+def test_an_emulators_address_is_shown_with_its_database(host: str) -> None:
+    """An emulator is shown with the name of its database, Firebase's database by its address."""
+    url = "https://mine.firebaseio.com"
+    assert find_target(None, url, {"FIREBASE_DATABASE_EMULATOR_HOST": host}).shown == f"http://{host}?ns=mine"
+    assert find_target(None, url, {}).shown == url
