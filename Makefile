@@ -27,9 +27,12 @@ help: ## this list
 demo: $(INSTALLED) ## several instances race for the ticks of one job
 	$(BIN)/python -m firecron.demo $(ARGS)
 
+# More workers than most machines have cores to spare: the tests of real processes wait for ticks, most of their time.
+WORKERS := 4
+
 .PHONY: test
 test: $(INSTALLED) ## the tests; ARGS="-k name" is handed to pytest
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 .PHONY: check
 check: $(INSTALLED) ## lint, format and types
@@ -46,7 +49,7 @@ bench: $(INSTALLED) ## measure the import, the lock, the scheduler and the emula
 
 .PHONY: test-lowest
 test-lowest: $(LOWEST_INSTALLED) ## the tests with the lowest versions that pyproject.toml allows
-	.venv-lowest/bin/python -m pytest -n 2 $(ARGS)
+	.venv-lowest/bin/python -m pytest -n $(WORKERS) $(ARGS)
 
 .PHONY: mutations
 mutations: $(INSTALLED) ## break the code in a sample of ways, and see the tests notice; ARGS=--all for all

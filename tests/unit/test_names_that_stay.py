@@ -66,6 +66,7 @@ def test_the_store_of_a_service_has_what_it_had(name: str) -> None:
 
 def test_every_exception_is_in_errors() -> None:
     """All exceptions that firecron raises are importable from firecron.errors, but NotAcquired, which is Refusal's."""
+    assert not hasattr(errors, "NotAcquired")
     for found in pkgutil.walk_packages(firecron.__path__, "firecron."):
         if found.name.endswith("__main__"):
             continue
