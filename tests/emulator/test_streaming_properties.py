@@ -126,7 +126,7 @@ def selected(view: View, root: Node) -> Node:
     return node if view.query is None else branch(view.query.select(node))
 
 
-@settings(max_examples=1500)
+@settings(max_examples=600)
 @given(TREES, OPERATIONS, st.lists(VIEWS, min_size=1, max_size=4))
 def test_a_replayed_stream_is_the_tree(before: object, operations: list[Operation], views: list[View]) -> None:
     """After each write, a client that knows nothing but a view's events has what a read of the view gives."""
