@@ -258,4 +258,19 @@ EQUIVALENT: dict[str, str] = {
     "checks.Checks._interval: ticks = [schedule.after(to_datetime(0))] -> ticks = [schedule.after(to_datetime(1))]": (
         "A tick comes a second later at the soonest."
     ),
+    "tokens.RefreshingTokens._forget: self._failure: StoreError | None = None -> nothing": (
+        "A refresh sets it before anything asks for it."
+    ),
+    'tokens.RefreshingTokens._forget: self._value = "" -> nothing': ("A refresh sets it before anything asks for it."),
+    "tokens.RefreshingTokens._refresh: life = 0.0 -> nothing": (
+        "Where there is no token, nothing asks how long it lives."
+    ),
+    "transport.session: adapter = _Adapter(pool_connections=1, pool_maxsize=pool_size, max_retries=0) -> "
+    "adapter = _Adapter(pool_maxsize=pool_size, max_retries=0)": ("A session is for one host."),
+    "transport.session: adapter = _Adapter(pool_connections=1, pool_maxsize=pool_size, max_retries=0) -> "
+    "adapter = _Adapter(pool_connections=2, pool_maxsize=pool_size, max_retries=0)": ("A session is for one host."),
+    "transport.session: adapter = _Adapter(pool_connections=1, pool_maxsize=pool_size, max_retries=0) -> "
+    "adapter = _Adapter(pool_connections=1, pool_maxsize=pool_size)": ("It is the default of requests, too."),
+    "oidc: _POOL_SIZE = 8 -> _POOL_SIZE = 9": ("How many connections are kept is not promised."),
+    "asgi: _RECEIVING = 8 -> _RECEIVING = 9": ("How many requests are received at the same time is not promised."),
 }

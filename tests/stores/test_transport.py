@@ -267,6 +267,7 @@ def test_a_name_that_is_not_resolved_is_left_at_the_deadline(
         with pytest.raises(requests.ConnectTimeout):
             client.get(SHORT)
         assert asked.is_set()
+        assert {thread.daemon for thread in threading.enumerate() if thread.name == "firecron-connect"} == {True}
         go_on.set()
         assert ended.wait(LONG)
         assert server.requests == []
@@ -286,6 +287,36 @@ def test_where_no_thread_can_be_had_nothing_is_sent(client_of: MakeClient, monke
                 client.get()
         assert server.connections == 0
         assert client.get().content == b"body"
+
+
+def test_while_python_ends_a_connection_is_made_without_a_thread(
+    client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no thread begins because the interpreter ends, a stop can release its locks all the same."""
+
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "firecron-connect":  # and not the server's
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+        start(thread)
+
+    with serving(answering(OK)) as server:
+        client = client_of(server)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            assert client.get().content == b"body"
+        assert server.connections == 1
+
+
+def test_a_deadline_ends_with_its_call(client_of: MakeClient) -> None:
+    """Beside `send` a session is one like any other, whatever deadline a call had before."""
+    with serving(silent) as server, pytest.raises(TOO_LATE):
+        client_of(server).get(SHORT)
+    with serving(answering(OK)) as server:
+        client = client_of(server)
+        assert client.session.get(client.url).content == b"body"
+        assert client.session.get_adapter("https://x") is client.session.get_adapter("http://x")
 
 
 def test_a_proxy_from_the_environment_is_used(client_of: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:

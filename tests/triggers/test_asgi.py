@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from tests.triggers.triggering import HEADER, NINE, TEN, Fleet, Gate, Instance, 
 
 from firecron import ConfigurationError, FireCron, Run, distributed_cron
 from firecron.base.tracing import Trace, current_trace
-from firecron.triggers.asgi import Message
+from firecron.triggers.asgi import Message, TriggerApp
 from rtdb_emulator.pytest_plugin import Rtdb
 
 
@@ -219,3 +221,42 @@ def test_calls_on_many_threads_run_a_tick_once(rtdb: Rtdb) -> None:
         second = two.post(NINE)
     assert {reply.status for reply in (*first, second)} == {200}
     assert fleet.slots() == [NINE]
+
+
+@pytest.mark.parametrize("when", ["startup", "shutdown"])
+def test_a_life_that_fails_is_told_to_the_server(when: str) -> None:
+    """What goes wrong at a start or a stop is the lifespan's answer, under its name."""
+
+    @contextlib.asynccontextmanager
+    async def life() -> AsyncIterator[None]:
+        if when == "startup":
+            raise ValueError("no")
+        yield
+        raise ValueError("no")
+
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    app = TriggerApp(None, life(), workers=1)  # type: ignore[arg-type]  # a life without requests
+    asyncio.run(app({"type": "lifespan"}, receive, send))
+    assert sent[-1] == {"type": f"lifespan.{when}.failed", "message": "no"}
+    assert len(sent) == (1 if when == "startup" else 2)
+
+
+def test_a_trigger_serves_nothing_but_http() -> None:
+    """A scope of a kind that a trigger doesn't know is an error that names it."""
+    app = TriggerApp(None, contextlib.nullcontext(), workers=1)  # type: ignore[arg-type]  # without requests
+
+    async def never() -> Message:
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        raise AssertionError
+
+    with pytest.raises(ValueError, match="serves http, not 'telnet'"):
+        asyncio.run(app({"type": "telnet"}, never, send))

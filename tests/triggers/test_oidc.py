@@ -188,8 +188,10 @@ def test_a_server_that_drips_holds_nobody(shared: tuple[Google, str], world: tup
         (404, b'{"key-1": "x"}'),
         (200, b"[" * 100_000),
         (302, b'{"key-1": "x"}'),
+        (200, b'["key-1"]'),
+        (200, b'{"key-1": "x", "key-2": 1}'),
     ],
-    ids=["500", "a portal", "none", "another form", "404", "deep", "elsewhere"],
+    ids=["500", "a portal", "none", "another form", "404", "deep", "elsewhere", "a list", "half of it"],
 )
 def test_without_certificates_nobody_can_tell(world: tuple[Google, OidcVerifier], broken: tuple[int, bytes]) -> None:
     """Where the certificates can't be had it is 503, whatever the token, and the next request asks again."""

@@ -79,6 +79,17 @@ PASTS: dict[str, tuple[dict[str, object] | None, object, Past]] = {
     "died for the third time": (record(expiresAt=0, attempt=3), None, Past("abandoned")),
     "was stopped": (record(releasedAt=START), None, Past("interrupted", is_open=True)),
     "lost its lock": (record(), {"outcome": "lost", "attempt": 1}, Past("lost", is_open=True)),
+    "lost its lock, and nobody counted": (
+        record(attempt=None),
+        {"outcome": "lost", "attempt": 1},
+        Past("lost", is_open=True),
+    ),
+    "an entry without its attempt": (record(), {"outcome": "lost"}, Past(None, is_running=True)),
+    "the history knows better": (
+        record(**{**DONE, "outcome": "failed"}),
+        {"outcome": "succeeded", "attempt": 1},
+        Past("succeeded"),
+    ),
     "is run again": (record(attempt=2), {"outcome": "lost", "attempt": 1}, Past(None, is_running=True)),
     "an entry of nobody's": (record(), "text", Past(None, is_running=True)),
     "an entry of nobody's word": (record(), {"outcome": "fine", "attempt": 1}, Past(None, is_running=True)),
@@ -205,6 +216,7 @@ def test_the_future_begins_after_the_margin(ahead: int, expected: bool) -> None:
         ({"audience": AUDIENCE, "trust_cloud_run_iam": True}, "more than one"),
         ({"verifier": OidcVerifier([AUDIENCE], [EMAIL]), "trust_cloud_run_iam": True}, "more than one"),
         ({"audience": "", "email": EMAIL}, "audience=''"),
+        ({"audience": [AUDIENCE, " "], "email": EMAIL}, "audience="),
         ({"audience": AUDIENCE, "email": []}, r"email=\[\]"),
         ({"audience": AUDIENCE, "email": "scheduler"}, "email='scheduler' is no e-mail address"),
     ],
@@ -234,3 +246,16 @@ def test_trusting_cloud_run_elsewhere_is_said_loudly(service: str, levels: list[
     events.subscribe(heard.append)
     assert CloudRunIam(events, {"K_SERVICE": service}).check(None) is None
     assert [event.level for event in heard] == levels
+
+
+def test_every_answer_says_what_it_is_about() -> None:
+    """Whatever became of a tick, the body names the job and the slot."""
+    run = Run("job", slot=to_datetime(START), attempt=1, fence=1, idempotency_key="k", trigger="http")
+    answers = [
+        of_run(options(), run, "succeeded", "said"),
+        *(of_refusal(Refusal("job", reason, "said"), NINE) for reason in ("held", "paused", "denied", "slot_done")),
+        *(of_error(error, "job", NINE) for error in (Unavailable("down"), Denied("no"), Malformed("odd"))),
+        *(of_past(options(), NINE, past) for past in (Past(None), Past(None, is_running=True))),
+        *(of_past(options(), NINE, Past(outcome)) for outcome in ("succeeded", "failed")),
+    ]
+    assert {(one.body["job"], one.body["slot"]) for one in answers} == {("job", NINE)}

@@ -101,6 +101,5 @@ def _header(scope: Message, name: str) -> str | None:
 
 def _path_below(path: str, root: str) -> str:
     """The path below the mount. It is part of `path` by the ASGI specification; some servers leave it out."""
-    root = root.rstrip("/")
-    below = path.removeprefix(root)
-    return below if root and path.startswith(root) and below[:1] in ("", "/") else path
+    below = path.removeprefix(root.rstrip("/"))
+    return below if below[:1] in ("", "/") else path
