@@ -104,14 +104,14 @@ class Database:
         self._check_read(self.root, path, access, query)
 
     def write(self, path: Path, data: object, access: Access, *, if_match: str | None = None) -> Node:
-        """Put `data` (None: delete) at a path, if the ETag there is `if_match`; answers with what is there then."""
+        """Put `data` (None: delete) at a path, if the ETag there is `if_match`; returns what is there then."""
         with self._lock:
             now = self._now()
             changes = (self._change(path, data, now),)
             return _at(self._commit(path, changes, access, now, if_match=if_match), path)
 
     def update(self, path: Path, data: Mapping[str, object], access: Access) -> dict[str, Node]:
-        """Write all of these paths below `path`, or none; answers with what is stored at each of them then."""
+        """Write all of these paths below `path`, or none; returns what is stored at each of them then."""
         targets = _targets(path, data)
         with self._lock:
             now = self._now()

@@ -56,7 +56,7 @@ def load(emulator: Emulator, project: str, file: Path) -> None:
 
 
 def save(emulator: Emulator, project: str, file: Path) -> list[Path]:
-    """Write an export of the emulator; answers with the files written."""
+    """Write an export of the emulator; returns the files written."""
     written = []
     for namespace in {project: None, **dict.fromkeys(emulator.namespaces())}:
         data = emulator.get(namespace, priorities=True)

@@ -2,7 +2,7 @@
 
     python nightly_import.py FEED      # a file with lines such as "apples,12"
 
-A second execution that comes while one is at it ends at once, and well: there is nothing to repeat. The lock alone
+A second execution that comes while one is running ends at once, and well: there is nothing to repeat. The lock alone
 can't keep an execution that was frozen past its lease from writing when it wakes, so each write also carries the
 fencing token, and the database refuses one that is lower than what it has seen.
 """

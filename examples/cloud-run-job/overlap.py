@@ -56,7 +56,7 @@ def start(execution: str, stock: Path) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str], rest: str) -> tuple[int, str]:
-    """Give an execution the rest of its feed; answers with its exit code and what it printed."""
+    """Give an execution the rest of its feed; returns its exit code and what it printed."""
     said, _ = process.communicate(rest, timeout=30)
     return process.returncode, said
 

@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def start_instance(ending: ExitStack) -> str:
-    """An instance on a free port; answers with its address."""
+    """An instance on a free port; returns its address."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port, fd = listening.getsockname()[1], listening.fileno()
         process = subprocess.Popen(

@@ -23,7 +23,7 @@ def main() -> int:
 
 
 def start_pod(pod: str, line: str) -> int:
-    """The container of a pod, from its start to its end; answers with its exit code."""
+    """The container of a pod, from its start to its end; returns its exit code."""
     command = ["exec", "--lock=nightly-report", "--ttl=60", f"--cron={line}", "--", "./job.sh"]
     print(f"{pod} starts: firecron {' '.join(command)}", flush=True)
     ended = subprocess.run(

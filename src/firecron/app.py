@@ -230,7 +230,7 @@ class FireCron:
         return both
 
     def work(self) -> float:
-        """Do on this thread what the threads do by themselves; answers with the seconds until there is more to do."""
+        """Do on this thread what the threads do by themselves; returns the seconds until there is more to do."""
         return self.engine.work()
 
     def testing(self, at: datetime | str = "2026-01-01T00:00:00Z") -> Rehearsal:

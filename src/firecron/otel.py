@@ -49,7 +49,7 @@ class HasEvents(Protocol):
 def instrument(
     crons: HasEvents, meter_provider: MeterProvider | None = None, *, now: Callable[[], float] = time.time
 ) -> Callable[[], None]:
-    """Measure what happens from now on; answers with the way to stop that.
+    """Measure what happens from now on; returns a function that stops it.
 
     `meter_provider` is the global one if none is given; `now` tells the Unix time of a success, in seconds. Once is
     enough: two that measure the same jobs count twice.

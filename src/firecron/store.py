@@ -81,7 +81,7 @@ class Store(Protocol):
         """Write the server's time at the path, and say what it is."""
 
     def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
-        """Replace these children of the node (None: delete), and no others; answers with what was written."""
+        """Replace these children of the node (None: delete), and no others; returns what was written."""
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:
         """The names of the node's children."""

@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
 
 
 async def run(host: str, port: int, streams: list[Iterator[bytes]]) -> tuple[float, list[float]]:
-    """Send each stream over a connection of its own; answers with requests a second, and all latencies in seconds."""
+    """Send each stream over a connection of its own; returns requests a second, and all latencies in seconds."""
     loop = asyncio.get_running_loop()
     started = time.perf_counter()
     made = [await loop.create_connection(partial(Connection, requests), host, port) for requests in streams]

@@ -151,7 +151,7 @@ def test_every_setting_that_is_mentioned_exists(page: Path) -> None:
 
 def test_every_option_of_a_job_is_in_the_readme() -> None:
     """The README's table has each option of `distributed_cron` and no other."""
-    table = rows(ROOT / "README.md", "## What a job can say of itself")
+    table = rows(ROOT / "README.md", "## Job options")
     listed = [option for row in table for option in named(row[0])]
     keywords = [
         key for key, value in signature(distributed_cron).parameters.items() if value.kind is value.KEYWORD_ONLY
@@ -233,7 +233,7 @@ def test_every_field_that_is_mentioned_exists() -> None:
 NIGHTS = [
     pytest.param(row, id=f"{page}-{row[0]}-{row[1]}")
     for page, heading, number in (
-        ("README.md", "## What a job can", 1),
+        ("README.md", "## Job options", 1),
         ("docs/time-zones.md", "## When the clocks", 0),
     )
     for row in rows(ROOT / page, heading, number)

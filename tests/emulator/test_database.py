@@ -46,7 +46,7 @@ WRITES: list[tuple[object, str, object, object]] = [
 
 @pytest.mark.parametrize(("before", "path", "data", "after"), WRITES)
 def test_write(before: object, path: str, data: object, after: object) -> None:
-    """A write replaces the value at its path, or the priority alone, and answers with what is there then."""
+    """A write replaces the value at its path, or the priority alone, and returns what is there then."""
     stored = database(before)
     answer = stored.write(split_path(path), data, ADMIN)
     assert content(stored) == after

@@ -58,7 +58,7 @@ def test_update(path: str, data: dict[str, object], expected: object) -> None:
 
 
 def test_answer() -> None:
-    """An update answers with what is stored at each of its keys, as they were sent."""
+    """An update returns what is stored at each of its keys, as they were sent."""
     data = {"a/b": {".sv": {"increment": 2}}, "/l/": None, "d/.priority": "p", "t": {".sv": "timestamp"}}
     answer = database().update((), data, ADMIN)
     assert {key: render(node) for key, node in answer.items()} == {"a/b": 3, "/l/": None, "d/.priority": "p", "t": NOW}

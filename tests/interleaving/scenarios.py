@@ -53,7 +53,7 @@ class Scenario:
 
 
 def play(scenario: Scenario, choices: Choices) -> list[str]:
-    """Play it to its end; answers with what happened."""
+    """Play it to its end; returns what happened."""
     model = scenario.build()
     trace: list[str] = []
     try:

@@ -23,7 +23,7 @@ BOUND = 40.0
 
 
 def play(folder: str, *command: str, code: int = 0, **environment: str) -> str:
-    """This interpreter with these arguments, in the folder of an example; answers with all that it said."""
+    """This interpreter with these arguments, in the folder of an example; returns all that it said."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "COV_"))}
     process = subprocess.Popen(
         [sys.executable, *command],
@@ -82,7 +82,7 @@ def test_flask_ticks_in_gunicorns_workers_only(rtdb: Rtdb, tmp_path: Path) -> No
 
 
 def test_cloud_run_job_never_overlaps_and_fences_a_late_write(rtdb: Rtdb) -> None:
-    """An execution that comes while one is at it does nothing, and one that has lost its lock can't overwrite a later
+    """An execution that comes while one is running does nothing, and one that has lost its lock can't overwrite a later
     one's work.
     """
     said = play("cloud-run-job", "overlap.py")

@@ -76,7 +76,7 @@ def test_a_lease_from_acquire_is_not_renewed_by_itself(bench: Bench) -> None:
 
 
 def test_an_async_function_under_a_lock(bench: Bench) -> None:
-    """`with_lock` awaits an async function under the lock and answers with its result, also one that is wrapped."""
+    """`with_lock` awaits an async function under the lock and returns its result, also one that is wrapped."""
 
     async def double(number: int) -> int:
         assert bench.node is not None
@@ -90,7 +90,7 @@ def test_an_async_function_under_a_lock(bench: Bench) -> None:
 
 
 def test_a_refused_async_function_is_not_called(bench: Bench) -> None:
-    """While another holds the lock `with_lock` answers with the Refusal, and the function never begins."""
+    """While another holds the lock `with_lock` returns the Refusal, and the function never begins."""
     theirs = bench.taken_by_another()
     called: list[str] = []
 

@@ -121,7 +121,7 @@ def test_a_refused_block_is_not_entered(rtdb: Rtdb, service: LockService) -> Non
 
 
 def test_a_refused_function_is_not_called(rtdb: Rtdb, service: LockService) -> None:
-    """`with_lock` answers with the Refusal and doesn't call the function; the Refusal is false, a Lease is true."""
+    """`with_lock` returns the Refusal and doesn't call the function; the Refusal is false, a Lease is true."""
     called: list[str] = []
     with service.hold(NAME, TTL) as lease:
         assert lease

@@ -59,7 +59,7 @@ class Process:
         os.killpg(self.pid, number)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to end, and wait for it; answers with its exit code."""
+        """Ask it to end, and wait for it; returns its exit code."""
         self.send(number)
         return self.wait()
 
@@ -172,7 +172,7 @@ class Ticking:
         assert self.lock(end["job"])["releasedAt"] > end["wall"] - 150
 
     def assert_kept(self, job: str, *, reruns: bool = False) -> list[Ran]:
-        """The promise was kept; answers with the runs."""
+        """The promise was kept; returns the runs."""
         runs, history = runs_of(job, self.lines()), self.history(job)
         print(f"{job}: {tally(runs, history)}")
         found = findings(runs, history, reruns=reruns)

@@ -45,7 +45,7 @@ class Events:
         self._listeners: tuple[Listener, ...] = ()
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with every event from now on; answers with the way to stop that."""
+        """Call `listener` with every event from now on; returns a function that stops it."""
         with self._lock:
             self._listeners = (*self._listeners, listener)
 

@@ -60,7 +60,7 @@ class Count:
 
 
 def run(ticks: int = TICKS, *, as_json: bool = False) -> int:
-    """Play so many ticks; answers with the exit code: 0 if each slot was run once. With `as_json` standard output has
+    """Play so many ticks; returns the exit code: 0 if each slot was run once. With `as_json` standard output has
     the count alone.
     """
     console = Console(highlight=False, stderr=as_json)

@@ -83,7 +83,7 @@ def distributed_cron(
     hold_at_least     keep the lock for so long, also if the job is done sooner
     once_per_tick     claim the tick in the write that takes the lock; False: lock by name only
     renew             renew the lock while the job runs; False: it lasts its lock_ttl
-    overlap           the last run is still at it: "skip" the tick, "queue" it, or "allow" both
+    overlap           the previous run has not finished: "skip" the tick, "queue" it, or "allow" both
     catch_up          ticks that nobody ran: "skip" them, run the newest "once", or "all" in order
     catch_up_window   how far back catching up goes
     grace             how late a tick may still start: 60 seconds; with overlap="queue", until the next tick

@@ -140,7 +140,7 @@ class Registry:
         self._paused.discard(name)
 
     def trigger(self, name: str, *, slot: datetime | None = None, source: Trigger = "manual") -> Result:
-        """Run it once, here and now, under its lock; answers when it has ended, with what came of it.
+        """Run it once, here and now, under its lock; returns when it has ended, with what came of it.
 
         A run by hand claims no tick. With a `slot` it is the run of that tick, however late, unless it or a later one
         was claimed before: once, here or anywhere. `source` is what the history calls it.

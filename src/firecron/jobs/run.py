@@ -44,7 +44,7 @@ class Run:
 
     @property
     def lost(self) -> Flag:
-        """Set once the lock is lost, or max_runtime is over: another instance may be at it already."""
+        """Set once the lock is lost, or max_runtime is over: another instance may be running the job already."""
         return self._lost()
 
     def look_at(self, lost: Callable[[], Flag]) -> None:

@@ -212,7 +212,7 @@ def decide(node: object, request: Request, now: Moment, written: Mapping[Number,
     if current.paused is not None and current.paused is not False:
         return Refused("paused", current)
 
-    # 5. Is the tick spent? Its rerun is not, if it was never finished and nobody is at it.
+    # 5. Is the tick spent? Its rerun is not, if the tick was never finished and the lock is not held.
     live = record is not None and record.is_live(now.server, request.margin)
     if record is not None and request.slot is not None and record.slot is not None and request.slot <= record.slot:
         rerun = request.rerun and request.slot == record.unfinished and not live

@@ -126,7 +126,7 @@ class Heartbeat:
             self._complain(f"dead instances could not be removed: {error}")
 
     def work_if_due(self) -> float:
-        """`work` where there is no thread for it; answers with the seconds until it is due again."""
+        """`work` where there is no thread for it; returns the seconds until it is due again."""
         if self._timing.mono() >= self._beat_due:
             self.work()
         return max(0.0, self._beat_due - self._timing.mono()) / 1000

@@ -275,7 +275,7 @@ class Ticker:
         return due, calls
 
     def _hand_over(self, tick: _Tick, now: Moment) -> datetime:
-        """Hand over the newest tick by now, unless it is older than grace; answers with the one to go on from."""
+        """Hand over the newest tick by now, unless it is older than grace; returns the one to go on from."""
         job, options = tick.job, tick.job.options
         if now.server - tick.start < _LATE:
             self._receiver.due(job, tick.slot)  # ticks are a second apart at the least, so there is no newer one

@@ -42,7 +42,7 @@ _REMOVED = "SIGNATURE_REMOVED_BY_GOOGLE"
 class OidcVerifier:
     """Verifies Google's OIDC tokens for these audiences and e-mail addresses.
 
-    `certs_url` answers with certificates as Google does, `{key id: PEM}`; fetching them takes `timeout` seconds at
+    `certs_url` serves certificates as Google does, `{key id: PEM}`; fetching them takes `timeout` seconds at
     most.
     """
 

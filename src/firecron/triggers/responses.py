@@ -1,6 +1,6 @@
 """What a trigger answers: a status for Cloud Scheduler, and a body that says what came of it. Pure.
 
-    200   there is nothing left to do: it ran, it was done before, somebody is at it, or it is not to run
+    200   there is nothing left to do: it ran, it was done before, it is running, or it is not to run
     500   it went wrong, and another try would be told the same
     503   another try can help
 

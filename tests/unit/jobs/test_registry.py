@@ -240,7 +240,7 @@ def test_a_disabled_job_runs_only_by_hand(options: dict[str, object]) -> None:
 
 
 def test_a_trigger_works_where_nothing_ticks(fleet: Fleet) -> None:
-    """A job can be run by hand before the start, and answers with what came of it."""
+    """A job can be run by hand before the start, and returns what came of it."""
     one = fleet.instance()
 
     def fail(run: Run) -> None:

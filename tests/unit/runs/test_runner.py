@@ -109,7 +109,7 @@ def test_a_failure_is_an_outcome(fleet: Fleet, error: BaseException, written: st
 
 
 def test_a_loser_does_nothing(fleet: Fleet) -> None:
-    """Who comes later is refused, whether the winner is at it or done, and writes nothing."""
+    """Who comes later is refused, whether the winner still runs or is done, and writes nothing."""
     one, other = fleet.instance(), fleet.instance()
     refusals: list[str] = []
     fleet.body = lambda run: refusals.append(refusal_of(other.turn(slot())).reason)

@@ -75,7 +75,7 @@ class SlotConformance(Kit):
             assert "releasedAt" in self.fields
 
     def test_an_unfinished_slot_is_rerun(self) -> None:
-        """A rerun claims the unfinished slot once more, never while somebody is at it, and never a finished one."""
+        """A rerun claims the unfinished slot once more, never while its lock is held, and never a finished one."""
         service, other = self.service(), self.service()
         lease = taken(self.claim(service, SLOT))
         refused(self.claim(other, SLOT, rerun=True), "slot_done")
