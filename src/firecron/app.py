@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from firecron.testing.rehearsal import Rehearsal
     from firecron.triggers.access import OneOrMore
     from firecron.triggers.asgi import TriggerApp
-    from firecron.triggers.handler import Desk
+    from firecron.triggers.handler import Handler
     from firecron.triggers.verifier import Verifier
 
 
@@ -280,8 +280,8 @@ class FireCron:
         from firecron.triggers.access import choose_verifier
         from firecron.triggers.asgi import TriggerApp
 
-        desk = self._desk(choose_verifier(self.events, audience, email, trust_cloud_run_iam, verifier))
-        return TriggerApp(desk, self, self.settings.workers)
+        handler = self._handler(choose_verifier(self.events, audience, email, trust_cloud_run_iam, verifier))
+        return TriggerApp(handler, self, self.settings.workers)
 
     def trigger_blueprint(
         self,
@@ -296,15 +296,15 @@ class FireCron:
         from firecron.triggers.access import choose_verifier
         from firecron.triggers.blueprint import make_blueprint
 
-        desk = self._desk(choose_verifier(self.events, audience, email, trust_cloud_run_iam, verifier))
-        return make_blueprint(desk, name)
+        handler = self._handler(choose_verifier(self.events, audience, email, trust_cloud_run_iam, verifier))
+        return make_blueprint(handler, name)
 
-    def _desk(self, verifier: Verifier) -> Desk:
-        from firecron.triggers.handler import Desk
+    def _handler(self, verifier: Verifier) -> Handler:
+        from firecron.triggers.handler import Handler
         from firecron.triggers.overview import Overview
 
         overview = Overview(self.registry, self.locks, self.history)
-        return Desk(self.registry, self.locks, self.history, overview, verifier)
+        return Handler(self.registry, self.locks, self.history, overview, verifier)
 
     def after_fork(self) -> None:
         """In a forked child: the jobs are known, and nothing ticks until `start`."""

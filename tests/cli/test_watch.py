@@ -15,7 +15,7 @@ from tests.cli.test_locks import DIED, SLOT
 from firecron.cli.commands.locks import view_of_locks
 from firecron.cli.commands.runs import view_of_runs
 from firecron.cli.last_runs import view_of_last_runs
-from firecron.cli.output import Answers
+from firecron.cli.output import Output
 from firecron.cli.watching import watch
 from firecron.lock.service import LockService
 from firecron.ops.operator import Operator
@@ -53,8 +53,8 @@ def test_each_change_of_a_lock_is_a_line(rtdb: Rtdb, capsys: pytest.CaptureFixtu
         lambda: rtdb.set("/cron-locks/a", DIED),
         lambda: rtdb.set("/cron-locks/b", None),
     )
-    answers = Answers(as_json=False)
-    watch(answers, view_of_locks(operator(), answers), 2, script)
+    output = Output(as_json=False)
+    watch(output, view_of_locks(operator(), output), 2, script)
     lines = [line[9:] for line in capsys.readouterr().out.splitlines()]
     assert [line.partition(":")[0] for line in lines] == ["b", "a", "b"]
     assert "paused" in lines[0]
@@ -65,21 +65,21 @@ def test_each_change_of_a_lock_is_a_line(rtdb: Rtdb, capsys: pytest.CaptureFixtu
 
 def test_each_change_is_a_value(rtdb: Rtdb, capsys: pytest.CaptureFixture[str]) -> None:
     """With --json each change is one value in one line, of the form that the command has without --watch."""
-    answers = Answers(as_json=True)
+    output = Output(as_json=True)
     path = f"/cron-runs/job/{SLOT}"
     script = Script(nothing, lambda: rtdb.set(path, {"outcome": "failed"}), nothing)
-    watch(answers, view_of_runs(operator(), answers, "job", 20), 2, script)
+    watch(output, view_of_runs(operator(), output, "job", 20), 2, script)
     lines = capsys.readouterr().out.splitlines(keepends=True)
     assert [checked(RUNS, line)["counts"] for line in lines] == [{}, {"failed": 1}]
 
 
 def test_new_runs_are_lines(rtdb: Rtdb, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a terminal the history is shown once, and then each entry that is new or has changed."""
-    answers = Answers(as_json=False)
+    output = Output(as_json=False)
     first, second = (f"/cron-runs/job/2020-09-13T12:2{minute}:40Z" for minute in (6, 7))
     rtdb.set(first, {"outcome": "abandoned"})
     script = Script(lambda: rtdb.set(second, {"outcome": "failed"}), lambda: rtdb.set(first, {"outcome": "lost"}))
-    watch(answers, view_of_runs(operator(), answers, "job", 20), 2, script)
+    watch(output, view_of_runs(operator(), output, "job", 20), 2, script)
     lines = capsys.readouterr().out.splitlines()
     told = [word for line in lines for word in ("abandoned", "failed", "lost", "1 entry") if word in line]
     assert told == ["abandoned", "abandoned", "1 entry", "failed", "lost"]
@@ -88,7 +88,7 @@ def test_new_runs_are_lines(rtdb: Rtdb, capsys: pytest.CaptureFixture[str]) -> N
 def test_a_run_under_way_is_watched(rtdb: Rtdb, capsys: pytest.CaptureFixture[str]) -> None:
     """A run is told when it begins, when its lock has expired, and when it is recorded, each once."""
     live = {**DIED, "expiresAt": 2 * 10**12}
-    answers = Answers(as_json=False)
+    output = Output(as_json=False)
     script = Script(
         lambda: rtdb.set("/cron-locks/job", live),
         nothing,
@@ -96,7 +96,7 @@ def test_a_run_under_way_is_watched(rtdb: Rtdb, capsys: pytest.CaptureFixture[st
         lambda: rtdb.set(f"/cron-runs/job/{SLOT}", {"outcome": "abandoned", "slot": SLOT, "attempt": 2}),
         nothing,
     )
-    watch(answers, view_of_runs(operator(), answers, "job", 20), 2, script)
+    watch(output, view_of_runs(operator(), output, "job", 20), 2, script)
     lines = capsys.readouterr().out.splitlines()
     words = ("no run of job", "under way", "begun, not ended", "abandoned")
     assert [word for line in lines for word in words if word in line] == list(words)
@@ -104,13 +104,13 @@ def test_a_run_under_way_is_watched(rtdb: Rtdb, capsys: pytest.CaptureFixture[st
 
 def test_an_empty_database_is_watched(rtdb: Rtdb, capsys: pytest.CaptureFixture[str]) -> None:
     """That there is nothing is told once, with the database's name, and then what comes."""
-    answers = Answers(as_json=False)
+    output = Output(as_json=False)
     come = Script(nothing, lambda: rtdb.set("/cron-locks/a", DIED))
-    watch(answers, view_of_locks(operator(), answers), 2, come)
+    watch(output, view_of_locks(operator(), output), 2, come)
     locks = capsys.readouterr().out.splitlines()
     rtdb.set("/cron-locks", None)
     come = Script(nothing, lambda: rtdb.set("/cron-locks/a", DIED))
-    watch(answers, view_of_last_runs(operator(), answers), 2, come)
+    watch(output, view_of_last_runs(operator(), output), 2, come)
     for first, news in (locks, capsys.readouterr().out.splitlines()):
         assert f"in the emulator at {rtdb.emulator.url}, database {rtdb.namespace}" in first
         assert "a: " in news
@@ -119,15 +119,15 @@ def test_an_empty_database_is_watched(rtdb: Rtdb, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("as_json", [True, False])
 def test_an_outage_is_told_once_and_outlasted(rtdb: Rtdb, capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
     """While the database is away that is told once, and tried at longer intervals up to a bound, until it is back."""
-    answers = Answers(as_json=as_json)
-    view = view_of_locks(operator(), answers)
+    output = Output(as_json=as_json)
+    view = view_of_locks(operator(), output)
     script = Script(
         lambda: rtdb.faults.drop_request(times=None),
         *[nothing] * 6,
         rtdb.faults.clear,
         nothing,
     )
-    watch(answers, view, 2, script)
+    watch(output, view, 2, script)
     assert script.pauses == [2, 4, 8, 16, 30, 30, 30, 30, 2, 2]
     said = capsys.readouterr()
     assert said.err.count("can't be reached") == 1
@@ -148,25 +148,25 @@ def test_colours_can_be_forbidden(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch, h
         monkeypatch.delenv("NO_COLOR", raising=False)
     else:
         monkeypatch.setenv("NO_COLOR", "1")
-    answers, screen = on_terminal()
-    view = view_of_locks(operator(), answers)
-    answers.give(None, view.show(view.look()))
+    output, screen = on_terminal()
+    view = view_of_locks(operator(), output)
+    output.give(None, view.show(view.look()))
     assert bool(re.search(r"\x1b\[[0-9;]*3[0-9]", screen.getvalue())) == has_colours
 
 
-def on_terminal() -> tuple[Answers, io.StringIO]:
-    """Answers that take this for a terminal of 80 columns."""
-    answers, screen = Answers(as_json=False), io.StringIO()
-    answers.out = Console(file=screen, force_terminal=True, width=80, height=24, highlight=False, emoji=False)
-    return answers, screen
+def on_terminal() -> tuple[Output, io.StringIO]:
+    """Output that take this for a terminal of 80 columns."""
+    output, screen = Output(as_json=False), io.StringIO()
+    output.out = Console(file=screen, force_terminal=True, width=80, height=24, highlight=False, emoji=False)
+    return output, screen
 
 
 def test_a_terminal_is_drawn_anew(rtdb: Rtdb) -> None:
     """On a terminal every look draws the whole anew, during an outage what was seen last, and the cursor comes back."""
-    answers, screen = on_terminal()
+    output, screen = on_terminal()
     rtdb.set("/cron-locks/a", {"paused": True})
     script = Script(lambda: rtdb.faults.drop_request(times=None), rtdb.faults.clear)
-    watch(answers, view_of_locks(operator(), answers), 2, script)
+    watch(output, view_of_locks(operator(), output), 2, script)
     drawn = screen.getvalue()
     assert drawn.count("paused: nobody acquires it") >= 3
     assert "the next try is in 4 s" in drawn
@@ -179,14 +179,14 @@ def test_what_is_too_long_shows_what_matters(rtdb: Rtdb) -> None:
     keys = [f"2020-09-13T12:{minute}:00Z" for minute in range(10, 50)]
     rtdb.set("/cron-runs/job", {key: {"outcome": "failed", "slot": key} for key in keys})
     rtdb.set("/cron-locks", {f"lock-{number}": {"paused": True} for number in range(10, 50)})
-    answers, screen = on_terminal()
-    watch(answers, view_of_runs(operator(), answers, "job", 100), 2, Script())
+    output, screen = on_terminal()
+    watch(output, view_of_runs(operator(), output, "job", 100), 2, Script())
     runs = screen.getvalue()
     assert ":49:00" in runs
     assert "40 entries" in runs
     assert ":10:00" not in runs
-    answers, screen = on_terminal()
-    watch(answers, view_of_locks(operator(), answers), 2, Script())
+    output, screen = on_terminal()
+    watch(output, view_of_locks(operator(), output), 2, Script())
     locks = screen.getvalue()
     assert "lock-10" in locks
     assert "lock-49" not in locks

@@ -13,7 +13,7 @@ PARSE = "tests/unit/lock/test_record_parse.py"
 CLAIM = "tests/unit/lock/test_record_claim.py"
 HOLDING = "tests/unit/lock/test_record_holding.py"
 MODEL = "tests/unit/lock/test_record_model.py"
-TALK = "tests/unit/lock/test_protocol.py tests/unit/lock/test_protocol_holding.py"
+EXCHANGES = "tests/unit/lock/test_protocol.py tests/unit/lock/test_protocol_holding.py"
 LEASE = "tests/unit/lock/test_lease.py tests/unit/lock/test_lease_release.py"
 I_HOLDER = "tests/invariants/test_holder.py"
 I_LEASE = "tests/invariants/test_lease.py tests/invariants/test_renewal.py"
@@ -167,29 +167,29 @@ INSTANTS = _in(
 
 PROTOCOL = _in(
     "lock/protocol.py",
-    ("snapshot = known or ABSENT", "snapshot = ABSENT", TALK),
-    ("if isinstance(decision, Mine | Refused) and not is_fresh:", "if False:", TALK),
-    ("if choose is not None and not isinstance(decision, Mine):", "if choose is not None:", TALK),
-    ("        written.setdefault(decision.term.expires_at, decision.term)\n", "", TALK),
+    ("snapshot = known or ABSENT", "snapshot = ABSENT", EXCHANGES),
+    ("if isinstance(decision, Mine | Refused) and not is_fresh:", "if False:", EXCHANGES),
+    ("if choose is not None and not isinstance(decision, Mine):", "if choose is not None:", EXCHANGES),
+    ("        written.setdefault(decision.term.expires_at, decision.term)\n", "", EXCHANGES),
     (
         "        except Unavailable as error:\n            tries += 1\n            yield _pause(tries, error)\n"
         "            snapshot, is_fresh",
         "        except Unavailable as error:\n            snapshot, is_fresh",
-        TALK,
+        EXCHANGES,
     ),
-    ("snapshot if was_denied else None", "snapshot", TALK),
-    ("snapshot if was_denied else None", "None", TALK),
-    ("            if refused == ABSENT:\n", "            if False:\n", TALK),
-    ("            if refused is not None:\n", "            if refused == ABSENT:\n", TALK),
-    ("if snapshot != ABSENT and snapshot == refused:", "if snapshot == refused:", TALK),
-    ("if snapshot != ABSENT and snapshot == refused:", "if False:", TALK),
-    ("            if isinstance(error, Unavailable):\n", "            if True:\n", TALK),
+    ("snapshot if was_denied else None", "snapshot", EXCHANGES),
+    ("snapshot if was_denied else None", "None", EXCHANGES),
+    ("            if refused == ABSENT:\n", "            if False:\n", EXCHANGES),
+    ("            if refused is not None:\n", "            if refused == ABSENT:\n", EXCHANGES),
+    ("if snapshot != ABSENT and snapshot == refused:", "if snapshot == refused:", EXCHANGES),
+    ("if snapshot != ABSENT and snapshot == refused:", "if False:", EXCHANGES),
+    ("            if isinstance(error, Unavailable):\n", "            if True:\n", EXCHANGES),
     (
         "if not request.momentary and not decision.term.is_trusted(answer.mono, request.margin):",
         "if False:",
-        TALK,
+        EXCHANGES,
     ),
-    ("    if tries > 1:\n", "    if tries > 2:\n", TALK),
+    ("    if tries > 1:\n", "    if tries > 2:\n", EXCHANGES),
     ("    if tries > 1:\n", "    if False:\n", I_STORE),
     *(
         (f"{before}        tries += 1\n        yield from _overtaken(tries)\n", before, I_STORE)
@@ -199,35 +199,35 @@ PROTOCOL = _in(
             "            return Snapshot(answer.etag, node)\n        snapshot = _expect(answer, Snapshot)\n",
         )
     ),
-    ("if not held.term.is_trusted(answer.mono, margin):", "if False:", TALK),
+    ("if not held.term.is_trusted(answer.mono, margin):", "if False:", EXCHANGES),
     (
         "if not held.term.is_trusted(answer.mono, margin):",
         "if not decision.term.is_trusted(answer.mono, margin):",
-        TALK,
+        EXCHANGES,
     ),
     (
         "renewed(snapshot.node, holder, ttl, now, held.term, margin)",
         "renewed(held.record.to_json(), holder, ttl, now, held.term, margin)",
-        TALK,
+        EXCHANGES,
     ),
-    ("        if sent and (\n", "        if (\n", TALK),
-    ("        if sent and (\n", "        if False and (\n", TALK),
-    (" and held.term.is_trusted(now.mono, margin))", ")", TALK),
-    ("            sent = True\n", "", TALK),
-    ("    if node is None:\n        return True\n", "    if node is None:\n        return False\n", TALK),
-    (' and node.get("holder") == holder', "", TALK),
+    ("        if sent and (\n", "        if (\n", EXCHANGES),
+    ("        if sent and (\n", "        if False and (\n", EXCHANGES),
+    (" and held.term.is_trusted(now.mono, margin))", ")", EXCHANGES),
+    ("            sent = True\n", "", EXCHANGES),
+    ("    if node is None:\n        return True\n", "    if node is None:\n        return False\n", EXCHANGES),
+    (' and node.get("holder") == holder', "", EXCHANGES),
     (
         "            except StoreError as error:\n                action = exchange.throw(error)",
         "            except KeyError as error:\n                action = exchange.throw(error)",
-        TALK,
+        EXCHANGES,
     ),
     (
         "            tries += 1\n            yield _pause(tries, error)\n\n\ndef _overtaken",
         "            yield _pause(tries, error)\n\n\ndef _overtaken",
-        TALK,
+        EXCHANGES,
     ),
-    ("return Pause(tries, str(error), at_least or 0.0, error)", "return Pause(tries, str(error))", TALK),
-    ("    if not isinstance(answer, kind):", "    if False:", TALK),
+    ("return Pause(tries, str(error), at_least or 0.0, error)", "return Pause(tries, str(error))", EXCHANGES),
+    ("    if not isinstance(answer, kind):", "    if False:", EXCHANGES),
 )
 
 LEASES = _in(
@@ -353,7 +353,7 @@ UNDER_LOCK = _in(
     ("return _done(fn, await work)", "return await work", SERVICE),
 )
 
-MEMORY = _in(
+RECENT = _in(
     "base/recent.py",
     ("        if len(self._values) > self.most:\n", "        if False:\n", SERVICE),
     ("        self._values.pop(key, None)\n        self._values[key]", "        self._values[key]", SERVICE),
@@ -436,7 +436,7 @@ LOCK_MUTANTS = (
     + LEASES
     + CONTENDER
     + UNDER_LOCK
-    + MEMORY
+    + RECENT
     + REFUSALS
     + ROSTER
     + WAITING

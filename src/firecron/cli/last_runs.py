@@ -8,18 +8,18 @@ from datetime import datetime
 from rich.text import Text
 
 from firecron.cli.naming import database_of
-from firecron.cli.output import Answers
+from firecron.cli.output import Output
 from firecron.cli.run_lines import Paper, run_lines, unfinished_line
 from firecron.cli.watching import View
 from firecron.ops.operator import LastRun, Operator, SeenLast
 
 
-def view_of_last_runs(operator: Operator, answers: Answers) -> View[SeenLast]:
+def view_of_last_runs(operator: Operator, output: Output) -> View[SeenLast]:
     """How the last runs of all jobs are shown."""
     nothing = Text(f"There is no run in {database_of(operator.settings)}.")
 
     def show(seen: SeenLast) -> Text:
-        lines = _blocks(answers, seen.jobs) or [nothing]
+        lines = _blocks(output, seen.jobs) or [nothing]
         if seen.denied is not None:
             lines.append(Text(f"Which runs are under way is not known: {seen.denied}", "dim"))
         return Text("\n").join(lines)
@@ -27,15 +27,15 @@ def view_of_last_runs(operator: Operator, answers: Answers) -> View[SeenLast]:
     def news(last: SeenLast | None, seen: SeenLast) -> list[Text]:
         if last is None:
             return [show(seen)]
-        return _blocks(answers, [job for job in seen.jobs if job not in last.jobs])
+        return _blocks(output, [job for job in seen.jobs if job not in last.jobs])
 
     return View(operator.last_runs, show, news, _value, lambda seen: seen.jobs)
 
 
-def _blocks(answers: Answers, jobs: Sequence[LastRun]) -> list[Text]:
+def _blocks(output: Output, jobs: Sequence[LastRun]) -> list[Text]:
     """On a terminal the name above its lines, elsewhere before each of them."""
-    is_terminal = answers.out.is_terminal
-    paper = Paper(answers.out.width - 2 if is_terminal else None, has_bars=False)
+    is_terminal = output.out.is_terminal
+    paper = Paper(output.out.width - 2 if is_terminal else None, has_bars=False)
     today = datetime.now().astimezone()
     runs = [job.run for job in jobs if job.run is not None]
     shown = iter(run_lines(runs, (), today, paper))

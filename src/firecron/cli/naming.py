@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from firecron.cli.output import Answers
+from firecron.cli.output import Output
 from firecron.errors import Denied
 from firecron.ops.findings import database_in_words
 from firecron.ops.operator import Operator
@@ -33,8 +33,8 @@ def close_to(operator: Operator, name: str) -> str:
         return ""  # to a user who may not list the names, none can be offered
 
 
-def remark_on(answers: Answers, operator: Operator, name: str) -> None:
+def remark_on(output: Output, operator: Operator, name: str) -> None:
     """Say which names are close to one that the database doesn't have, if any are."""
     close = close_to(operator, name)
     if close:
-        answers.say(f"firecron: there is no {name}{close}")
+        output.say(f"firecron: there is no {name}{close}")

@@ -1,4 +1,4 @@
-"""How a command answers: an exit code that a script can rely on, and text for people or JSON for programs.
+"""How a command output: an exit code that a script can rely on, and text for people or JSON for programs.
 
 People get tables on standard output and complaints on standard error. With `--json` standard output has one JSON
 value (with `--watch` one a line), also for a failure: `{"error": …, "code": …}`.
@@ -64,7 +64,7 @@ def code_of(error: FirecronError) -> Exit:
             return Exit.FAILED
 
 
-class Answers:
+class Output:
     """Where a command's answers go."""
 
     def __init__(self, *, as_json: bool) -> None:
@@ -95,13 +95,13 @@ class Answers:
 
 
 @contextmanager
-def answering(answers: Answers) -> Iterator[None]:
+def answering(output: Output) -> Iterator[None]:
     """Turn what a command raises into its complaint and its exit code."""
     try:
         yield
     except Failure as failure:
-        answers.fail(str(failure), failure.code)
+        output.fail(str(failure), failure.code)
         raise SystemExit(failure.code) from None
     except FirecronError as error:
-        answers.fail(str(error), code_of(error))
+        output.fail(str(error), code_of(error))
         raise SystemExit(code_of(error)) from None

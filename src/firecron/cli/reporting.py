@@ -12,7 +12,7 @@ from collections.abc import Iterator, Set
 from typing import TypeAlias
 
 from firecron.base.events import Event, Events, Scalar
-from firecron.cli.output import OF_REFUSAL, Answers, Exit
+from firecron.cli.output import OF_REFUSAL, Exit, Output
 from firecron.lock.refusal import Refusal
 from firecron.ops.views import plain
 
@@ -20,7 +20,7 @@ from firecron.ops.views import plain
 Logged: TypeAlias = tuple[str, Scalar | None]
 
 
-def tell_events(events: Events, answers: Answers, unless: Set[str]) -> Set[Logged]:
+def tell_events(events: Events, output: Output, unless: Set[str]) -> Set[Logged]:
     """Say what the log would call a WARNING or worse, but for these slugs: the command says that itself, except of
     the rerun of an earlier tick. What is returned fills with all that the application's own log says.
     """
@@ -33,7 +33,7 @@ def tell_events(events: Events, answers: Answers, unless: Set[str]) -> Set[Logge
             return
         is_said_otherwise = event.slug in unless and event.fields.get("trigger") != "rerun"
         if event.level >= logging.WARNING and not is_said_otherwise:
-            answers.say(f"firecron: {plain(event.message)}")
+            output.say(f"firecron: {plain(event.message)}")
 
     events.subscribe(tell)
     return logged

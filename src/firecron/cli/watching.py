@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from rich.live import Live
 from rich.text import Text
 
-from firecron.cli.output import Answers, code_of
+from firecron.cli.output import Output, code_of
 from firecron.errors import StoreError
 
 T = TypeVar("T")
@@ -39,17 +39,17 @@ class View(Generic[T]):
     is_newest_last: bool = False
 
 
-def watch(answers: Answers, view: View[T], interval: float, pause: Callable[[float], None] = time.sleep) -> None:
+def watch(output: Output, view: View[T], interval: float, pause: Callable[[float], None] = time.sleep) -> None:
     """Show it until Ctrl-C. Raises StoreError if already the first look fails."""
     try:
-        with _ended_by_sigterm(), _screen(answers) as screen:
-            _follow(answers, view, interval, pause, screen)
+        with _ended_by_sigterm(), _screen(output) as screen:
+            _follow(output, view, interval, pause, screen)
     except KeyboardInterrupt:
         return
 
 
 def _follow(
-    answers: Answers, view: View[T], interval: float, pause: Callable[[float], None], screen: Live | None
+    output: Output, view: View[T], interval: float, pause: Callable[[float], None], screen: Live | None
 ) -> None:
     last: T | None = None
     failures = 0
@@ -65,26 +65,26 @@ def _follow(
                 trouble = Text(f"{error}\nBelow is what was seen last; the next try is in {delay:g} s.", "bold red")
                 _draw(screen, trouble, view.show(last), view.is_newest_last)
             elif failures == 1:
-                answers.fail(str(error), code_of(error))
+                output.fail(str(error), code_of(error))
             pause(delay)
             continue
         if screen is not None:
             head = Text(f"every {interval:g} s; Ctrl-C ends it", "dim")
             _draw(screen, head, view.show(found), view.is_newest_last)
         elif last is None or failures or view.essence(found) != view.essence(last):
-            _tell_change(answers, view, last, found, was_away=failures > 0)
+            _tell_change(output, view, last, found, was_away=failures > 0)
         last, failures = found, 0
         pause(interval)
 
 
-def _tell_change(answers: Answers, view: View[T], last: T | None, found: T, *, was_away: bool) -> None:
-    if was_away and not answers.as_json:
-        answers.say("RTDB answers again")
-    if answers.as_json:
-        answers.give(view.value(found), "")
+def _tell_change(output: Output, view: View[T], last: T | None, found: T, *, was_away: bool) -> None:
+    if was_away and not output.as_json:
+        output.say("RTDB answers again")
+    if output.as_json:
+        output.give(view.value(found), "")
         return
     for line in view.lines(last, found):
-        answers.give(None, line)
+        output.give(None, line)
 
 
 def _draw(screen: Live, head: Text, text: Text, is_newest_last: bool) -> None:
@@ -100,12 +100,12 @@ def _draw(screen: Live, head: Text, text: Text, is_newest_last: bool) -> None:
 
 
 @contextmanager
-def _screen(answers: Answers) -> Iterator[Live | None]:
+def _screen(output: Output) -> Iterator[Live | None]:
     """A part of the terminal that is drawn anew, if there is one."""
-    if answers.as_json or not answers.out.is_terminal:
+    if output.as_json or not output.out.is_terminal:
         yield None
         return
-    with Live(console=answers.out, auto_refresh=False) as live:
+    with Live(console=output.out, auto_refresh=False) as live:
         yield live
 
 

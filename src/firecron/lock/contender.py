@@ -40,7 +40,7 @@ from firecron.store import Paths, Snapshot, Store
 
 @dataclass(frozen=True, slots=True)
 class Bid:
-    """One wish to have a lock, through all its tries: they share the token, so that a write whose reply was lost
+    """One request for a lock, through all its tries: they share the token, so that a write whose reply was lost
     becomes a win.
     """
 

@@ -20,7 +20,7 @@ from firecron.base.forks import tell_after_fork
 from firecron.base.off_loop import off_loop
 from firecron.base.tracing import trace_of
 from firecron.base.workers import Workers
-from firecron.triggers.handler import Call, Desk
+from firecron.triggers.handler import Call, Handler
 from firecron.triggers.responses import Answer
 from firecron.triggers.schedule_time import HEADER
 
@@ -37,8 +37,8 @@ class TriggerApp:
     most `workers` runs go on at the same time.
     """
 
-    def __init__(self, desk: Desk, life: AbstractAsyncContextManager[object], workers: int) -> None:
-        self._desk = desk
+    def __init__(self, handler: Handler, life: AbstractAsyncContextManager[object], workers: int) -> None:
+        self._handler = handler
         self._life = life
         # Apart, so that all but runs is answered at once also while every worker runs a job.
         self._receiving = Workers(_RECEIVING)
@@ -70,7 +70,7 @@ class TriggerApp:
             _header(scope, HEADER),
             trace_of({key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]}),
         )
-        received = await off_loop(lambda: self._desk.receive(call), self._receiving.submit)
+        received = await off_loop(lambda: self._handler.receive(call), self._receiving.submit)
         answer = received if isinstance(received, Answer) else await off_loop(received, self._running.submit)
         body = json.dumps(answer.body).encode()
         headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **answer.headers}

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 from firecron.base.tracing import trace_of
 from firecron.errors import ConfigurationError
-from firecron.triggers.handler import Call, Desk
+from firecron.triggers.handler import Call, Handler
 from firecron.triggers.responses import Answer
 from firecron.triggers.schedule_time import HEADER
 
 if TYPE_CHECKING:
     import flask
 
-# All, so that the desk says which it takes, and not Flask.
+# All, so that the handler says which it takes, and not Flask.
 _METHODS = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
 
 
-def make_blueprint(desk: Desk, name: str) -> flask.Blueprint:
+def make_blueprint(handler: Handler, name: str) -> flask.Blueprint:
     """The blueprint; its name is Flask's, for more than one in an application."""
     try:
         import flask
@@ -34,7 +34,7 @@ def make_blueprint(desk: Desk, name: str) -> flask.Blueprint:
         headers = flask.request.headers
         trace = trace_of({name.lower(): value for name, value in headers.items()})
         call = Call(flask.request.method, f"/{path}", headers.get("Authorization"), headers.get(HEADER), trace)
-        received = desk.receive(call)
+        received = handler.receive(call)
         answer = received if isinstance(received, Answer) else received()
         return flask.Response(json.dumps(answer.body), answer.status, answer.headers, content_type="application/json")
 

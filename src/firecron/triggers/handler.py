@@ -1,4 +1,4 @@
-"""The desk: takes a request in whatever framework it came, and decides what is done and answered.
+"""The handler: takes a request in whatever framework it came, and decides what is done and answered.
 
     who      the verifier says, before anything else is looked at
     what     `/` is the overview, `/<name>` a job; other methods are 405, other names 404
@@ -48,7 +48,7 @@ class Call:
     trace: Trace | None = None
 
 
-class Desk:
+class Handler:
     """Serves the jobs of one registry."""
 
     def __init__(

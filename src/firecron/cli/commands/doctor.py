@@ -9,7 +9,7 @@ from rich.text import Text
 
 from firecron.cli.loading import load
 from firecron.cli.options import Json, OnlyAppPath
-from firecron.cli.output import Answers, Exit, answering
+from firecron.cli.output import Exit, Output, answering
 from firecron.cli.reporting import silence_log
 from firecron.ops.doctor import examine
 from firecron.ops.findings import Finding, Kind, Level, worst
@@ -41,13 +41,13 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _doctor(app: OnlyAppPath = None, as_json: Json = False) -> None:
-    answers = Answers(as_json=as_json)
-    with answering(answers):
+    output = Output(as_json=as_json)
+    with answering(output):
         silence_log()
         loaded = None if app is None else load(app)
         found = list(examine() if loaded is None else examine(crons=loaded.crons, unclaimed=loaded.unclaimed))
         code = _CODES[worst(found)]
-        answers.give({"code": int(code), "findings": [_to_json(finding) for finding in found]}, _shown(answers, found))
+        output.give({"code": int(code), "findings": [_to_json(finding) for finding in found]}, _shown(output, found))
         raise SystemExit(code)
 
 
@@ -61,9 +61,9 @@ def _to_json(finding: Finding) -> dict[str, object]:
     }
 
 
-def _shown(answers: Answers, found: list[Finding]) -> RenderableType:
+def _shown(output: Output, found: list[Finding]) -> RenderableType:
     """On a terminal a table, elsewhere a line for each."""
-    return _table(found) if answers.out.is_terminal else Text("\n").join(_line(finding) for finding in found)
+    return _table(found) if output.out.is_terminal else Text("\n").join(_line(finding) for finding in found)
 
 
 def _line(finding: Finding) -> Text:

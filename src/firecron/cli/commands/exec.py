@@ -13,7 +13,7 @@ import typer
 
 from firecron.app import FireCron
 from firecron.base.events import Event
-from firecron.cli.output import Answers, Exit, Failure, answering
+from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.cli.process.command import Command, under_lock, under_tick
 from firecron.cli.process.signals import Signals
 from firecron.cli.reporting import code_of_refusal, tell_events
@@ -76,9 +76,9 @@ def _exec(
         int, typer.Option("--held-exit-code", min=0, max=255, help="What to end with if it is held, paused or done.")
     ] = Exit.HELD,
 ) -> None:
-    answers = Answers(as_json=False)
+    output = Output(as_json=False)
     # First of all: as the first process of a container, this one would be deaf to them.
-    with Signals() as signals, answering(answers):
+    with Signals() as signals, answering(output):
         if not hasattr(os, "killpg"):
             raise Failure("exec needs a system with process groups, such as Linux or macOS", Exit.USAGE)
         if cron is None and (timezone, grace, on_abandoned) != (None, None, "skip"):
@@ -91,23 +91,23 @@ def _exec(
             run.check()
             if cron is None:
                 locks = LockService(settings=settings)
-                tell_events(locks.events, answers, _SAID_OTHERWISE)
+                tell_events(locks.events, output, _SAID_OTHERWISE)
                 refusal = under_lock(locks, lock, ttl, run, wait=wait, hold_at_least=hold_at_least)
             else:
                 crons = FireCron(
                     _job(run, lock, cron, timezone or "UTC", ttl, hold_at_least, on_abandoned), enabled=False
                 )
-                tell_events(crons.events, answers, _SAID_OTHERWISE)
+                tell_events(crons.events, output, _SAID_OTHERWISE)
                 crons.events.subscribe(lambda event: reruns.extend(_code_of_rerun(event, run)))
                 refusal = _under_tick(crons, lock, run, grace, wait)
         except NotStarted as error:
-            answers.say(f"firecron: {error}")
+            output.say(f"firecron: {error}")
             code = error.code
         except (CommandFailed, LeaseLost, Stopping) as error:
             code = _code_of_end(run, is_stopped=isinstance(error, Stopping))
         else:
             if refusal is not None:
-                answers.say(f"firecron: {plain(refusal.message)}")
+                output.say(f"firecron: {plain(refusal.message)}")
                 code = code_of_refusal(refusal, held_exit_code)
         raise SystemExit(reruns[0] if reruns else code)
 

@@ -12,7 +12,7 @@ from firecron.app import FireCron
 from firecron.cli.commands.next_ticks import tick_in_words, tick_value, ticks_after
 from firecron.cli.loading import Loaded, load
 from firecron.cli.options import AppPath, Json
-from firecron.cli.output import Answers, answering
+from firecron.cli.output import Output, answering
 from firecron.jobs.job import Job
 from firecron.scheduler.guard import Verdict
 
@@ -28,14 +28,14 @@ def jobs(app: AppPath, number: Number = 1, as_json: Json = False) -> None:
 
     Also where they are defined, and whether they would run here: by the production guard, and by their role.
     """
-    answers = Answers(as_json=as_json)
-    with answering(answers):
+    output = Output(as_json=as_json)
+    with answering(output):
         loaded = load(app)
         crons = loaded.crons
         verdict = crons.verdict
         now = datetime.now(UTC)
         found = {job.name: ticks_after(job.options.schedule, now, number) for job in crons.registry.jobs()}
-        answers.give(_value(loaded, verdict, found), _shown(loaded, verdict, found))
+        output.give(_value(loaded, verdict, found), _shown(loaded, verdict, found))
 
 
 def _value(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -> object:

@@ -10,7 +10,7 @@ from rich.text import Text
 from firecron.cli.lock_lines import lock_lines, rank
 from firecron.cli.naming import database_of, remark_on
 from firecron.cli.options import Interval, Json, OnlyName, Watch
-from firecron.cli.output import Answers, answering
+from firecron.cli.output import Output, answering
 from firecron.cli.watching import View, watch
 from firecron.lock.service import LockService
 from firecron.ops.operator import Operator, SeenAll
@@ -26,20 +26,20 @@ def locks(name: OnlyName = None, watching: Watch = False, interval: Interval = 2
 
     Also what is paused, what died without releasing, and what the last tick came to.
     """
-    answers = Answers(as_json=as_json)
-    with answering(answers):
+    output = Output(as_json=as_json)
+    with answering(output):
         operator = Operator(LockService())
-        view = view_of_locks(operator, answers, name)
+        view = view_of_locks(operator, output, name)
         if watching:
-            watch(answers, view, interval)
+            watch(output, view, interval)
         else:
             seen = view.look()
-            answers.give(view.value(seen), view.show(seen))
+            output.give(view.value(seen), view.show(seen))
             if name is not None and seen.views[0].state == "absent":
-                remark_on(answers, operator, name)
+                remark_on(output, operator, name)
 
 
-def view_of_locks(operator: Operator, answers: Answers, name: str | None = None) -> View[SeenAll]:
+def view_of_locks(operator: Operator, output: Output, name: str | None = None) -> View[SeenAll]:
     """How all locks are shown, or the one of this name, also where it has no node."""
     nothing = Text(
         f"There is no lock in {database_of(operator.settings)}: nothing is held, and nothing to be remembered."
@@ -52,7 +52,7 @@ def view_of_locks(operator: Operator, answers: Answers, name: str | None = None)
         return SeenAll((seen.view,), seen.now)
 
     def show(seen: SeenAll) -> Text:
-        return _shown(answers, seen) if seen.views else nothing
+        return _shown(output, seen) if seen.views else nothing
 
     def news(last: SeenAll | None, seen: SeenAll) -> list[Text]:
         return _news(last, seen) if last is not None or seen.views else [nothing]
@@ -60,10 +60,10 @@ def view_of_locks(operator: Operator, answers: Answers, name: str | None = None)
     return View(look, show, news, _value, lambda seen: seen.views)
 
 
-def _shown(answers: Answers, seen: SeenAll) -> Text:
+def _shown(output: Output, seen: SeenAll) -> Text:
     """On a terminal some lines for each lock, elsewhere one."""
     views = sorted(seen.views, key=rank)
-    if not answers.out.is_terminal:
+    if not output.out.is_terminal:
         return Text("\n").join(_line(view, seen.now) for view in views)
     return Text("\n").join(_block(view, seen.now) for view in views)
 

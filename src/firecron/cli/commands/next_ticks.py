@@ -14,7 +14,7 @@ from rich.text import Text
 
 from firecron.cli.loading import load_crons
 from firecron.cli.options import Json
-from firecron.cli.output import Answers, Exit, Failure, answering
+from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.cron.clock_changes import Change, special_nights
 from firecron.cron.schedule import Schedule
 
@@ -54,15 +54,15 @@ def next_ticks(
 
     In the time zone and in UTC; and why, on a night when the clocks change.
     """
-    answers = Answers(as_json=as_json)
-    with answering(answers):
+    output = Output(as_json=as_json)
+    with answering(output):
         schedule = _schedule(line, timezone) if name is None else _schedule_of(line, name, timezone)
         start = _instant(after, schedule.timezone)
         ticks = ticks_after(schedule, start, number)
         nights = list(special_nights(schedule, start - _AROUND, ticks[-1] + _AROUND))
         for warning in schedule.warnings:
-            answers.say(f"firecron: {warning}")
-        answers.give(_value(schedule, ticks, nights), _shown(schedule, ticks, nights))
+            output.say(f"firecron: {warning}")
+        output.give(_value(schedule, ticks, nights), _shown(schedule, ticks, nights))
 
 
 def _schedule(line: str, timezone: str | None) -> Schedule:

@@ -10,7 +10,7 @@ from rich.text import Text
 from firecron.cli.lock_lines import lock_lines
 from firecron.cli.naming import close_to, database_of, remark_on
 from firecron.cli.options import Json, Name, Yes
-from firecron.cli.output import Answers, Exit, Failure, answering
+from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.lock.service import LockService
 from firecron.ops.operator import Operator, Seen
 
@@ -42,8 +42,8 @@ def unlock(name: Name, yes: Yes = False, as_json: Json = False) -> None:
     meanwhile. It doesn't end a run that is still alive: that learns of it at its next renewal, at the latest when its
     lease is over.
     """
-    answers = Answers(as_json=as_json)
-    with answering(answers):
+    output = Output(as_json=as_json)
+    with answering(output):
         operator = Operator(LockService())
         seen = operator.look(name)
         if seen.view.state == "malformed":
@@ -54,25 +54,25 @@ def unlock(name: Name, yes: Yes = False, as_json: Json = False) -> None:
             )
         if not seen.view.is_taken:
             if seen.view.state == "absent":
-                remark_on(answers, operator, name)
-            _answer(answers, operator, name, "it is free already: nothing was changed", changed=False)
+                remark_on(output, operator, name)
+            _answer(output, operator, name, "it is free already: nothing was changed", changed=False)
             return
         if not yes:
-            _ask(answers, seen)
+            _ask(output, seen)
         if not operator.unlock(seen):
             raise Failure(f"{name} has changed while you looked, so nothing was done: look again (firecron locks)")
-        _answer(answers, operator, name, "unlocked", changed=True)
+        _answer(output, operator, name, "unlocked", changed=True)
 
 
-def _ask(answers: Answers, seen: Seen) -> None:
+def _ask(output: Output, seen: Seen) -> None:
     """Show what is about to happen, and go on only at a yes."""
-    if answers.as_json or not sys.stdin.isatty():
+    if output.as_json or not sys.stdin.isatty():
         raise Failure(f"{seen.view.name} was not unlocked: there is nobody to ask; give --yes", Exit.USAGE)
     kept = [f"slot {seen.view.slot}"] if seen.view.slot else []
     kept += [f"fence {seen.view.fence}"] if seen.view.fence is not None else []
     stays = f"Its {' and '.join(kept)} {'stay' if len(kept) > 1 else 'stays'}." if kept else "All else stays."
-    answers.out.print(Text("\n").join([Text(seen.view.name, "bold"), *lock_lines(seen.view, seen.now)]))
-    answers.out.print(
+    output.out.print(Text("\n").join([Text(seen.view.name, "bold"), *lock_lines(seen.view, seen.now)]))
+    output.out.print(
         f"\nThis sets expiresAt to 0, so that others can acquire it at once. {stays} "
         "If its holder is alive, it works on until its next renewal, beside whoever comes next.",
         markup=False,
@@ -82,8 +82,8 @@ def _ask(answers: Answers, seen: Seen) -> None:
 
 
 def _set_paused(name: str, is_paused: bool, as_json: bool, *, takes_new: bool = True) -> None:
-    answers = Answers(as_json=as_json)
-    with answering(answers):
+    output = Output(as_json=as_json)
+    with answering(output):
         locks = LockService()
         operator = Operator(locks)
         before = operator.look(name).view
@@ -105,11 +105,11 @@ def _set_paused(name: str, is_paused: bool, as_json: bool, *, takes_new: bool = 
             operator.pause(name, is_paused)
             said = "paused everywhere" if is_paused else "resumed"
         if not is_paused and before.state == "absent":
-            remark_on(answers, operator, name)
-        _answer(answers, operator, name, said, changed=before.is_paused != is_paused)
+            remark_on(output, operator, name)
+        _answer(output, operator, name, said, changed=before.is_paused != is_paused)
 
 
-def _answer(answers: Answers, operator: Operator, name: str, said: str, *, changed: bool) -> None:
+def _answer(output: Output, operator: Operator, name: str, said: str, *, changed: bool) -> None:
     seen = operator.look(name)
     text = Text("\n").join([Text(f"{name}: {said}"), *lock_lines(seen.view, seen.now)])
-    answers.give({"changed": changed, "lock": seen.view.to_json()}, text)
+    output.give({"changed": changed, "lock": seen.view.to_json()}, text)

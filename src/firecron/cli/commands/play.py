@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from firecron.cli.options import Json
-from firecron.cli.output import Answers, Exit, Failure, answering
+from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.cli.process.process_group import ProcessGroup
 from firecron.cli.process.signals import Signals
 from firecron.errors import NotStarted
@@ -50,7 +50,7 @@ def demo(ticks: Ticks = 9, as_json: Json = False) -> None:
 
     All of it on this machine; at the end the count comes from the database.
     """
-    with answering(Answers(as_json=as_json)):
+    with answering(Output(as_json=as_json)):
         try:
             from firecron.demo.show import run
         except ModuleNotFoundError as error:
@@ -71,7 +71,7 @@ def emulator(
 
     Until Ctrl-C; with COMMAND for as long as that runs, with FIREBASE_DATABASE_EMULATOR_HOST set for it.
     """
-    with answering(Answers(as_json=False)):
+    with answering(Output(as_json=False)):
         if command:
             raise SystemExit(_serve_command(command, host, port or 0, rules, imported, export, project))
         from rtdb_emulator.cli import main

@@ -11,7 +11,7 @@ from typing import Annotated, cast
 import typer
 
 from firecron.cli.options import Json
-from firecron.cli.output import Answers, answering
+from firecron.cli.output import Output, answering
 from firecron.settings import load
 
 HELP = """Print the security rules that limit firecron to its own nodes.
@@ -37,7 +37,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _rules(prefix: Prefix = None, uid: Uid = None, as_json: Json = False) -> None:
-    with answering(Answers(as_json=as_json)):
+    with answering(Output(as_json=as_json)):
         given = {"prefix": prefix, "uid": uid}
         settings = load(**{name: value for name, value in given.items() if value is not None})
         document = adapted(shipped(), settings.prefix, settings.uid or _UID)

@@ -24,7 +24,7 @@ from firecron.base.events import Event
 from firecron.base.instants import to_datetime, to_text
 from firecron.cli.loading import load_crons
 from firecron.cli.options import AppPath, Json, Name
-from firecron.cli.output import Answers, Exit, Failure, answering
+from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.cli.process.signals import Signals
 from firecron.cli.reporting import Logged, code_of_refusal, tell_events
 from firecron.cli.words import took
@@ -72,24 +72,24 @@ def _run(
     ] = Exit.HELD,
     as_json: Json = False,
 ) -> None:
-    answers = Answers(as_json=as_json)
-    with answering(answers), ExitStack() as ending:
+    output = Output(as_json=as_json)
+    with answering(output), ExitStack() as ending:
         crons = load_crons(app)
         job = crons.registry.get(name)
-        logged = tell_events(crons.events, answers, _SAID_OTHERWISE)
+        logged = tell_events(crons.events, output, _SAID_OTHERWISE)
         crons.check_jobs()
-        tick = None if slot is None else _tick(crons, job, slot, answers)
+        tick = None if slot is None else _tick(crons, job, slot, output)
         if as_json:
             ending.enter_context(redirect_stdout(sys.stderr))  # what the job prints is no part of the answer
-        result, duration, number = _perform(crons, job, tick, answers)
+        result, duration, number = _perform(crons, job, tick, output)
         ending.close()
         if result is None:
             raise Failure(f'"{name}" still runs; its lock frees itself when it expires', Exit.FAILED)
-        _show(answers, name, result, duration, logged)
+        _show(output, name, result, duration, logged)
         raise SystemExit(_code(result, number, held_exit_code))
 
 
-def _tick(crons: FireCron, job: Job, slot: str, answers: Answers) -> datetime:
+def _tick(crons: FireCron, job: Job, slot: str, output: Output) -> datetime:
     """The tick that --slot means. It is RTDB's time that counts."""
     locks = crons.locks
     now = to_datetime(locks.clock.now(locks.deadline(locks.settings.acquire_timeout)).server)
@@ -100,7 +100,7 @@ def _tick(crons: FireCron, job: Job, slot: str, answers: Answers) -> datetime:
         raise Failure(f"--slot {slot} is in the future: it is {now:%Y-%m-%dT%H:%M:%SZ}", Exit.USAGE)
     if not is_tick(job.options.schedule, to_text(tick)):
         schedule = job.options.schedule
-        answers.say(
+        output.say(
             f"firecron: WARNING: {to_text(tick)} is no tick of {job.name} [{schedule.line}] ({schedule.timezone}); "
             "it is claimed all the same"
         )
@@ -118,7 +118,7 @@ def _instant(text: str) -> datetime:
 
 
 def _perform(
-    crons: FireCron, job: Job, tick: datetime | None, answers: Answers
+    crons: FireCron, job: Job, tick: datetime | None, output: Output
 ) -> tuple[Result | None, int | None, int | None]:
     """What came of the run (None: it goes on), how long it took in milliseconds, and the signal that ended it."""
     results: list[Result] = []
@@ -145,7 +145,7 @@ def _perform(
         signals.pause()
     if signals.received is not None:
         grace = crons.settings.shutdown_grace
-        answers.say(f"firecron: {job.name} is told to stop, and has {grace:g} s for it; Ctrl-C leaves it at once")
+        output.say(f"firecron: {job.name} is told to stop, and has {grace:g} s for it; Ctrl-C leaves it at once")
     crons.stop()
     # What is left now is what comes after the end of a run.
     thread.join(timeout=1)
@@ -158,7 +158,7 @@ def _perform(
     return result, durations.get(key), signals.received
 
 
-def _show(answers: Answers, name: str, result: Result, duration: int | None, logged: Set[Logged]) -> None:
+def _show(output: Output, name: str, result: Result, duration: int | None, logged: Set[Logged]) -> None:
     """Say what came of it; where the application's log has told the whole on the terminal, in a few words."""
     run, refusal = result.run, result.refusal
     key = None if run is None else run.idempotency_key
@@ -175,15 +175,15 @@ def _show(answers: Answers, name: str, result: Result, duration: int | None, log
         "refusal": None if refusal is None else {"reason": refusal.reason, "message": refusal.message},
     }
     if result.error is not None and (f"run.{result.outcome}", key) not in logged:
-        answers.say(_traceback(result.error))
+        output.say(_traceback(result.error))
     if refusal is not None:
         is_told = any(slug in _REFUSALS for slug, _ in logged)
-        answers.give(value, f"{name} was not run: {refusal.reason}" if is_told else plain(refusal.message))
+        output.give(value, f"{name} was not run: {refusal.reason}" if is_told else plain(refusal.message))
         return
     said = f"{name} {result.outcome}" + ("" if duration is None else f" after {took(duration)}")
     if run is not None and run.slot is not None:
         said += f", as the run of {to_text(run.slot)}"
-    answers.give(value, said)
+    output.give(value, said)
 
 
 def _traceback(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from rich.text import Text
 from firecron.cli.last_runs import view_of_last_runs
 from firecron.cli.naming import database_of, remark_on
 from firecron.cli.options import Interval, Json, OnlyName, Watch
-from firecron.cli.output import Answers, answering
+from firecron.cli.output import Output, answering
 from firecron.cli.run_lines import Paper, run_lines, unfinished_line
 from firecron.cli.watching import View, watch
 from firecron.errors import Denied
@@ -56,40 +56,40 @@ def runs(
     The newest is last; a bar compares a duration with the longest that is shown. A run that is under way, or has died
     and isn't recorded yet, comes after them. Without NAME it is the last run of each job.
     """
-    answers = Answers(as_json=as_json)
-    with answering(answers):
+    output = Output(as_json=as_json)
+    with answering(output):
         operator = Operator(LockService())
         if name is None:
-            _give(answers, view_of_last_runs(operator, answers), watching, interval)
+            _give(output, view_of_last_runs(operator, output), watching, interval)
             return
-        seen = _give(answers, view_of_runs(operator, answers, name, most), watching, interval)
+        seen = _give(output, view_of_runs(operator, output, name, most), watching, interval)
         if seen is not None and not seen.runs and not seen.has_lock:
-            remark_on(answers, operator, name)
+            remark_on(output, operator, name)
 
 
-def _give(answers: Answers, view: View[T], watching: bool, interval: float) -> T | None:
+def _give(output: Output, view: View[T], watching: bool, interval: float) -> T | None:
     """Show it, once or until Ctrl-C; what was seen, if that was once."""
     if watching:
-        watch(answers, view, interval)
+        watch(output, view, interval)
         return None
     seen = view.look()
-    answers.give(view.value(seen), view.show(seen))
+    output.give(view.value(seen), view.show(seen))
     return seen
 
 
-def view_of_runs(operator: Operator, answers: Answers, name: str, most: int) -> View[SeenRuns]:
+def view_of_runs(operator: Operator, output: Output, name: str, most: int) -> View[SeenRuns]:
     """How the history of a job is shown."""
 
     where = database_of(operator.settings)
 
     def show(seen: SeenRuns) -> Text:
-        return _shown(answers, name, seen, most, where)
+        return _shown(output, name, seen, most, where)
 
     def news(last: SeenRuns | None, seen: SeenRuns) -> list[Text]:
         if last is None or not (last.runs or last.unfinished):
             return [show(seen)]
-        lines = _lines(answers, [run for run in seen.runs if run not in last.runs], seen.runs)
-        return lines if seen.unfinished == last.unfinished else [*lines, *_unfinished(answers, seen)]
+        lines = _lines(output, [run for run in seen.runs if run not in last.runs], seen.runs)
+        return lines if seen.unfinished == last.unfinished else [*lines, *_unfinished(output, seen)]
 
     def value(seen: SeenRuns) -> object:
         return {
@@ -124,9 +124,9 @@ def counts(found: Sequence[Entry]) -> dict[str, int]:
     return dict(sorted(counter.items()))
 
 
-def _shown(answers: Answers, name: str, seen: SeenRuns, most: int, where: str) -> Text:
+def _shown(output: Output, name: str, seen: SeenRuns, most: int, where: str) -> Text:
     found = seen.runs
-    lines = [*_lines(answers, found[-most:], found[-most:]), *_unfinished(answers, seen)]
+    lines = [*_lines(output, found[-most:], found[-most:]), *_unfinished(output, seen)]
     if not lines:
         why = f"its lock has a node: firecron locks {name}" if seen.has_lock else _MISSPELT
         lines = [Text(f"There is no run of {name} in {where} ({why}).")]
@@ -145,16 +145,16 @@ def _total(found: Sequence[Entry], number: int) -> Text:
     return Text(f"{f'{number} of ' if number < len(found) else ''}{entries}: {of_all}", "dim")
 
 
-def _unfinished(answers: Answers, seen: SeenRuns) -> list[Text]:
+def _unfinished(output: Output, seen: SeenRuns) -> list[Text]:
     if seen.unfinished is None:
         return []
-    return [unfinished_line(seen.unfinished, datetime.now().astimezone(), _paper(answers))]
+    return [unfinished_line(seen.unfinished, datetime.now().astimezone(), _paper(output))]
 
 
-def _lines(answers: Answers, wanted: Sequence[Entry], among: Sequence[Entry]) -> list[Text]:
-    return run_lines(wanted, among, datetime.now().astimezone(), _paper(answers))
+def _lines(output: Output, wanted: Sequence[Entry], among: Sequence[Entry]) -> list[Text]:
+    return run_lines(wanted, among, datetime.now().astimezone(), _paper(output))
 
 
-def _paper(answers: Answers) -> Paper:
-    width = answers.out.width if answers.out.is_terminal else None
-    return Paper(width, has_blocks=answers.out.encoding.lower().startswith("utf"))
+def _paper(output: Output) -> Paper:
+    width = output.out.width if output.out.is_terminal else None
+    return Paper(width, has_blocks=output.out.encoding.lower().startswith("utf"))
