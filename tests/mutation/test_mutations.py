@@ -9,7 +9,7 @@ from tests.invariants.equivalent_mutants import EQUIVALENT
 from tests.invariants.mutants import Mutant
 from tests.mutation.generate import generate
 from tests.mutation.overlay import ROOT, Overlay
-from tests.mutations import MUTANTS, Misfit, is_caught, mutate, share
+from tests.mutations import LISTED, MUTANTS, Misfit, generated, is_caught, mutate, share
 
 EXAMPLE = MUTANTS[0]
 
@@ -48,6 +48,19 @@ def test_a_mutant_whose_tests_do_not_run_is_no_mutant(overlay: Overlay) -> None:
     with pytest.raises(Misfit, match="did not run"):
         is_caught(overlay, Mutant(EXAMPLE.file, EXAMPLE.old, "no python", EXAMPLE.tests))
     assert (overlay.source / file).read_bytes() == (ROOT / "src" / file).read_bytes()
+
+
+@pytest.mark.parametrize("file", sorted(LISTED))
+def test_a_module_that_is_left_to_the_lists_is_in_them(file: str) -> None:
+    """Of a module without generated mutants there are listed ones: else nothing would try it."""
+    assert [mutant for mutant in MUTANTS if mutant.file == file] != []
+
+
+def test_only_listed_modules_have_no_generated_mutants() -> None:
+    """What is left to the lists is a path, not a name that several modules share."""
+    found = {mutant.file.removeprefix("firecron/") for mutant in generated()}
+    assert {"lock/service.py", "lock/contender.py"} <= found
+    assert found.isdisjoint(LISTED)
 
 
 def test_each_equivalent_mutant_is_one_that_is_generated() -> None:
