@@ -119,8 +119,8 @@ def test_the_bracket_has_what_the_sentence_lacks(
     readable: Log, sentence: str, fields: dict[str, str | int], bracket: str
 ) -> None:
     """A field is left out if its text is a word of the sentence or part of a field before it, or its time is told."""
-    Events().emit("a.slug", "job", logging.INFO, sentence, **fields)
-    expected = f"a.slug {bracket}".strip().format(slot="2026-11-18T09:00:00Z")
+    Events().emit("lock.lost", "job", logging.INFO, sentence, **fields)
+    expected = f"lock.lost {bracket}".strip().format(slot="2026-11-18T09:00:00Z")
     assert readable.text().endswith(f" firecron: {sentence} [{expected}]\n")
 
 

@@ -115,7 +115,7 @@ def test_listeners_that_come_at_once_are_all_heard() -> None:
 
     def check(events: Events) -> None:
         heard.clear()
-        events.emit("one", "job", logging.DEBUG, "")
+        events.emit("lock.lost", "job", logging.DEBUG, "")
         assert sorted(heard) == ["first", "second"]
 
     race(

@@ -10,11 +10,64 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from firecron.base.redaction import redacted
 
 Scalar: TypeAlias = str | int | float | bool
+
+# Every event that there is; docs/logs-and-metrics.md says of each what it is about.
+Slug: TypeAlias = Literal[
+    "lock.acquired",
+    "lock.suspicious",
+    "lock.refused",
+    "lock.unavailable",
+    "lock.renewed",
+    "lock.renewal_failed",
+    "lock.lost",
+    "lock.released",
+    "lock.release_failed",
+    "run.started",
+    "run.succeeded",
+    "run.failed",
+    "run.lost",
+    "run.interrupted",
+    "run.retried",
+    "run.left_behind",
+    "loop.blocked",
+    "run.delayed",
+    "run.skipped",
+    "run.missed",
+    "run.coalesced",
+    "run.abandoned",
+    "books.skipped",
+    "books.missed",
+    "job.registered",
+    "job.suspicious",
+    "database.unknown_host",
+    "settings.unknown",
+    "job.schedule_differs",
+    "crons.started",
+    "crons.disabled",
+    "crons.not_started",
+    "crons.no_jobs",
+    "crons.unclaimed",
+    "crons.stopped",
+    "crons.forked",
+    "clock.unavailable",
+    "clock.available",
+    "trigger.open",
+    "trigger.denied",
+    "trigger.unreadable",
+    "trigger.off_schedule",
+    "trigger.failed",
+    "ticker.stalled",
+    "ticker.failed",
+    "heartbeat.failed",
+    "history.failed",
+    "listener.failed",
+    "worker.failed",
+]
 
 # What Google's log handlers write as labels: a line's lock (a job's is of its name), and the key of its run.
 LOCK_LABEL = "firecron_lock"
@@ -27,7 +80,7 @@ logger = logging.getLogger("firecron")
 class Event:
     """Something that happened: `slug` for programs, `message` for people, `fields` for both."""
 
-    slug: str
+    slug: Slug
     name: str
     level: int
     message: str
@@ -57,7 +110,7 @@ class Events:
 
     def emit(
         self,
-        slug: str,
+        slug: Slug,
         name: str,
         level: int,
         message: str,
@@ -103,7 +156,7 @@ def _log(event: Event, error: BaseException | None) -> None:
     _write(event.level, event.message, fields, labels, error)
 
 
-def _report(slug: str, error: BaseException) -> None:
+def _report(slug: Slug, error: BaseException) -> None:
     fields: dict[str, Scalar] = {"event": "listener.failed", "listened_to": slug}
     _write(logging.ERROR, f"An event listener raised when it was told of {slug}", fields, {}, error)
 

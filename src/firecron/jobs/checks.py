@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from firecron.base.events import Events
+from firecron.base.events import Events, Slug
 from firecron.base.instants import to_datetime
 from firecron.cron.schedule import Schedule
 from firecron.jobs.job import Job
@@ -86,7 +86,7 @@ class Checks:
             self._intervals[key] = min((later - tick).total_seconds() for tick, later in pairwise(ticks))
         return self._intervals[key]
 
-    def _say(self, slug: str, name: str, message: str) -> None:
+    def _say(self, slug: Slug, name: str, message: str) -> None:
         if message not in _said:
             _said.add(message)
             self._events.emit(slug, name, logging.WARNING, message)

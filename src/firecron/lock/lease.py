@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Literal
 
-from firecron.base.events import Events
+from firecron.base.events import Events, Slug
 from firecron.base.flag import Flag
 from firecron.base.instants import to_datetime, to_text
 from firecron.errors import LeaseLost, StoreError, Unavailable
@@ -256,7 +256,7 @@ class Lease:
         message = f'Failed to release lock "{self.name}": {why}. It frees itself at {until}'
         self._emit("lock.release_failed", logging.ERROR, message, why=why)
 
-    def _emit(self, slug: str, level: int, message: str, **fields: str) -> None:
+    def _emit(self, slug: Slug, level: int, message: str, **fields: str) -> None:
         self._events.emit(
             slug,
             self.name,

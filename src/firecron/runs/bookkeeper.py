@@ -12,7 +12,7 @@ import logging
 from dataclasses import replace
 
 from firecron.base.clocks import Timing
-from firecron.base.events import Events
+from firecron.base.events import Events, Slug
 from firecron.base.identity import Identity
 from firecron.base.outstanding import Outstanding
 from firecron.base.workers import Crew
@@ -24,6 +24,9 @@ from firecron.lock.record import LockRecord, parse
 from firecron.runs.entry import Entry
 from firecron.runs.history import History
 from firecron.runs.policy import Claim, between
+
+# Of what did not run; nothing else is owed to the history.
+_SLUGS: dict[str, Slug] = {"abandoned": "run.abandoned", "skipped": "books.skipped", "missed": "books.missed"}
 
 
 class Bookkeeper:
@@ -59,11 +62,18 @@ class Bookkeeper:
         """Emit the event of an entry."""
         ticks = f"{'at least ' if entry.at_least else ''}{entry.count} ticks up to" if entry.count > 1 else "tick"
         is_abandoned = entry.outcome == "abandoned"
-        slug = "run.abandoned" if is_abandoned else f"books.{entry.outcome}"
         level = logging.INFO if entry.outcome == "skipped" else logging.WARNING
         said = f'"{job.name}": {ticks} {entry.slot} {"did not run to the end" if is_abandoned else "did not run"}'
         message = f"{said}: {entry.outcome}"
-        self._events.emit(slug, job.name, level, message, slot=entry.slot, count=entry.count, attempt=entry.attempt)
+        self._events.emit(
+            _SLUGS[entry.outcome],
+            job.name,
+            level,
+            message,
+            slot=entry.slot,
+            count=entry.count,
+            attempt=entry.attempt,
+        )
 
     def wait(self, until: float) -> None:
         """Wait until everything is written, or `until` then on the monotonic clock."""

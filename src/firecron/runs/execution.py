@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from firecron.base.clocks import Timing
-from firecron.base.events import Events
+from firecron.base.events import Events, Slug
 from firecron.base.flag import Flag
 from firecron.base.identity import Identity
 from firecron.base.instants import to_milliseconds, to_text
@@ -33,6 +33,12 @@ from firecron.runs.claimer import Claimed
 from firecron.runs.entry import Entry, manual_key
 
 _LONGEST_RETRY = 3600.0
+_SLUGS: dict[Outcome, Slug] = {
+    "succeeded": "run.succeeded",
+    "failed": "run.failed",
+    "lost": "run.lost",
+    "interrupted": "run.interrupted",
+}
 _LEVELS = {"succeeded": logging.INFO, "interrupted": logging.WARNING}
 # The ending of a run whose thread was interrupted, so that its body has not come to its own.
 _CUT_SHORT = Ending("interrupted")
@@ -215,7 +221,7 @@ class Performer:
         outcome, error = ending.outcome, ending.error
         took = round(self._timing.mono() - started.mono)
         said = f'"{run.name}" {outcome} after {took / 1000:g} s' + (f": {described(error)}" if error else "")
-        self._emit(run, f"run.{outcome}", _LEVELS.get(outcome, logging.ERROR), said, error, took=took)
+        self._emit(run, _SLUGS[outcome], _LEVELS.get(outcome, logging.ERROR), said, error, took=took)
         entry = Entry(
             manual_key(started.server, run_id) if run_id is not None else str(_text(run.slot)),
             outcome,
@@ -275,7 +281,7 @@ class Performer:
         return Ending(outcome, ending.error if outcome in ("failed", "lost") else None)
 
     def _emit(
-        self, run: Run, slug: str, level: int, message: str, error: BaseException | None = None, **fields: int | None
+        self, run: Run, slug: Slug, level: int, message: str, error: BaseException | None = None, **fields: int | None
     ) -> None:
         self._events.emit(
             slug,

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from firecron.base.events import Events, logger
+from firecron.base.events import Events, Slug, logger
 from firecron.base.redaction import redacted
 from firecron.jobs import declarations
 from firecron.scheduler.frameworks import is_a_servers_process
@@ -31,6 +31,7 @@ def announce(
 ) -> None:
     """Say whether jobs tick in this process, and what it is. `against` is what speaks against this very process."""
     level = logging.INFO
+    slug: Slug
     if not verdict.may_tick:
         slug = "crons.disabled"
         said = f"disabled in non-production environment: {verdict.why}"
@@ -122,7 +123,7 @@ def named_database(database_url: str | None, environment: Mapping[str, str] = os
     return environment.get(EMULATOR_HOST) or (None if database_url is None else redacted(database_url))
 
 
-def _warn(events: Events, slug: str, message: str) -> None:
+def _warn(events: Events, slug: Slug, message: str) -> None:
     events.emit(slug, "firecron", logging.WARNING, message)
 
 

@@ -133,11 +133,13 @@ def test_a_listener_ends_no_thread_but_the_main_one(error: type[BaseException]) 
     events.subscribe(end)
     after = recorded(events)
     with ThreadPoolExecutor(1) as elsewhere:
-        elsewhere.submit(events.emit, "one", "job", logging.DEBUG, "").result(20)
-    assert [event.slug for event in after] == ["one"]
+        elsewhere.submit(events.emit, "clock.unavailable", "job", logging.DEBUG, "").result(20)
+    assert [event.slug for event in after] == ["clock.unavailable"]
     with nullcontext() if issubclass(error, Exception) else pytest.raises(error):
-        events.emit("two", "job", logging.DEBUG, "")
-    assert [event.slug for event in after] == (["one", "two"] if issubclass(error, Exception) else ["one"])
+        events.emit("clock.available", "job", logging.DEBUG, "")
+    assert [event.slug for event in after] == (
+        ["clock.unavailable", "clock.available"][: 2 if issubclass(error, Exception) else 1]
+    )
 
 
 def test_listeners_come_and_go_one_at_a_time() -> None:
@@ -151,7 +153,7 @@ def test_listeners_come_and_go_one_at_a_time() -> None:
     events, heard = Watched(), list[Event]()
     stop = events.subscribe(heard.append)
     stop()
-    events.emit("one", "job", logging.DEBUG, "")
+    events.emit("clock.unavailable", "job", logging.DEBUG, "")
     assert heard == []
 
 
@@ -161,12 +163,12 @@ def test_unsubscribing_ends_the_telling() -> None:
     heard: list[Event] = []
     stop = events.subscribe(heard.append)
     other = recorded(events)
-    events.emit("one", "job", logging.DEBUG, "")
+    events.emit("clock.unavailable", "job", logging.DEBUG, "")
     stop()
     stop()
-    events.emit("two", "job", logging.DEBUG, "")
-    assert [event.slug for event in heard] == ["one"]
-    assert [event.slug for event in other] == ["one", "two"]
+    events.emit("clock.available", "job", logging.DEBUG, "")
+    assert [event.slug for event in heard] == ["clock.unavailable"]
+    assert [event.slug for event in other] == ["clock.unavailable", "clock.available"]
 
 
 def test_a_listener_may_unsubscribe_and_subscribe_while_it_is_told() -> None:
@@ -181,9 +183,9 @@ def test_a_listener_may_unsubscribe_and_subscribe_while_it_is_told() -> None:
 
     stop = events.subscribe(once)
     events.subscribe(lambda event: order.append("other"))
-    events.emit("one", "job", logging.DEBUG, "")
+    events.emit("clock.unavailable", "job", logging.DEBUG, "")
     assert order == ["once", "other"]
-    events.emit("two", "job", logging.DEBUG, "")
+    events.emit("clock.available", "job", logging.DEBUG, "")
     assert order == ["once", "other", "other", "new"]
 
 
