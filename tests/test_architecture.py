@@ -88,7 +88,7 @@ INDEPENDENT = ("testing.conformance",)
 ENTRY = "runs.entry"
 OF_ENTRIES = ("endedAt", "atLeast", "recordedBy")
 MOST_LINES = 350
-MOST_CALLABLES = 3
+MOST_CALLABLES = 2
 
 
 class Import(NamedTuple):
@@ -324,7 +324,7 @@ def _taken(node: ast.AST) -> list[object]:
 
 
 def is_too_large() -> Iterator[str]:
-    """A file too long, and a constructor that is given too many callables."""
+    """A file too long, and a constructor or a dataclass that is given too many callables."""
     for module, tree in modules().items():
         path = SRC / f"{module.replace('.', '/')}.py"
         if path.exists() and len(path.read_text("utf-8").splitlines()) > MOST_LINES:
@@ -335,6 +335,11 @@ def is_too_large() -> Iterator[str]:
                 callables = [one for one in given if one.annotation and "Callable" in ast.unparse(one.annotation)]
                 if len(callables) > MOST_CALLABLES:
                     yield f"{module}: {scope} is given {len(callables)} callables"
+            if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(one) for one in node.decorator_list):
+                fields = [one for one in node.body if isinstance(one, ast.AnnAssign)]
+                number = sum("Callable" in ast.unparse(one.annotation) for one in fields)
+                if number > MOST_CALLABLES:
+                    yield f"{module}: {f'{scope}.{node.name}'.lstrip('.')} has {number} callables"
 
 
 RULES: dict[str, tuple[Callable[[], Iterator[str]], str]] = {

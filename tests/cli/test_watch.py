@@ -12,9 +12,9 @@ from tests.cli.calls import checked, complaint
 from tests.cli.schemas import ERROR, LOCKS, RUNS
 from tests.cli.test_locks import DIED, SLOT
 
-from firecron.cli.commands.locks import view_of_locks
-from firecron.cli.commands.runs import view_of_runs
-from firecron.cli.last_runs import view_of_last_runs
+from firecron.cli.commands.locks import LocksView
+from firecron.cli.commands.runs import RunsView
+from firecron.cli.last_runs import LastRunsView
 from firecron.cli.output import Output
 from firecron.cli.watching import watch
 from firecron.lock.service import LockService
@@ -54,7 +54,7 @@ def test_each_change_of_a_lock_is_a_line(rtdb: Rtdb, capsys: pytest.CaptureFixtu
         lambda: rtdb.set("/cron-locks/b", None),
     )
     output = Output(as_json=False)
-    watch(output, view_of_locks(operator(), output), 2, script)
+    watch(output, LocksView(operator(), output), 2, script)
     lines = [line[9:] for line in capsys.readouterr().out.splitlines()]
     assert [line.partition(":")[0] for line in lines] == ["b", "a", "b"]
     assert "paused" in lines[0]
@@ -68,7 +68,7 @@ def test_each_change_is_a_value(rtdb: Rtdb, capsys: pytest.CaptureFixture[str]) 
     output = Output(as_json=True)
     path = f"/cron-runs/job/{SLOT}"
     script = Script(nothing, lambda: rtdb.set(path, {"outcome": "failed"}), nothing)
-    watch(output, view_of_runs(operator(), output, "job", 20), 2, script)
+    watch(output, RunsView(operator(), output, "job", 20), 2, script)
     lines = capsys.readouterr().out.splitlines(keepends=True)
     assert [checked(RUNS, line)["counts"] for line in lines] == [{}, {"failed": 1}]
 
@@ -79,7 +79,7 @@ def test_new_runs_are_lines(rtdb: Rtdb, capsys: pytest.CaptureFixture[str]) -> N
     first, second = (f"/cron-runs/job/2020-09-13T12:2{minute}:40Z" for minute in (6, 7))
     rtdb.set(first, {"outcome": "abandoned"})
     script = Script(lambda: rtdb.set(second, {"outcome": "failed"}), lambda: rtdb.set(first, {"outcome": "lost"}))
-    watch(output, view_of_runs(operator(), output, "job", 20), 2, script)
+    watch(output, RunsView(operator(), output, "job", 20), 2, script)
     lines = capsys.readouterr().out.splitlines()
     told = [word for line in lines for word in ("abandoned", "failed", "lost", "1 entry") if word in line]
     assert told == ["abandoned", "abandoned", "1 entry", "failed", "lost"]
@@ -96,7 +96,7 @@ def test_a_run_under_way_is_watched(rtdb: Rtdb, capsys: pytest.CaptureFixture[st
         lambda: rtdb.set(f"/cron-runs/job/{SLOT}", {"outcome": "abandoned", "slot": SLOT, "attempt": 2}),
         nothing,
     )
-    watch(output, view_of_runs(operator(), output, "job", 20), 2, script)
+    watch(output, RunsView(operator(), output, "job", 20), 2, script)
     lines = capsys.readouterr().out.splitlines()
     words = ("no run of job", "under way", "begun, not ended", "abandoned")
     assert [word for line in lines for word in words if word in line] == list(words)
@@ -106,11 +106,11 @@ def test_an_empty_database_is_watched(rtdb: Rtdb, capsys: pytest.CaptureFixture[
     """That there is nothing is told once, with the database's name, and then what comes."""
     output = Output(as_json=False)
     come = Script(nothing, lambda: rtdb.set("/cron-locks/a", DIED))
-    watch(output, view_of_locks(operator(), output), 2, come)
+    watch(output, LocksView(operator(), output), 2, come)
     locks = capsys.readouterr().out.splitlines()
     rtdb.set("/cron-locks", None)
     come = Script(nothing, lambda: rtdb.set("/cron-locks/a", DIED))
-    watch(output, view_of_last_runs(operator(), output), 2, come)
+    watch(output, LastRunsView(operator(), output), 2, come)
     for first, news in (locks, capsys.readouterr().out.splitlines()):
         assert f"in the emulator at {rtdb.emulator.url}, database {rtdb.namespace}" in first
         assert "a: " in news
@@ -120,7 +120,7 @@ def test_an_empty_database_is_watched(rtdb: Rtdb, capsys: pytest.CaptureFixture[
 def test_an_outage_is_told_once_and_outlasted(rtdb: Rtdb, capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
     """While the database is away that is told once, and tried at longer intervals up to a bound, until it is back."""
     output = Output(as_json=as_json)
-    view = view_of_locks(operator(), output)
+    view = LocksView(operator(), output)
     script = Script(
         lambda: rtdb.faults.drop_request(times=None),
         *[nothing] * 6,
@@ -136,7 +136,7 @@ def test_an_outage_is_told_once_and_outlasted(rtdb: Rtdb, capsys: pytest.Capture
         assert checked(ERROR, trouble)["code"] == 69
         assert checked(LOCKS, first) == checked(LOCKS, last) == {"locks": []}
     else:
-        assert "RTDB answers again" in said.err
+        assert "RTDB output again" in said.err
 
 
 @pytest.mark.parametrize("has_colours", [True, False])
@@ -149,7 +149,7 @@ def test_colours_can_be_forbidden(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch, h
     else:
         monkeypatch.setenv("NO_COLOR", "1")
     output, screen = on_terminal()
-    view = view_of_locks(operator(), output)
+    view = LocksView(operator(), output)
     output.give(None, view.show(view.look()))
     assert bool(re.search(r"\x1b\[[0-9;]*3[0-9]", screen.getvalue())) == has_colours
 
@@ -166,7 +166,7 @@ def test_a_terminal_is_drawn_anew(rtdb: Rtdb) -> None:
     output, screen = on_terminal()
     rtdb.set("/cron-locks/a", {"paused": True})
     script = Script(lambda: rtdb.faults.drop_request(times=None), rtdb.faults.clear)
-    watch(output, view_of_locks(operator(), output), 2, script)
+    watch(output, LocksView(operator(), output), 2, script)
     drawn = screen.getvalue()
     assert drawn.count("paused: nobody acquires it") >= 3
     assert "the next try is in 4 s" in drawn
@@ -180,13 +180,13 @@ def test_what_is_too_long_shows_what_matters(rtdb: Rtdb) -> None:
     rtdb.set("/cron-runs/job", {key: {"outcome": "failed", "slot": key} for key in keys})
     rtdb.set("/cron-locks", {f"lock-{number}": {"paused": True} for number in range(10, 50)})
     output, screen = on_terminal()
-    watch(output, view_of_runs(operator(), output, "job", 100), 2, Script())
+    watch(output, RunsView(operator(), output, "job", 100), 2, Script())
     runs = screen.getvalue()
     assert ":49:00" in runs
     assert "40 entries" in runs
     assert ":10:00" not in runs
     output, screen = on_terminal()
-    watch(output, view_of_locks(operator(), output), 2, Script())
+    watch(output, LocksView(operator(), output), 2, Script())
     locks = screen.getvalue()
     assert "lock-10" in locks
     assert "lock-49" not in locks

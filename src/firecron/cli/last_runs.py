@@ -10,26 +10,38 @@ from rich.text import Text
 from firecron.cli.naming import database_of
 from firecron.cli.output import Output
 from firecron.cli.run_lines import Paper, run_lines, unfinished_line
-from firecron.cli.watching import View
 from firecron.ops.operator import LastRun, Operator, SeenLast
 
 
-def view_of_last_runs(operator: Operator, output: Output) -> View[SeenLast]:
-    """How the last runs of all jobs are shown."""
-    nothing = Text(f"There is no run in {database_of(operator.settings)}.")
+class LastRunsView:
+    """The last runs of all jobs."""
 
-    def show(seen: SeenLast) -> Text:
-        lines = _blocks(output, seen.jobs) or [nothing]
+    is_newest_last = False
+
+    def __init__(self, operator: Operator, output: Output) -> None:
+        self._operator = operator
+        self._output = output
+        self._nothing = Text(f"There is no run in {database_of(operator.settings)}.")
+
+    def look(self) -> SeenLast:
+        return self._operator.last_runs()
+
+    def show(self, seen: SeenLast) -> Text:
+        lines = _blocks(self._output, seen.jobs) or [self._nothing]
         if seen.denied is not None:
             lines.append(Text(f"Which runs are under way is not known: {seen.denied}", "dim"))
         return Text("\n").join(lines)
 
-    def news(last: SeenLast | None, seen: SeenLast) -> list[Text]:
+    def lines(self, last: SeenLast | None, seen: SeenLast) -> list[Text]:
         if last is None:
-            return [show(seen)]
-        return _blocks(output, [job for job in seen.jobs if job not in last.jobs])
+            return [self.show(seen)]
+        return _blocks(self._output, [job for job in seen.jobs if job not in last.jobs])
 
-    return View(operator.last_runs, show, news, _value, lambda seen: seen.jobs)
+    def value(self, seen: SeenLast) -> object:
+        return _value(seen)
+
+    def essence(self, seen: SeenLast) -> object:
+        return seen.jobs
 
 
 def _blocks(output: Output, jobs: Sequence[LastRun]) -> list[Text]:

@@ -10,8 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Protocol, TypeVar
 
 from rich.live import Live
 from rich.text import Text
@@ -24,19 +23,24 @@ T = TypeVar("T")
 _LONGEST_PAUSE = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class View(Generic[T]):
-    """How something that changes is looked at, and shown: `lines` are what is new since the last look (None: all),
-    and `value` is what programs get, whenever `essence` has changed. Of what is too long for a terminal the beginning
-    is shown, or the end, where the newest is.
-    """
+class View(Protocol[T]):
+    """How something that changes is looked at, and shown."""
 
-    look: Callable[[], T]
-    show: Callable[[T], Text]
-    lines: Callable[[T | None, T], Sequence[Text]]
-    value: Callable[[T], object]
-    essence: Callable[[T], object]
-    is_newest_last: bool = False
+    @property
+    def is_newest_last(self) -> bool:
+        """Of what is too long for a terminal the beginning is shown; or the end, where the newest is."""
+
+    def look(self) -> T: ...
+
+    def show(self, seen: T) -> Text: ...
+
+    def lines(self, last: T | None, seen: T) -> Sequence[Text]:
+        """What is new since the last look (None: all)."""
+
+    def value(self, seen: T) -> object:
+        """What programs get, whenever `essence` has changed."""
+
+    def essence(self, seen: T) -> object: ...
 
 
 def watch(output: Output, view: View[T], interval: float, pause: Callable[[float], None] = time.sleep) -> None:

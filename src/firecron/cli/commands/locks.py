@@ -11,7 +11,7 @@ from firecron.cli.lock_lines import lock_lines, rank
 from firecron.cli.naming import database_of, remark_on
 from firecron.cli.options import Interval, Json, OnlyName, Watch
 from firecron.cli.output import Output, answering
-from firecron.cli.watching import View, watch
+from firecron.cli.watching import watch
 from firecron.lock.service import LockService
 from firecron.ops.operator import Operator, SeenAll
 from firecron.ops.views import LockView
@@ -29,7 +29,7 @@ def locks(name: OnlyName = None, watching: Watch = False, interval: Interval = 2
     output = Output(as_json=as_json)
     with answering(output):
         operator = Operator(LockService())
-        view = view_of_locks(operator, output, name)
+        view = LocksView(operator, output, name)
         if watching:
             watch(output, view, interval)
         else:
@@ -39,25 +39,36 @@ def locks(name: OnlyName = None, watching: Watch = False, interval: Interval = 2
                 remark_on(output, operator, name)
 
 
-def view_of_locks(operator: Operator, output: Output, name: str | None = None) -> View[SeenAll]:
-    """How all locks are shown, or the one of this name, also where it has no node."""
-    nothing = Text(
-        f"There is no lock in {database_of(operator.settings)}: nothing is held, and nothing to be remembered."
-    )
+class LocksView:
+    """All locks, or the one of this name, also where it has no node."""
 
-    def look() -> SeenAll:
-        if name is None:
-            return operator.look_at_all(with_holders=True)
-        seen = operator.look(name)
+    is_newest_last = False
+
+    def __init__(self, operator: Operator, output: Output, name: str | None = None) -> None:
+        self._operator = operator
+        self._output = output
+        self._name = name
+        self._nothing = Text(
+            f"There is no lock in {database_of(operator.settings)}: nothing is held, and nothing to be remembered."
+        )
+
+    def look(self) -> SeenAll:
+        if self._name is None:
+            return self._operator.look_at_all(with_holders=True)
+        seen = self._operator.look(self._name)
         return SeenAll((seen.view,), seen.now)
 
-    def show(seen: SeenAll) -> Text:
-        return _shown(output, seen) if seen.views else nothing
+    def show(self, seen: SeenAll) -> Text:
+        return _shown(self._output, seen) if seen.views else self._nothing
 
-    def news(last: SeenAll | None, seen: SeenAll) -> list[Text]:
-        return _news(last, seen) if last is not None or seen.views else [nothing]
+    def lines(self, last: SeenAll | None, seen: SeenAll) -> list[Text]:
+        return _news(last, seen) if last is not None or seen.views else [self._nothing]
 
-    return View(look, show, news, _value, lambda seen: seen.views)
+    def value(self, seen: SeenAll) -> object:
+        return _value(seen)
+
+    def essence(self, seen: SeenAll) -> object:
+        return seen.views
 
 
 def _shown(output: Output, seen: SeenAll) -> Text:

@@ -13,7 +13,7 @@ from typing import Annotated, TypeVar
 import typer
 from rich.text import Text
 
-from firecron.cli.last_runs import view_of_last_runs
+from firecron.cli.last_runs import LastRunsView
 from firecron.cli.naming import database_of, remark_on
 from firecron.cli.options import Interval, Json, OnlyName, Watch
 from firecron.cli.output import Output, answering
@@ -60,9 +60,9 @@ def runs(
     with answering(output):
         operator = Operator(LockService())
         if name is None:
-            _give(output, view_of_last_runs(operator, output), watching, interval)
+            _give(output, LastRunsView(operator, output), watching, interval)
             return
-        seen = _give(output, view_of_runs(operator, output, name, most), watching, interval)
+        seen = _give(output, RunsView(operator, output, name, most), watching, interval)
         if seen is not None and not seen.runs and not seen.has_lock:
             remark_on(output, operator, name)
 
@@ -77,32 +77,40 @@ def _give(output: Output, view: View[T], watching: bool, interval: float) -> T |
     return seen
 
 
-def view_of_runs(operator: Operator, output: Output, name: str, most: int) -> View[SeenRuns]:
-    """How the history of a job is shown."""
+class RunsView:
+    """The history of a job."""
 
-    where = database_of(operator.settings)
+    is_newest_last = True
 
-    def show(seen: SeenRuns) -> Text:
-        return _shown(output, name, seen, most, where)
+    def __init__(self, operator: Operator, output: Output, name: str, most: int) -> None:
+        self._operator = operator
+        self._output = output
+        self._name = name
+        self._most = most
+        self._where = database_of(operator.settings)
 
-    def news(last: SeenRuns | None, seen: SeenRuns) -> list[Text]:
+    def look(self) -> SeenRuns:
+        return _look(self._operator, self._name)
+
+    def show(self, seen: SeenRuns) -> Text:
+        return _shown(self._output, self._name, seen, self._most, self._where)
+
+    def lines(self, last: SeenRuns | None, seen: SeenRuns) -> list[Text]:
         if last is None or not (last.runs or last.unfinished):
-            return [show(seen)]
-        lines = _lines(output, [run for run in seen.runs if run not in last.runs], seen.runs)
-        return lines if seen.unfinished == last.unfinished else [*lines, *_unfinished(output, seen)]
+            return [self.show(seen)]
+        lines = _lines(self._output, [run for run in seen.runs if run not in last.runs], seen.runs)
+        return lines if seen.unfinished == last.unfinished else [*lines, *_unfinished(self._output, seen)]
 
-    def value(seen: SeenRuns) -> object:
+    def value(self, seen: SeenRuns) -> object:
         return {
-            "name": name,
+            "name": self._name,
             "counts": counts(seen.runs),
-            "runs": [run.to_json() for run in seen.runs[-most:]],
+            "runs": [run.to_json() for run in seen.runs[-self._most :]],
             "unfinished": None if seen.unfinished is None else seen.unfinished.to_json(),
         }
 
-    def essence(seen: SeenRuns) -> object:
+    def essence(self, seen: SeenRuns) -> object:
         return seen.runs, seen.unfinished
-
-    return View(lambda: _look(operator, name), show, news, value, essence, is_newest_last=True)
 
 
 def _look(operator: Operator, name: str) -> SeenRuns:
