@@ -261,8 +261,9 @@ def repeats() -> Iterator[str]:
         for scope, node in walk(tree):
             where = scope or "the module"
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
-                # A sentence for people may name a node; a path has no blanks.
-                named = () if " " in node.value or module == "store" else NODES
+                # A sentence for people may name a node, but none that is below it: there may be a prefix.
+                spelled = [f"{name}/" for name in NODES] if " " in node.value else NODES
+                named = () if module == "store" else spelled
                 found |= {f"{module}: spells {name} in {where}" for name in named if name in node.value}
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func).rpartition(".")[2]

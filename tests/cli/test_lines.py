@@ -146,7 +146,7 @@ def test_a_time_is_local_and_utc(instant: int, zone: ZoneInfo, said: str) -> Non
 )
 def test_a_lock_in_lines(record: dict[str, object], lines: list[str]) -> None:
     """What is to be said of a lock, the most important first, in lines that fit into 80 columns."""
-    found = [line.plain for line in lock_lines(inspect_lock("job", record, NOW, 1000), NOW, BERLIN)]
+    found = [line.plain for line in lock_lines(inspect_lock("job", "cron-locks/job", record, NOW, 1000), NOW, BERLIN)]
     assert found == lines
     assert all(len(line) <= 78 for line in found) or "2100" in found[1]
 
@@ -162,7 +162,9 @@ def test_what_needs_a_hand_comes_first() -> None:
         "odd": 1,
         "stuck": node(expiresAt=4_102_444_800_000),
     }
-    views = sorted((inspect_lock(name, value, NOW, 1000) for name, value in nodes.items()), key=rank)
+    views = sorted(
+        (inspect_lock(name, f"cron-locks/{name}", value, NOW, 1000) for name, value in nodes.items()), key=rank
+    )
     assert [view.name for view in views] == ["odd", "stuck", "dead", "held", "paused", "b-free", "a-free"]
 
 

@@ -90,9 +90,9 @@ class Operator:
         """One lock. ConfigurationError if nothing can have that name."""
         snapshot = self._locks.store.read(self._path(name), self._deadline())
         now = self._now()
-        view = inspect_lock(name, snapshot.node, now, self._margin)
+        view = inspect_lock(name, self._path(name), snapshot.node, now, self._margin)
         if view.is_taken:
-            view = inspect_lock(name, snapshot.node, now, self._margin, self._instances())
+            view = inspect_lock(name, self._path(name), snapshot.node, now, self._margin, self._instances())
         return Seen(view, now, snapshot)
 
     def look_at_all(self, *, with_holders: bool = False) -> SeenAll:
@@ -101,7 +101,10 @@ class Operator:
         nodes = _children(node, self._paths.locks)
         instances = self._instances() if nodes and with_holders else None
         now = self._now()
-        views = (inspect_lock(name, nodes[name], now, self._margin, instances) for name in sorted(nodes))
+        views = (
+            inspect_lock(name, self._paths.lock(name), nodes[name], now, self._margin, instances)
+            for name in sorted(nodes)
+        )
         return SeenAll(tuple(views), now)
 
     def names(self) -> list[str]:

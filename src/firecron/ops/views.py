@@ -36,6 +36,7 @@ class LockView:
 
     `is_foreign` is a record without a holder's token, which is how the NestJS original writes it. `problem` is what
     needs a hand, if anything does, and `remedy` what to do; `is_stuck` is a lock that frees itself only in years.
+    `path` is where the node is in the database.
     """
 
     name: str
@@ -55,6 +56,7 @@ class LockView:
     fence: int | None = None
     is_stuck: bool = False
     problem: str | None = None
+    path: str = ""
 
     @property
     def is_taken(self) -> bool:
@@ -67,10 +69,7 @@ class LockView:
         if self.problem is None:
             return None
         if self.state == "malformed":
-            return (
-                f"mend the node cron-locks/{self.name} in the Firebase console; deleting it forgets its last slot and "
-                "fence"
-            )
+            return f"mend the node {self.path} in the Firebase console; deleting it forgets its last slot and fence"
         return how_to_free(self.name)
 
     def to_json(self) -> dict[str, object]:
@@ -96,15 +95,19 @@ class LockView:
         }
 
 
-def inspect_lock(name: str, node: object, now: int, margin: int, instances: Instances | None = None) -> LockView:
-    """What the node of a lock says, at this time of RTDB's. Without `instances` nothing is known of its holder's."""
-    shown = plain(name)
+def inspect_lock(
+    name: str, path: str, node: object, now: int, margin: int, instances: Instances | None = None
+) -> LockView:
+    """What the node of a lock at this path says, at this time of RTDB's. Without `instances` nothing is known of its
+    holder's.
+    """
+    shown, place = plain(name), plain(path)
     try:
         current = parse(node, now)
     except Malformed as error:
-        return LockView(shown, "malformed", is_paused=_is_paused(node), problem=plain(str(error)))
+        return LockView(shown, "malformed", is_paused=_is_paused(node), problem=plain(str(error)), path=place)
     if not isinstance(current, LockRecord):
-        return LockView(shown, "absent" if node is None else "free", is_paused=_is_paused(current))
+        return LockView(shown, "absent" if node is None else "free", is_paused=_is_paused(current), path=place)
     state = _state(current, now, margin)
     problem = None
     is_stuck = state in ("held", "minimum_hold") and current.is_stuck(now)
@@ -130,6 +133,7 @@ def inspect_lock(name: str, node: object, now: int, margin: int, instances: Inst
         fence=_whole(current.fence),
         is_stuck=is_stuck,
         problem=problem,
+        path=place,
     )
 
 

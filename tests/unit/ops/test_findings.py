@@ -157,7 +157,8 @@ def test_a_slow_way_is_a_warning() -> None:
 
 def test_a_malformed_lock_is_a_problem() -> None:
     """Each lock that nobody can read is named; else they are counted."""
-    good, bad = LockView("good", "held"), LockView("bad", "malformed", problem="its slot is wrong")
+    good = LockView("good", "held")
+    bad = LockView("bad", "malformed", problem="its slot is wrong", path="cron-locks/bad")
     [counted] = findings.locks([good, LockView("other", "free")])
     assert counted.message == "2 in the database, 1 of them held"
     [named] = findings.locks([good, bad])

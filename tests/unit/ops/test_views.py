@@ -7,6 +7,8 @@ from tests.unit.lock.records import MARGIN, NOW, at
 
 from firecron.lock.instances import inspect_instances
 from firecron.lock.record import LockRecord, Request, Take, decide, released, renewed
+from firecron.lock.service import LockService
+from firecron.ops.operator import Operator
 from firecron.ops.views import (
     LockState,
     Unfinished,
@@ -15,9 +17,13 @@ from firecron.ops.views import (
     inspect_unfinished,
     plain,
 )
+from firecron.settings import Settings
+from firecron.store import NULL_ETAG
+from firecron.testing.memory import MemoryStore
 
 ACQUIRED = {"acquiredAt": NOW - 10_000, "holder": "h", "instanceId": "api-1", "instance": "0a"}
 RELEASED = {**ACQUIRED, "releasedAt": NOW - 5000}
+PATH = "cron-locks/job"
 SLOT = "2026-11-18T09:00:00Z"
 
 
@@ -43,7 +49,7 @@ SLOT = "2026-11-18T09:00:00Z"
 )
 def test_each_node_is_in_one_state(node: object, state: LockState) -> None:
     """A node's state is the one that a contender would find, and says why nobody has it."""
-    view = inspect_lock("job", node, NOW, MARGIN)
+    view = inspect_lock("job", PATH, node, NOW, MARGIN)
     assert view.state == state
     assert (view.problem is not None) == (state == "malformed")
     assert view.is_taken == (state in ("held", "minimum_hold"))
@@ -55,14 +61,14 @@ def test_each_node_is_in_one_state(node: object, state: LockState) -> None:
 def test_paused_is_anything_but_false(paused: object, is_paused: bool) -> None:
     """Whatever a contender takes for a pause is shown as one, beside a lock, without one and in a malformed node."""
     for node in ({"paused": paused}, {**ACQUIRED, "expiresAt": 1, "paused": paused}, {"slot": 1, "paused": paused}):
-        assert inspect_lock("job", node, NOW, MARGIN).is_paused == is_paused
+        assert inspect_lock("job", PATH, node, NOW, MARGIN).is_paused == is_paused
 
 
 def test_a_record_without_a_holder_is_the_originals() -> None:
     """A record that names no holder was written by the NestJS original, one with a token was not."""
-    assert inspect_lock("job", {"expiresAt": NOW, "instanceId": "old"}, NOW, MARGIN).is_foreign
-    assert not inspect_lock("job", {**ACQUIRED, "expiresAt": NOW}, NOW, MARGIN).is_foreign
-    assert not inspect_lock("job", None, NOW, MARGIN).is_foreign
+    assert inspect_lock("job", PATH, {"expiresAt": NOW, "instanceId": "old"}, NOW, MARGIN).is_foreign
+    assert not inspect_lock("job", PATH, {**ACQUIRED, "expiresAt": NOW}, NOW, MARGIN).is_foreign
+    assert not inspect_lock("job", PATH, None, NOW, MARGIN).is_foreign
 
 
 def test_what_the_library_writes_is_understood() -> None:
@@ -70,15 +76,15 @@ def test_what_the_library_writes_is_understood() -> None:
     request = Request("h", 60_000, "api-1", "0a", MARGIN, fenced=True, slot=SLOT)
     taken = decide(None, request, at(), {})
     assert isinstance(taken, Take)
-    view = inspect_lock("job", taken.record.to_json(), NOW, MARGIN)
+    view = inspect_lock("job", PATH, taken.record.to_json(), NOW, MARGIN)
     assert (view.state, view.owner, view.slot, view.unfinished) == ("held", "api-1/0a", SLOT, SLOT)
     assert (view.since, view.until, view.attempt, view.fence) == (NOW, NOW + 60_000, 1, NOW)
     later = renewed(taken.record.to_json(), "h", 90_000, at(), taken.term, MARGIN)
     assert isinstance(later, Take)
-    assert inspect_lock("job", later.record.to_json(), NOW, MARGIN).until == NOW + 90_000
+    assert inspect_lock("job", PATH, later.record.to_json(), NOW, MARGIN).until == NOW + 90_000
     after = released(taken.record.to_json(), "h", NOW + 5, outcome="succeeded", finished=SLOT)
     assert isinstance(after, LockRecord)
-    view = inspect_lock("job", after.to_json(), NOW + 5, MARGIN)
+    view = inspect_lock("job", PATH, after.to_json(), NOW + 5, MARGIN)
     assert (view.state, view.slot, view.unfinished, view.outcome) == ("free", SLOT, None, "succeeded")
     assert view.released_at == NOW + 5
 
@@ -150,7 +156,7 @@ UNFINISHED = {"slot": SLOT, "unfinished": SLOT, "attempt": 2}
 def test_an_unfinished_tick_that_is_not_recorded(node: object, entry: object, found: Unfinished | None) -> None:
     """What is not at its end and not in the history is found, with its instance unless that was another's since."""
     runs = [] if entry is None else [inspect_run(SLOT, entry)]
-    assert inspect_unfinished(inspect_lock("job", node, NOW, MARGIN), runs) == found
+    assert inspect_unfinished(inspect_lock("job", PATH, node, NOW, MARGIN), runs) == found
 
 
 DAY = 86_400_000
@@ -160,7 +166,7 @@ DAY = 86_400_000
 @pytest.mark.parametrize(("ahead", "is_stuck"), [(DAY + 60_000, False), (DAY + 60_001, True), (1e308, True)])
 def test_a_lock_that_expires_too_late_is_a_problem(record: dict[str, object], ahead: float, is_stuck: bool) -> None:
     """A lock that expires later than any lease can is said to block, with the command that frees it."""
-    view = inspect_lock("job", {**record, "expiresAt": NOW + ahead}, NOW, MARGIN)
+    view = inspect_lock("job", PATH, {**record, "expiresAt": NOW + ahead}, NOW, MARGIN)
     assert view.is_stuck is is_stuck
     assert (view.problem is not None) is is_stuck
     assert ("firecron unlock job" in str(view.remedy)) is is_stuck
@@ -194,7 +200,9 @@ def test_a_holder_whose_instance_is_silent_is_a_problem(
 ) -> None:
     """A lock whose holder's instance has stopped its heartbeat is said to be so, where that can be told at all."""
     instances = inspect_instances({name: {"seenAt": at} for name, at in seen.items()}, 30)
-    view = inspect_lock("job", {key: value for key, value in node.items() if value is not None}, NOW, MARGIN, instances)
+    view = inspect_lock(
+        "job", PATH, {key: value for key, value in node.items() if value is not None}, NOW, MARGIN, instances
+    )
     assert (view.problem is None) == (words is None)
     assert words is None or words in str(view.problem)
     assert ("firecron unlock job" in str(view.remedy)) == (words is not None)
@@ -203,9 +211,20 @@ def test_a_holder_whose_instance_is_silent_is_a_problem(
     assert unfinished is None or unfinished.problem == view.problem
 
 
+@pytest.mark.parametrize("prefix", ["", "staging"])
+def test_the_remedy_names_the_node_where_it_is(prefix: str) -> None:
+    """A node that nobody can read is to be mended below the prefix, alone or among all."""
+    locks = LockService(store=MemoryStore(lambda: NOW), settings=Settings(prefix=prefix))
+    path = f"{prefix}/{PATH}".lstrip("/")
+    locks.store.swap(path, NULL_ETAG, {"expiresAt": "soon"}, locks.deadline(1))
+    operator = Operator(locks)
+    for view in (operator.look("job").view, *operator.look_at_all().views):
+        assert str(view.remedy).startswith(f"mend the node {path} in the Firebase console")
+
+
 def test_numbers_are_cut_to_what_is_exact() -> None:
     """A number beyond 2^53, which no clock and no counter of firecron's reaches, is shown as the greatest below it."""
-    view = inspect_lock("job", {"expiresAt": 1e308, "holder": "h"}, NOW, MARGIN)
+    view = inspect_lock("job", PATH, {"expiresAt": 1e308, "holder": "h"}, NOW, MARGIN)
     assert view.until == 2**53 - 1
     run = inspect_run("key", {"outcome": "succeeded", "durationMs": 1e308, "count": 1e300, "startedAt": 1e300})
     assert (run.duration, run.count, run.started_at) == (2**53 - 1,) * 3
@@ -216,8 +235,9 @@ def test_nothing_from_the_database_commands_the_terminal() -> None:
     """Control characters are replaced, lines joined and long texts cut, whatever they come in."""
     evil = "a\x1b[31m\r\nb\u202e"
     node = {**ACQUIRED, "expiresAt": NOW + 1, "instanceId": evil, "outcome": evil}
-    views = (inspect_lock(evil, node, NOW, MARGIN), inspect_lock(evil, evil, NOW, MARGIN))
+    views = (inspect_lock(evil, evil, node, NOW, MARGIN), inspect_lock(evil, evil, evil, NOW, MARGIN))
     runs = (inspect_run(evil, {"outcome": "failed", "error": evil, "slot": evil}), inspect_run(evil, evil))
+    assert all(view.path.isprintable() for view in views)
     for value in (value for shown in (*views, *runs) for value in shown.to_json().values()):
         assert not isinstance(value, str) or value.isprintable()
     assert plain("a\nb\r\nc\rd") == "a ⏎ b ⏎ c\N{REPLACEMENT CHARACTER}d"
