@@ -76,6 +76,9 @@ CALLED_IN = {
         "scheduler.ticker",
     ),
 }
+# The form of an instant as a text, and who may write it: a line of the log has milliseconds as well.
+FORMS = ("%Y-%m-%dT", "%FT")
+FORMS_IN = ("base.instants", "logging")
 # What is emitted in one module, by its slug.
 EMITTED_IN = {
     "run.skipped": "runs.unrun",
@@ -265,6 +268,8 @@ def repeats() -> Iterator[str]:
                 spelled = [f"{name}/" for name in NODES] if " " in node.value else NODES
                 named = () if module == "store" else spelled
                 found |= {f"{module}: spells {name} in {where}" for name in named if name in node.value}
+                if module not in FORMS_IN and any(form in node.value for form in FORMS):
+                    found.add(f"{module}: writes the form of an instant in {where}")
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func).rpartition(".")[2]
                 if module not in CALLED_IN.get(called, (module,)):

@@ -17,7 +17,12 @@ _FORM = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re
 def to_text(instant: int | datetime) -> str:
     """The instant as a text, cut to the second."""
     milliseconds = to_milliseconds(instant) if isinstance(instant, datetime) else instant
-    return to_datetime(milliseconds // 1000 * 1000).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return in_utc(to_datetime(milliseconds // 1000 * 1000))
+
+
+def in_utc(moment: datetime) -> str:
+    """An aware datetime of any year as a text, cut to the second: also of before 1970, where RTDB's clock never is."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def to_milliseconds(instant: str | datetime) -> int:

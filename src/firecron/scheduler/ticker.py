@@ -288,7 +288,7 @@ class Ticker:
             report_missed(self._events, job.name, due, why, late)
             return slot
         if slot > tick.slot:
-            message = f'"{job.name}" goes on with its tick {due}; those since {tick.slot:%FT%TZ} came too late'
+            message = f'"{job.name}" goes on with its tick {due}; those since {to_text(tick.slot)} came too late'
             self._events.emit("run.coalesced", job.name, logging.INFO, message, slot=due)
         self._receiver.due(job, slot)
         return slot

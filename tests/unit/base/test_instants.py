@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firecron.base.instants import exact_milliseconds, to_datetime, to_milliseconds, to_text
+from firecron.base.instants import exact_milliseconds, in_utc, to_datetime, to_milliseconds, to_text
 
 NINE = 1_794_992_400_000
 MILLISECONDS = st.integers(0, 253_402_300_799_000)
@@ -110,3 +110,9 @@ def test_what_no_datetime_can_be_is_shown_as_the_nearest(milliseconds: int, text
     """A number that slipped in the console is shown, instead of breaking whoever reads the record."""
     assert to_text(milliseconds) == text
     assert to_datetime(milliseconds).tzinfo is UTC
+
+
+def test_a_datetime_of_any_year_is_written_in_utc() -> None:
+    """Also one of before 1970, and in another zone."""
+    moment = datetime(1960, 1, 1, 9, 0, 0, 999_999, tzinfo=timezone(timedelta(hours=2)))
+    assert in_utc(moment) == "1960-01-01T07:00:00Z"

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import typer
 from rich.text import Text
 
+from firecron.base.instants import in_utc
 from firecron.cli.loading import load_crons
 from firecron.cli.options import Json
 from firecron.cli.output import Exit, Failure, Output, answering
@@ -94,12 +95,12 @@ def tick_in_words(tick: datetime, timezone: str) -> str:
     """In the zone of its schedule, and in UTC: `Wed 2026-11-18 10:00:00 +01:00   2026-11-18T09:00:00Z`."""
     local = tick.astimezone(ZoneInfo(timezone))
     offset = local.isoformat()[19:]
-    return f"{local:%a %Y-%m-%d %H:%M:%S} {offset}   {tick.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return f"{local:%a %Y-%m-%d %H:%M:%S} {offset}   {in_utc(tick)}"
 
 
 def tick_value(tick: datetime, timezone: str) -> dict[str, object]:
     """The same for programs."""
-    return {"local": tick.astimezone(ZoneInfo(timezone)).isoformat(), "utc": f"{tick:%Y-%m-%dT%H:%M:%SZ}"}
+    return {"local": tick.astimezone(ZoneInfo(timezone)).isoformat(), "utc": in_utc(tick)}
 
 
 def _instant(text: str | None, timezone: str) -> datetime:
@@ -124,7 +125,7 @@ def _value(schedule: Schedule, ticks: list[datetime], nights: list[Change]) -> o
         "ticks": [tick_value(tick, schedule.timezone) for tick in ticks],
         "changes": [
             {
-                "at": f"{night.at:%Y-%m-%dT%H:%M:%SZ}",
+                "at": in_utc(night.at),
                 "kind": night.kind,
                 "times": [time.isoformat() for time in night.times],
                 "said": night.said,

@@ -97,7 +97,7 @@ def _tick(crons: FireCron, job: Job, slot: str, output: Output) -> datetime:
         return newest_tick(job.options.schedule, now, job.options.grace / 1000)
     tick = _instant(slot)
     if tick > now:
-        raise Failure(f"--slot {slot} is in the future: it is {now:%Y-%m-%dT%H:%M:%SZ}", Exit.USAGE)
+        raise Failure(f"--slot {slot} is in the future: it is {to_text(now)}", Exit.USAGE)
     if not is_tick(job.options.schedule, to_text(tick)):
         schedule = job.options.schedule
         output.say(

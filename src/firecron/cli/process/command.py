@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from firecron.base.clocks import Moment, SystemTiming
 from firecron.base.flag import Flag
-from firecron.base.instants import to_datetime
+from firecron.base.instants import to_datetime, to_text
 from firecron.cli.process.process_group import ProcessGroup, check_command
 from firecron.cli.process.signals import Signals
 from firecron.cron.ticks import meant_tick
@@ -130,7 +130,7 @@ class Command:
             lambda: run.lost,
             {
                 "name": run.name,
-                "slot": None if run.slot is None else f"{run.slot:%Y-%m-%dT%H:%M:%SZ}",
+                "slot": None if run.slot is None else to_text(run.slot),
                 "fence": run.fence,
                 "idempotency_key": run.idempotency_key,
                 "attempt": run.attempt,
