@@ -396,6 +396,19 @@ def test_an_exception_is_needed(module: str, target: str) -> None:
     assert target in {found.module for found in imports(module)}
 
 
+def test_no_module_imports_what_is_private() -> None:
+    """A name that another module uses has no leading underscore."""
+    found = [
+        f"{module}: {alias.name} of {node.module}"
+        for module, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("firecron")
+        for alias in node.names
+        if alias.name.startswith("_") and not alias.name.startswith("__")
+    ]
+    assert found == [], "give it an honest name"
+
+
 # How many attributes with one leading underscore the tests take of others, each with its reason beside it.
 MOST_PRIVATES = 15
 

@@ -64,9 +64,10 @@ class Run:
         return f"<Run {self.idempotency_key} attempt {self.attempt}, {self.trigger}>"
 
 
-_current: ContextVar[Run | None] = ContextVar("firecron_run", default=None)
+# Set where a run's body is called.
+running: ContextVar[Run | None] = ContextVar("firecron_run", default=None)
 
 
 def current_run() -> Run | None:
     """The run that this code is part of; None outside of one."""
-    return _current.get()
+    return running.get()

@@ -22,7 +22,7 @@ from typing import TypeAlias
 from firecron.base.clocks import Timing
 from firecron.errors import LeaseLost, Stopping
 from firecron.jobs.job import Job
-from firecron.jobs.run import Outcome, Run, _current
+from firecron.jobs.run import Outcome, Run, running
 from firecron.runs.loop_watch import LoopWatch
 from firecron.runs.surroundings import surrounded, surrounded_async
 
@@ -90,7 +90,7 @@ class Body:
 
     def _call(self) -> Error:
         with surrounded(self._job):
-            _current.set(self._run)
+            running.set(self._run)
             try:
                 result = self._job.call(self._run)
                 # A sync function that hands out a coroutine, such as a lambda or a partial: it has to run under the
@@ -178,7 +178,7 @@ class Body:
         """Begin on the loop of this thread; `done` gets what it raised."""
 
         async def call() -> None:
-            _current.set(self._run)
+            running.set(self._run)
             try:
                 await make()
             except BaseException as error:
