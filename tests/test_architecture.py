@@ -249,7 +249,8 @@ def goes_around_the_port() -> Iterator[str]:
 
 def repeats() -> Iterator[str]:
     """What is written in one place only, written elsewhere as well: the name of a node, a conversion of an instant, the
-    margin in milliseconds, what `overlap` means, and the calls and events that have a module of their own.
+    margin in milliseconds, the least ttl, what `overlap` means, and the calls and events that have a module of their
+    own.
     """
     for module, tree in modules().items():
         if is_in(module, INDEPENDENT):
@@ -283,11 +284,18 @@ def repeats() -> Iterator[str]:
                     found.add(f"{module}: makes milliseconds of a datetime in {where}")
                 if what.split(".")[-1].lstrip("_") == "margin" and module != "settings":
                     found.add(f"{module}: makes milliseconds of the margin in {where}")
+            if _is_six_margins(node) and module != "settings":
+                found.add(f"{module}: makes the least ttl of the margin in {where}")
             if isinstance(node, ast.Compare | ast.Match) and module != "jobs.options" and _is_about(node, "overlap"):
                 found.add(f"{module}: compares overlap in {where}")
             if _converts_twice(node):
                 found.add(f"{module}: converts an instant twice in {where}")
         yield from sorted(found)
+
+
+def _is_six_margins(node: ast.AST) -> bool:
+    """The least ttl, made of the margin by hand."""
+    return isinstance(node, ast.BinOp) and ast.unparse(node).startswith("6 * ") and "margin" in ast.unparse(node)
 
 
 def _is_about(node: ast.Compare | ast.Match, name: str) -> bool:

@@ -142,12 +142,17 @@ class Settings(BaseSettings):
         """The margin in milliseconds."""
         return round(self.margin * 1000)
 
+    @property
+    def least_ttl(self) -> float:
+        """The shortest ttl that this margin allows, in seconds."""
+        return 6 * self.margin
+
     def check_ttl(self, ttl: int, name: str = "ttl") -> None:
         """ConfigurationError if the margin is more than a sixth of this ttl (in milliseconds)."""
-        if ttl < round(6 * self.margin * 1000):
+        if ttl < round(self.least_ttl * 1000):
             raise ConfigurationError(
                 f"{name} ({ttl / 1000:g} s) is too short for margin ({self.margin:g} s): make it at least "
-                f"{6 * self.margin:g} s, or FIRECRON_MARGIN smaller in the whole fleet"
+                f"{self.least_ttl:g} s, or FIRECRON_MARGIN smaller in the whole fleet"
             )
 
 

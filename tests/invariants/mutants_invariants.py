@@ -76,8 +76,8 @@ INVARIANTS = (
         ("settings.py", "if self.request_timeout > self.acquire_timeout:", "if False:"),
         ("settings.py", "if self.request_timeout > self.release_timeout:", "if False:"),
         ("settings.py", "if self.clock_interval * self.clock_drift > self.margin / 2:", "if False:"),
-        ("settings.py", "if ttl < round(6 * self.margin * 1000):", "if False:"),
-        ("settings.py", "if ttl < round(6 * self.margin * 1000):", "if ttl <= round(6 * self.margin * 1000):"),
+        ("settings.py", "if ttl < round(self.least_ttl * 1000):", "if False:"),
+        ("settings.py", "if ttl < round(self.least_ttl * 1000):", "if ttl <= round(self.least_ttl * 1000):"),
         ("lock/contender.py", "        if at_least > for_ms:\n", "        if False:\n"),
         (
             "base/server_clock.py",

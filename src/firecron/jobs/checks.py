@@ -66,7 +66,7 @@ class Checks:
                 f"{interval:g} s at most"
             )
         # No shorter ttl is allowed.
-        least = max(6 * self._settings.margin, options.hold_at_least / 1000)
+        least = max(self._settings.least_ttl, options.hold_at_least / 1000)
         if is_held and not is_in_milliseconds and ttl > max(interval, least):
             better = (
                 f"lock_ttl={max(least, min(interval, 60)):g}{'' if options.renew else ', and leave renew=False out'}"

@@ -135,7 +135,7 @@ class Examination:
 
     def _writing(self, target: Target) -> Iterator[Finding]:
         """Acquire and release a lock, as everybody does: a conditional write, and a conditional deletion."""
-        bid = self._locks.contender.bid(self._name, max(_LEAST_TTL, 6 * self._settings.margin))
+        bid = self._locks.contender.bid(self._name, max(_LEAST_TTL, self._settings.least_ttl))
         lease = self._locks.contender.try_once(bid)
         if isinstance(lease, Refusal):
             raise lease.error or Unavailable(lease.message)
