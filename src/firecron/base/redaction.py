@@ -147,3 +147,14 @@ def redacted(text: str) -> str:
                 text = secret.sub(rf"\g<intro>{REDACTED}", text)
                 break
     return _FORMS.sub(REDACTED, text)
+
+
+def described(error: BaseException | None) -> str:
+    """An exception, in a line without secrets; whatever its `__str__` does."""
+    try:
+        text = str(error)
+    except Exception as broken:
+        text = f"(and its text can't be had: {type(broken).__name__})"
+    # Half a character, as in the name of a file that is no UTF-8, is nothing that RTDB would take.
+    text = redacted(text).encode("utf-8", "replace").decode()
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -21,7 +21,7 @@ from firecron.base.events import Events, Slug
 from firecron.base.flag import Flag
 from firecron.base.identity import Identity
 from firecron.base.instants import to_milliseconds, to_text
-from firecron.base.redaction import redacted
+from firecron.base.redaction import described
 from firecron.errors import LeaseLost, Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.result import Result
@@ -296,17 +296,6 @@ class Performer:
             trigger=run.trigger,
             **fields,
         )
-
-
-def described(error: BaseException | None) -> str:
-    """What a job raised, in a line without secrets; whatever its `__str__` does."""
-    try:
-        text = str(error)
-    except Exception as broken:
-        text = f"(and its text can't be had: {type(broken).__name__})"
-    # Half a character, as in the name of a file that is no UTF-8, is nothing that RTDB would take.
-    text = redacted(text).encode("utf-8", "replace").decode()
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _text(instant: datetime | None) -> str | None:

@@ -18,6 +18,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from firecron.base.instants import to_text
+from firecron.base.redaction import described
 from firecron.base.tracing import Trace, traced
 from firecron.cron.ticks import is_tick
 from firecron.errors import FirecronError, Malformed, Stopping, StoreError, UnknownJob
@@ -25,7 +26,6 @@ from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.lock.record import IDLE, parse
 from firecron.lock.service import LockService
-from firecron.runs.execution import described
 from firecron.runs.history import History
 from firecron.triggers.overview import Overview
 from firecron.triggers.responses import Answer, Past, answer, find_past, of_error, of_past, of_refusal, of_run

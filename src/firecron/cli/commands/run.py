@@ -22,6 +22,7 @@ import firecron
 from firecron.app import FireCron
 from firecron.base.events import Event
 from firecron.base.instants import to_datetime, to_text
+from firecron.base.redaction import described
 from firecron.cli.loading import load_crons
 from firecron.cli.options import AppPath, Json, Name
 from firecron.cli.output import Exit, Failure, Output, answering
@@ -33,7 +34,6 @@ from firecron.errors import Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.result import Result
 from firecron.ops.views import plain
-from firecron.runs.execution import described
 
 HELP = """Run the job NAME of APP once, now, under its lock.
 
