@@ -71,6 +71,9 @@ class Noting:
         if len(self.times) >= AT_ONCE * ROUNDS:
             self.enough.set()
 
+    def dismiss(self) -> None:
+        """It has no threads."""
+
     def after_fork(self) -> None:
         pass
 

@@ -95,5 +95,8 @@ class Crew:
     def submit(self, work: Callable[[], object]) -> None:
         self._world.soon(lambda: None if self.is_dead else Task(self._world, work).begin())
 
+    def dismiss(self) -> None:
+        """What was begun goes on."""
+
     def after_fork(self) -> None:
         """Nothing of it is a thread's."""

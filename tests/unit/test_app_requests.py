@@ -43,6 +43,9 @@ class Inline:
     def submit(self, work: Callable[[], object]) -> None:
         work()
 
+    def dismiss(self) -> None:
+        """It has no threads."""
+
     def after_fork(self) -> None: ...
 
 

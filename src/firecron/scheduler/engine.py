@@ -81,8 +81,7 @@ class Engine:
         self.runner.stop(max(0.0, ends - self._timing.mono()) / 1000)
         self.heartbeat.wait(ends)
         self.ticker.wait(max(0.0, ends - self._timing.mono()) / 1000)
-        if isinstance(self.crew, Workers):
-            self.crew.dismiss()
+        self.crew.dismiss()
         # Locks that somebody holds by hand are kept on.
         self._locks.contender.keeper.rest()
 

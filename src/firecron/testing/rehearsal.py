@@ -41,6 +41,9 @@ class Inline:
     def submit(self, work: Callable[[], object]) -> None:
         work()
 
+    def dismiss(self) -> None:
+        """Nothing waits to be done."""
+
     def after_fork(self) -> None:
         """Nothing of it is a thread's."""
 
