@@ -286,8 +286,9 @@ def repeats() -> Iterator[str]:
                     found.add(f"{module}: makes milliseconds of the margin in {where}")
             if _is_six_margins(node) and module != "settings":
                 found.add(f"{module}: makes the least ttl of the margin in {where}")
-            if isinstance(node, ast.Compare | ast.Match) and module != "jobs.options" and _is_about(node, "overlap"):
-                found.add(f"{module}: compares overlap in {where}")
+            if isinstance(node, ast.Compare | ast.Match) and module != "jobs.options":
+                compared = [name for name in ("overlap", "on_abandoned", "catch_up") if _is_about(node, name)]
+                found |= {f"{module}: compares {name} in {where}" for name in compared}
             if _converts_twice(node):
                 found.add(f"{module}: converts an instant twice in {where}")
         yield from sorted(found)
@@ -375,7 +376,8 @@ RULES: dict[str, tuple[Callable[[], Iterator[str]], str]] = {
     "one place": (
         repeats,
         "node names are in firecron.store, firecron.base.instants converts datetimes and texts, the margin does "
-        "in firecron.settings, JobOptions says what overlap means, what CALLED_IN and EMITTED_IN list is called and "
+        "in firecron.settings, JobOptions says what overlap, on_abandoned and "
+        "catch_up mean, what CALLED_IN and EMITTED_IN list is called and "
         "emitted there: call what is there",
     ),
     "entry": (

@@ -1,7 +1,8 @@
 """What a job is declared with, checked: alone and against each other, while the program is being loaded.
 
-Durations are milliseconds here, but for people. What `overlap` means is asked of the options (`has_lease`, `waits`,
-`places`): nobody else compares the word. What the others mean is the scheduler's business.
+Durations are milliseconds here, but for people. What `overlap`, `on_abandoned` and `catch_up` mean is asked of the
+options (`has_lease`, `reruns`, `catches_up`): nobody else compares the words. What the others mean is the scheduler's
+business.
 """
 
 from __future__ import annotations
@@ -72,7 +73,22 @@ class JobOptions:
     @property
     def needs_recovery(self) -> bool:
         """Whether runs that died or ticks that were missed are looked for."""
-        return self.on_abandoned == "rerun" or self.catch_up != "skip"
+        return self.reruns or self.catches_up
+
+    @property
+    def reruns(self) -> bool:
+        """Whether a run that died is run again."""
+        return self.on_abandoned == "rerun"
+
+    @property
+    def catches_up(self) -> bool:
+        """Whether ticks that were missed are run later."""
+        return self.catch_up != "skip"
+
+    @property
+    def catches_up_all(self) -> bool:
+        """Whether all of those are, not only the newest."""
+        return self.catch_up == "all"
 
     def places(self, most: int) -> int:
         """How many runs of the job may go on at a time on one instance, which allows `most` to overlap."""
@@ -164,7 +180,7 @@ def _check_together(options: JobOptions) -> None:
             raise ConfigurationError(
                 "overlap='allow' takes no lock that hold_at_least could hold: leave one of them out"
             )
-        if options.on_abandoned == "rerun":
+        if options.reruns:
             raise ConfigurationError(
                 "overlap='allow' takes no lock whose expiry could show a dead run, so on_abandoned='rerun' can't work: "
                 "leave one of them out"

@@ -229,7 +229,7 @@ class Claimer:
     def _note(self, job: Job, refusal: Refusal) -> None:
         """What a refusal shows besides: a run that may have to be taken over, or another schedule."""
         self._compare(job, refusal.slot)
-        if job.options.on_abandoned == "rerun" and refusal.unfinished is not None and refusal.until is not None:
+        if job.options.reruns and refusal.unfinished is not None and refusal.until is not None:
             expires = to_milliseconds(refusal.until) + self._margin
             moment = self._locks.clock.peek()
             if moment is not None and expires > moment.server:

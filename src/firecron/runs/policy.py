@@ -65,10 +65,10 @@ def choose(
     if needs_rerun(record, options, now, margin):
         assert record.unfinished is not None
         return Claim(record.unfinished, "rerun", remember(record, options.schedule, now), is_rerun=True)
-    if options.catch_up != "skip":
+    if options.catches_up:
         late = missed(record, options, now, due)
         if late:
-            slot = late[0] if options.catch_up == "all" else late[-1]
+            slot = late[0] if options.catches_up_all else late[-1]
             return Claim(slot, "catch_up", remember(record, options.schedule, now, slot))
     return None if due is None else Claim(due, trigger, remember(record, options.schedule, now, due))
 
@@ -81,7 +81,7 @@ def needs_rerun(record: LockRecord, options: JobOptions, now: int, margin: int) 
 
 def may_rerun(options: JobOptions, attempt: int) -> bool:
     """Whether a run that this attempt leaves unfinished is to be run again."""
-    return options.on_abandoned == "rerun" and attempt < MOST_CLAIMS
+    return options.reruns and attempt < MOST_CLAIMS
 
 
 def missed(record: LockRecord, options: JobOptions, now: int, due: str | None) -> list[str]:

@@ -92,7 +92,7 @@ class Runner:
                 answer = self._claim(turn)
                 if isinstance(answer, float):
                     return answer if self._lanes.wait(turn) else None
-                if answer is None and turn.results and job.options.catch_up != "skip":
+                if answer is None and turn.results and job.options.catches_up:
                     # Catching up took longer than the tick's own grace, so that tick is missed as well, and comes next.
                     # Left to the next tick, it would delay that one as well, and no tick would start in time again.
                     turn.wanted, turn.pending = WantedClaim(None, "catch_up"), None

@@ -137,10 +137,10 @@ class Recovery:
         if not isinstance(record, LockRecord):
             return
         if record.is_live(now.server, self._margin):
-            if job.options.on_abandoned == "rerun":
+            if job.options.reruns:
                 self.look_again(job, int(record.expiresAt) + self._margin)
         elif needs_rerun(record, job.options, now.server, self._margin) or (
-            job.options.catch_up != "skip" and missed(record, job.options, now.server, None)
+            job.options.catches_up and missed(record, job.options, now.server, None)
         ):
             self._take_turn(job, "catch_up")
 
