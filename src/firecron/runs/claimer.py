@@ -21,7 +21,7 @@ from firecron.errors import Malformed
 from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions
 from firecron.lock.contender import Bid
-from firecron.lock.protocol import Held
+from firecron.lock.protocol import Choose, Held
 from firecron.lock.record import LockRecord, Refused, Request, parse
 from firecron.lock.refusal import Refusal
 from firecron.lock.service import LockService
@@ -133,7 +133,7 @@ class Claimer:
             record = _record(node, now)
             return request if record is None else replace(request, missed=remember(record, options.schedule, now))
 
-        bid = self._bid(options, choose=ask)
+        bid = self._bid(options, ask)
         answer = self._locks.contender.attempt(bid)
         if isinstance(answer, Refusal):
             self._locks.contender.tell(answer)
@@ -180,9 +180,9 @@ class Claimer:
                 return request
             return replace(request, slot=claim.slot, rerun=claim.is_rerun, missed=claim.missed)
 
-        return self._bid(options, choose=ask)
+        return self._bid(options, ask)
 
-    def _bid(self, options: JobOptions, **more: object) -> Bid:
+    def _bid(self, options: JobOptions, choose: Choose) -> Bid:
         return self._locks.contender.bid(
             options.name,
             options.lock_ttl / 1000,
@@ -191,7 +191,7 @@ class Claimer:
             max_runtime=options.max_runtime,
             fenced=options.once_per_tick,
             momentary=not options.has_lease,
-            **more,  # type: ignore[arg-type]  # the keywords of `bid`, from the callers above
+            choose=choose,
         )
 
     def _delay(self, pending: PendingClaim, refusal: Refusal) -> float | None:
