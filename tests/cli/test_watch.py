@@ -136,7 +136,7 @@ def test_an_outage_is_told_once_and_outlasted(rtdb: Rtdb, capsys: pytest.Capture
         assert checked(ERROR, trouble)["code"] == 69
         assert checked(LOCKS, first) == checked(LOCKS, last) == {"locks": []}
     else:
-        assert "RTDB output again" in said.err
+        assert "RTDB answers again" in said.err
 
 
 @pytest.mark.parametrize("has_colours", [True, False])
