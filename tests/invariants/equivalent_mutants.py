@@ -273,4 +273,12 @@ EQUIVALENT: dict[str, str] = {
     "adapter = _Adapter(pool_connections=1, pool_maxsize=pool_size)": ("It is the default of requests, too."),
     "oidc: _POOL_SIZE = 8 -> _POOL_SIZE = 9": ("How many connections are kept is not promised."),
     "asgi: _RECEIVING = 8 -> _RECEIVING = 9": ("How many requests are received at the same time is not promised."),
+    'lanes.Lanes._stand_in_line: line.sort(key=lambda one: one.wanted.due or "") -> line.sort(key=lambda one: '
+    "one.wanted.due)": ("Whoever stands in line has a tick."),
+    "lanes.Lanes._settle: if lane.look is None or lane.current is not None or lane.is_full: -> if "
+    "(lane.current is not None) or lane.is_full:": ("No look is then what is called."),
+    'lanes.Lanes._go_on: if again and called is None and lane.state == "called": -> if again and (lane.state '
+    '== "called"):': ("Who was just called is the current turn."),
+    "lanes.Lanes._stand_in_line: older = [one for one in older if one is not heir or not one.has_tried] -> "
+    "older = [one for one in older if (not one.has_tried)]": ("There is one pending claim at a time."),
 }
