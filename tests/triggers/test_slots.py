@@ -324,3 +324,48 @@ def test_jobs_of_other_kinds_are_triggered(rtdb: Rtdb, shell: Shell, options: di
     again = one.post(NINE).said
     assert again == (200, "succeeded" if "once_per_tick" in options else "already_done")
     assert one.post().said == (200, "succeeded")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("options", "method", "header", "said", "slot"),
+    [
+        ({"role": "mail"}, "POST", NINE, (404, "elsewhere"), None),
+        ({"disabled": True}, "POST", NINE, (200, "disabled"), None),
+        ({}, "POST", NINE, (200, "paused"), NINE),
+        ({}, "POST", "soon", (400, "bad_request"), None),
+        ({}, "PUT", NINE, (405, "method_not_allowed"), None),
+    ],
+)
+def test_every_answer_names_its_job(
+    rtdb: Rtdb,
+    shell: Shell,
+    options: dict[str, Any],
+    method: str,
+    header: str,
+    said: tuple[int, str],
+    slot: str | None,
+) -> None:
+    """Whatever the answer about a job, its body names the job, and the tick where one was to run."""
+    one = Fleet(options).instance(shell)
+    one.crons.registry.pause("digest")
+    reply = one.call(method, "/digest", {HEADER: header})
+    assert (reply.said, reply.body["job"], reply.body["slot"]) == (said, "digest", slot)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_job_that_is_not_there_is_said_to_be(rtdb: Rtdb, shell: Shell) -> None:
+    """The message names the job that was asked for."""
+    reply = Fleet().instance(shell).call("POST", "/other", {HEADER: NINE})
+    assert reply.said == (404, "unknown_job")
+    assert "there is no job 'other'" in reply.body["message"]
+
+
+def test_a_job_that_interrupts_itself_has_failed(rtdb: Rtdb) -> None:
+    """A KeyboardInterrupt of the job's own, on a worker, is a failure of its tick and ends no server."""
+
+    def interrupt(run: Run) -> None:
+        raise KeyboardInterrupt
+
+    reply = Fleet(body=interrupt).instance().post(NINE)
+    assert (reply.said, reply.body["job"], reply.body["slot"]) == ((500, "failed"), "digest", NINE)
