@@ -87,6 +87,10 @@ EMITTED_IN = {
 # The conformance kit spells node names and fields itself. If it took them from the code that it tests, a wrong name
 # would be wrong in both, and the kit would pass.
 INDEPENDENT = ("testing.conformance",)
+# On the way of a tick its slot is a text: the ticker makes it one, the engine does for a run by hand, and the others
+# know instants that are no slots.
+ON_A_TICKS_WAY = ("runs", "scheduler")
+MAKES_TEXTS = ("scheduler.ticker", "scheduler.engine", "runs.entry", "runs.missing")
 # What only an entry of the history has: its schema is in one place.
 ENTRY = "runs.entry"
 OF_ENTRIES = ("endedAt", "atLeast", "recordedBy")
@@ -249,8 +253,8 @@ def goes_around_the_port() -> Iterator[str]:
 
 def repeats() -> Iterator[str]:
     """What is written in one place only, written elsewhere as well: the name of a node, a conversion of an instant, the
-    margin in milliseconds, the least ttl, what `overlap` means, and the calls and events that have a module of their
-    own.
+    text of a slot, the margin in milliseconds, the least ttl, what `overlap` means, and the calls and events that have
+    a module of their own.
     """
     for module, tree in modules().items():
         if is_in(module, INDEPENDENT):
@@ -275,6 +279,8 @@ def repeats() -> Iterator[str]:
                 called = ast.unparse(node.func).rpartition(".")[2]
                 if module not in CALLED_IN.get(called, (module,)):
                     found.add(f"{module}: calls {called} in {where}")
+                if called == "to_text" and is_in(module, ON_A_TICKS_WAY) and module not in MAKES_TEXTS:
+                    found.add(f"{module}: makes a slot a text again in {where}")
                 slug = ast.unparse(node.args[0]).strip("'") if called == "emit" else ""
                 if EMITTED_IN.get(slug, module) != module:
                     found.add(f"{module}: emits {slug} in {where}")

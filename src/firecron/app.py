@@ -82,16 +82,7 @@ class FireCron:
         self.locks = LockService(app, self.settings, store=store, timing=self._timing, has_threads=has_threads)
         self.events = self.locks.events
         self._enabled = enabled
-        deadline = lambda: self.locks.deadline(self.settings.release_timeout)  # noqa: E731
-        self.history = History(
-            self.locks.store,
-            self.locks.paths.runs,
-            self.settings.history_limit,
-            self.events,
-            deadline,
-            self._timing,
-            chance,
-        )
+        self.history = History(self.locks, self._timing, chance)
         # Of a signal's handler that stops what this very thread is about to start, too.
         self._state_lock = threading.RLock()
         self._started_in: int | None = None

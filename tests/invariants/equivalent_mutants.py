@@ -66,8 +66,6 @@ EQUIVALENT: dict[str, str] = {
         "Only Windows lacks one."
     ),
     "ticker.Ticker.__init__: self.has_news = False -> self.has_news = True": "The thread sets it before it works.",
-    "ticker.Ticker._hand_over: found = newest(options.schedule, to_milliseconds(tick.slot), now.server, 1) -> found = "
-    "newest(options.schedule, to_milliseconds(tick.slot), now.server, 2)": "The last of them is taken.",
     "ticker.Ticker._hand_over: return tick.slot -> return None": "Without an answer it goes on from that very tick.",
     "ticker.Ticker._run: seconds = backoff(8, self._chance()) -> seconds = backoff(9, self._chance())": (
         "Neither pause can be longer than the longest."

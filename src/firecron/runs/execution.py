@@ -14,13 +14,12 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
 from firecron.base.clocks import Timing
 from firecron.base.events import Events, Slug
 from firecron.base.flag import Flag
 from firecron.base.identity import Identity
-from firecron.base.instants import to_milliseconds, to_text
+from firecron.base.instants import to_milliseconds
 from firecron.base.redaction import described
 from firecron.errors import LeaseLost, Stopping
 from firecron.jobs.job import Job
@@ -89,12 +88,23 @@ class Unlocked:
 
 
 class Execution:
-    """A run under way: its body, from the first call to the last. The loss of its `lease` cancels the body."""
+    """A run under way: its body, from the first call to the last. The loss of its `lease` cancels the body.
+
+    `slot` is the run's slot as the record holds it.
+    """
 
     def __init__(
-        self, job: Job, run: Run, lease: Lease | Unlocked, loop: Loop | None, timing: Timing, events: Events
+        self,
+        job: Job,
+        run: Run,
+        slot: str | None,
+        lease: Lease | Unlocked,
+        loop: Loop | None,
+        timing: Timing,
+        events: Events,
     ) -> None:
         self.run = run
+        self.slot = slot
         self.lease = lease
         self._job = job
         self._loop = loop
@@ -198,9 +208,10 @@ class Performer:
         self._lock = threading.Lock()
         self._active = []
 
-    def perform(self, job: Job, run: Run, claimed: Claimed, loop: Loop | None, run_id: str | None = None) -> Ran:
-        """Run the job and release its lock. `loop` is for an async job, `run_id` for a manual run."""
-        execution = Execution(job, run, self._lease(claimed), loop, self._timing, self._events)
+    def perform(self, job: Job, run: Run, claimed: Claimed, loop: Loop | None, run_id: str = "") -> Ran:
+        """Run the job and release its lock. `loop` is for an async job, `run_id` for a run without a slot."""
+        slot = None if claimed.claim is None else claimed.claim.slot
+        execution = Execution(job, run, slot, self._lease(claimed), loop, self._timing, self._events)
         under_way = self._active
         started = claimed.held.term.reading
         # What Ctrl-C, a signal's handler or a listener raises may come at any line: nothing is kept outside of this.
@@ -221,11 +232,11 @@ class Performer:
         outcome, error = ending.outcome, ending.error
         took = round(self._timing.mono() - started.mono)
         said = f'"{run.name}" {outcome} after {took / 1000:g} s' + (f": {described(error)}" if error else "")
-        self._emit(run, _SLUGS[outcome], _LEVELS.get(outcome, logging.ERROR), said, error, took=took)
+        self._emit(execution, _SLUGS[outcome], _LEVELS.get(outcome, logging.ERROR), said, error, took=took)
         entry = Entry(
-            manual_key(started.server, run_id) if run_id is not None else str(_text(run.slot)),
+            slot or manual_key(started.server, run_id),
             outcome,
-            slot=_text(run.slot),
+            slot=slot,
             trigger=run.trigger,
             started_at=started.server,
             ended_at=started.server + took,
@@ -253,9 +264,9 @@ class Performer:
             under_way.append(execution)
             if self._is_stopping():
                 run.stopping.set()
-        lag = None if run.slot is None else started.server - to_milliseconds(run.slot)
+        lag = None if execution.slot is None else started.server - to_milliseconds(execution.slot)
         said = f'"{run.name}" runs ({run.idempotency_key}, {run.trigger})'
-        self._emit(run, "run.started", logging.INFO, said, lag=lag)
+        self._emit(execution, "run.started", logging.INFO, said, lag=lag)
 
     def _end(self, execution: Execution, under_way: list[Execution]) -> None:
         """Keep the lease no more, and count the run no more. A second call changes nothing."""
@@ -276,13 +287,20 @@ class Performer:
         outcome: Outcome = "lost" if run.lost else ending.outcome
         # What was cut short stays unfinished, so that it is found.
         is_finished = ending.outcome in ("succeeded", "failed") or (ending.outcome == "lost" and is_over)
-        lease.release(outcome=outcome, finished=_text(run.slot) if is_finished else None)
+        lease.release(outcome=outcome, finished=execution.slot if is_finished else None)
         outcome = "lost" if lease.was_lost else outcome
         return Ending(outcome, ending.error if outcome in ("failed", "lost") else None)
 
     def _emit(
-        self, run: Run, slug: Slug, level: int, message: str, error: BaseException | None = None, **fields: int | None
+        self,
+        execution: Execution,
+        slug: Slug,
+        level: int,
+        message: str,
+        error: BaseException | None = None,
+        **fields: int | None,
     ) -> None:
+        run = execution.run
         self._events.emit(
             slug,
             run.name,
@@ -290,13 +308,9 @@ class Performer:
             message,
             error,
             key=run.idempotency_key,
-            slot=_text(run.slot),
+            slot=execution.slot,
             attempt=run.attempt,
             fence=run.fence,
             trigger=run.trigger,
             **fields,
         )
-
-
-def _text(instant: datetime | None) -> str | None:
-    return None if instant is None else to_text(instant)

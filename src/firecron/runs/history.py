@@ -13,39 +13,30 @@ from collections.abc import Callable
 
 from firecron.base.backoff import backoff
 from firecron.base.clocks import Deadline, Timing
-from firecron.base.events import Events
 from firecron.errors import StoreError, Unavailable
+from firecron.lock.service import LockService
 from firecron.runs.entry import Entry
-from firecron.store import NULL_ETAG, Snapshot, Store
+from firecron.store import NULL_ETAG, Snapshot
 
 _PRUNE_ONE_IN = 10
 
 
 class History:
-    """Writes the history below `root`, keeping `limit` entries a job."""
+    """Writes the history in the store of `locks`, keeping `history_limit` entries a job."""
 
-    def __init__(
-        self,
-        store: Store,
-        root: str,
-        limit: int,
-        events: Events,
-        deadline: Callable[[], Deadline],
-        timing: Timing,
-        chance: Callable[[], float] = random.random,
-    ) -> None:
-        self._store = store
-        self._root = root
-        self._limit = limit
-        self._events = events
-        self._deadline = deadline
+    def __init__(self, locks: LockService, timing: Timing, chance: Callable[[], float] = random.random) -> None:
+        self._locks = locks
+        self._store = locks.store
+        self._paths = locks.paths
+        self._limit = locks.settings.history_limit
+        self._events = locks.events
         self._timing = timing
         self._chance = chance
 
     def record(self, name: str, entry: Entry) -> None:
         """Write the entry, and now and then prune. An error of the store is logged, not raised."""
         try:
-            self._put(f"{self._root}/{name}/{entry.key}", entry)
+            self._put(self._path(name, entry.key), entry)
         except StoreError as error:
             message = f'The history of "{name}" could not be written ({entry.key}: {entry.outcome}): {error}'
             self._events.emit("history.failed", name, logging.WARNING, message, key=entry.key, why=str(error))
@@ -59,24 +50,30 @@ class History:
 
     def read(self, name: str) -> dict[str, object]:
         """The entries of a job by key, oldest first. Raises StoreError."""
-        node = self._store.read(f"{self._root}/{name}", self._deadline()).node
+        node = self._store.read(self._paths.runs_of(name), self._deadline()).node
         return dict(sorted(node.items())) if isinstance(node, dict) else {}
 
     def entry(self, name: str, key: str) -> object:
         """One entry, None if there is none. Raises StoreError."""
-        return self._store.read(f"{self._root}/{name}/{key}", self._deadline()).node
+        return self._store.read(self._path(name, key), self._deadline()).node
 
     def latest(self, name: str, deadline: Deadline) -> tuple[str, object] | None:
         """The newest entry's key, and the entry. Raises StoreError."""
-        return self._store.newest(f"{self._root}/{name}", deadline)
+        return self._store.newest(self._paths.runs_of(name), deadline)
 
     def prune(self, name: str) -> None:
         """Delete the oldest entries beyond the limit."""
-        path = f"{self._root}/{name}"
+        path = self._paths.runs_of(name)
         keys = self._store.keys(path, self._deadline())
         old = sorted(keys)[: -self._limit]
         if old:
             self._store.merge(path, dict.fromkeys(old), self._deadline())
+
+    def _path(self, name: str, key: str) -> str:
+        return f"{self._paths.runs_of(name)}/{key}"
+
+    def _deadline(self) -> Deadline:
+        return self._locks.deadline(self._locks.settings.release_timeout)
 
     def _put(self, path: str, entry: Entry) -> None:
         """Write the entry, or find one there that it gives way to. What may have been written already is just such

@@ -120,14 +120,14 @@ class Engine:
 
     # --- what the ticker hands over
 
-    def due(self, job: Job, slot: datetime) -> None:
+    def due(self, job: Job, slot: str) -> None:
         """Run this tick."""
-        self.submit(self.runner.turn(job, WantedClaim(to_text(slot), "schedule")))
+        self.submit(self.runner.turn(job, WantedClaim(slot, "schedule")))
 
-    def look_back(self, job: Job, slot: datetime) -> None:
+    def look_back(self, job: Job, slot: str) -> None:
         """Run this tick of before the job was new here, unless nobody knows whether it has run."""
         if job.options.once_per_tick:
-            self.submit(self.runner.turn(job, WantedClaim(to_text(slot), "schedule", looks_back=True)))
+            self.submit(self.runner.turn(job, WantedClaim(slot, "schedule", looks_back=True)))
 
     # --- what the registry asks of it
 

@@ -40,7 +40,7 @@ class Recovery:
 
     def __init__(self, locks: LockService, timing: Timing, registry: Registry, runner: Runner, agenda: Agenda) -> None:
         self._store = locks.store
-        self._root = locks.paths.locks
+        self._paths = locks.paths
         self._clock = locks.clock
         self._timing = timing
         self._margin = locks.settings.margin_ms
@@ -110,7 +110,7 @@ class Recovery:
         node are left out.
         """
         try:
-            names = set(self._store.keys(self._root, self._within(deadline)))
+            names = set(self._store.keys(self._paths.locks, self._within(deadline)))
             known = [job for job in left if job.name in names]
             left.clear()
             left.extend(known)
@@ -118,14 +118,14 @@ class Recovery:
                 return {}
             if len(names) > min(MOST_FOR_EACH * len(known), MOST_AT_ONCE):
                 return None
-            nodes = self._store.read(self._root, self._within(deadline)).node
+            nodes = self._store.read(self._paths.locks, self._within(deadline)).node
         except Denied:
             return None
         return nodes if isinstance(nodes, dict) else {}
 
     def _read(self, job: Job, deadline: Deadline) -> object:
         try:
-            return self._store.read(f"{self._root}/{job.name}", self._within(deadline)).node
+            return self._store.read(self._paths.lock(job.name), self._within(deadline)).node
         except Denied:
             return None  # its next tick will say so
 

@@ -57,10 +57,10 @@ class _Tick:
 class Receiver(Protocol):
     """Gets the ticks of a ticker. No method may block."""
 
-    def due(self, job: Job, slot: datetime) -> None:
+    def due(self, job: Job, slot: str) -> None:
         """Run this tick: it is time."""
 
-    def look_back(self, job: Job, slot: datetime) -> None:
+    def look_back(self, job: Job, slot: str) -> None:
         """Run this tick of before the job was new here, if nobody was there to run it: its grace is not over."""
 
 
@@ -247,9 +247,8 @@ class Ticker:
         if slot > to_datetime(now.server):
             self._plan_tick(job, slot)
             return
-        (text,) = newest(options.schedule, oldest, now.server, 1)
-        before = to_datetime(text)
-        self._schedule(job, before)
+        (before,) = newest(options.schedule, oldest, now.server, 1)
+        self._schedule(job, to_datetime(before))
         self._receiver.look_back(job, before)
 
     def _schedule(self, job: Job, after: datetime) -> None:
@@ -276,22 +275,20 @@ class Ticker:
 
     def _hand_over(self, tick: _Tick, now: Moment) -> datetime:
         """Hand over the newest tick by now, unless it is older than grace; returns the one to go on from."""
-        job, options = tick.job, tick.job.options
+        job, options, planned = tick.job, tick.job.options, to_text(tick.slot)
         if now.server - tick.start < _LATE:
-            self._receiver.due(job, tick.slot)  # ticks are a second apart at the least, so there is no newer one
+            self._receiver.due(job, planned)  # ticks are a second apart at the least, so there is no newer one
             return tick.slot
-        found = newest(options.schedule, to_milliseconds(tick.slot), now.server, 1)
-        due = found[-1] if found else to_text(tick.slot)
-        slot, late = to_datetime(due), now.server - to_milliseconds(due)
+        due = next(iter(newest(options.schedule, to_milliseconds(tick.slot), now.server, 1)), planned)
         if now.server > start_ends(options, due):
-            why = f"it is {late / 1000:.0f} s late, past its time"
-            report_missed(self._events, job.name, due, why, late)
-            return slot
-        if slot > tick.slot:
-            message = f'"{job.name}" goes on with its tick {due}; those since {to_text(tick.slot)} came too late'
-            self._events.emit("run.coalesced", job.name, logging.INFO, message, slot=due)
-        self._receiver.due(job, slot)
-        return slot
+            late = now.server - to_milliseconds(due)
+            report_missed(self._events, job.name, due, f"it is {late / 1000:.0f} s late, past its time", late)
+        else:
+            if due != planned:
+                message = f'"{job.name}" goes on with its tick {due}; those since {planned} came too late'
+                self._events.emit("run.coalesced", job.name, logging.INFO, message, slot=due)
+            self._receiver.due(job, due)
+        return to_datetime(due)
 
     def _note_stall(self, late: float) -> None:
         """Say once that this thread was woken much later than it wanted to be."""

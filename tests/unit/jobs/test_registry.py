@@ -196,7 +196,7 @@ def test_a_job_that_is_removed_while_it_waits_does_not_start(fleet: Fleet) -> No
     one.start()
     job = one.job()
     one.crons.registry.remove(NAME)
-    one.crons.engine.due(job, datetime(2026, 11, 18, 9, tzinfo=UTC))
+    one.crons.engine.due(job, "2026-11-18T09:00:00Z")
     fleet.world.advance(0)
     assert fleet.runs == []
 

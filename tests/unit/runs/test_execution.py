@@ -18,7 +18,9 @@ from firecron.testing import FakeTiming
 def test_a_run_that_is_cancelled_before_its_first_call_begins_nothing() -> None:
     """A stop's last seconds may come before the function is called: then it is not, and whoever cancels goes on."""
     ran: list[int] = []
-    execution = Execution(job_of(lambda: ran.append(1)), make_run(), Unlocked("job"), None, FakeTiming(), Events())
+    execution = Execution(
+        job_of(lambda: ran.append(1)), make_run(), None, Unlocked("job"), None, FakeTiming(), Events()
+    )
     execution.cancel()
     ending = execution.perform()
     assert (ending.outcome, type(ending.error).__name__) == ("interrupted", "Stopping")
@@ -27,7 +29,7 @@ def test_a_run_that_is_cancelled_before_its_first_call_begins_nothing() -> None:
 
 def test_a_lease_that_is_lost_before_the_first_call_breaks_nothing() -> None:
     """The keeper's thread tells of a loss that comes before the function is called: then it is not."""
-    execution = Execution(job_of(lambda: None), make_run(), Unlocked("job"), None, FakeTiming(), Events())
+    execution = Execution(job_of(lambda: None), make_run(), None, Unlocked("job"), None, FakeTiming(), Events())
     execution.lease.lose("it ran out")
     assert execution.perform().outcome == "lost"
 
@@ -53,7 +55,7 @@ def test_a_run_that_blocks_the_loop_says_so_once() -> None:
     job = job_of(work)
     job = replace(job, options=replace(job.options, retries=1, retry_backoff=0))
     with running_loop() as loop:
-        assert Execution(job, make_run(), Unlocked("job"), loop, timing, events).perform().outcome == "failed"
+        assert Execution(job, make_run(), None, Unlocked("job"), loop, timing, events).perform().outcome == "failed"
     assert tries == [0, 5_000]
     blocked = [event.fields["blocked"] for event in heard if event.slug == "loop.blocked"]
     assert blocked == [5_000]
@@ -79,7 +81,7 @@ def test_a_pause_between_tries_ends_with_the_run(is_lost: bool, is_stopping: boo
     job = job_of(raising(ValueError("no")))
     job = replace(job, options=replace(job.options, retries=3, retry_backoff=100_000))
     timing, run, endings = Waiting(), make_run(), list[Ending]()
-    execution = Execution(job, run, Unlocked("job"), None, timing, Events())
+    execution = Execution(job, run, None, Unlocked("job"), None, timing, Events())
     thread = threading.Thread(target=lambda: endings.append(execution.perform()))
     thread.start()
     assert timing.waits.wait(PATIENCE)

@@ -13,7 +13,6 @@ from tests.simulation.world import START, slot
 from firecron import distributed_cron
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event, Events
-from firecron.base.instants import to_text
 from firecron.base.server_clock import ServerClock
 from firecron.cron.schedule import Schedule
 from firecron.errors import Denied, EmulatorDown, NoCredentials, StoreError, Unavailable
@@ -46,7 +45,7 @@ class Bench:
         self.error = 0
         self.handed: list[tuple[str, str, object]] = []
         self.looked_back: list[tuple[str, str]] = []
-        self.dispatching: Callable[[Job, datetime], object] = lambda job, tick: None
+        self.dispatching: Callable[[Job, str], object] = lambda job, tick: None
         self.asking: Callable[[], object] = lambda: None
         self.chance = 0.5
         self.clock = ServerClock(
@@ -61,12 +60,12 @@ class Bench:
             raise self.failure
         return self.timing.now() + self.error
 
-    def due(self, job: Job, tick: datetime) -> None:
-        self.handed.append((job.name, to_text(round(tick.timestamp() * 1000)), self.timing.mono() / 1000))
-        self.dispatching(job, tick)
+    def due(self, job: Job, slot: str) -> None:
+        self.handed.append((job.name, slot, self.timing.mono() / 1000))
+        self.dispatching(job, slot)
 
-    def look_back(self, job: Job, tick: datetime) -> None:
-        self.looked_back.append((job.name, to_text(round(tick.timestamp() * 1000))))
+    def look_back(self, job: Job, slot: str) -> None:
+        self.looked_back.append((job.name, slot))
 
     def until(self, seconds: float) -> None:
         """Let the ticker work whenever it wants to, until then."""
