@@ -45,14 +45,20 @@ def test_a_few_cheap_tests_are_asked_before_all_others() -> None:
     """The first tests come from few files and take seconds; then come the rest, but not what takes minutes."""
     seconds = {f"file{number % 10}::{number}": 0.1 for number in range(20)} | {"file0::slow": 15, "file1::slower": 20}
     tests = sorted(seconds, key=lambda test: seconds[test])
-    ordered = in_order(tests, seconds)
+    ordered = in_order(tests, seconds, "lanes")
     first, rest = ordered[:12], ordered[12:]
     assert {test.partition("::")[0] for test in first} == {f"file{number}" for number in range(6)}
     assert rest[-1] == "file0::slow"
     assert "file1::slower" not in first + rest
     assert sorted(first + rest) == sorted(set(seconds) - {"file1::slower"})
     assert [test.partition("::")[0] for test in first] == [f"file{number}" for number in range(6) for _ in range(2)]
-    assert in_order([], {}) == []
+    assert in_order([], {}, "lanes") == []
+
+
+def test_a_modules_own_tests_are_asked_before_the_rest() -> None:
+    """A file of tests that has the module's name knows it best: all of its tests are asked, however long they take."""
+    others, alone, own = (f"tests/test_{file}.py::test" for file in ("bus_lanes", "lanes_alone", "lanes"))
+    assert in_order([others, alone, own], {others: 9, alone: 20, own: 20}, "lanes") == [alone, own, others]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ Verdict: TypeAlias = Literal["killed", "survived", "unreached"]
 # Most mutants fail at once: the first tests that are asked come from so many files, and take so many seconds.
 _FIRST_FILES = 6
 _FIRST_SECONDS = 3.0
-# What takes longer in all is not asked: a mutant that only so many seconds of tests notice is as good as unnoticed.
+# What takes longer in all is not asked, but for the module's own tests: a mutant that only so many seconds of tests
+# notice is as good as unnoticed.
 _MOST_SECONDS = 25.0
 # A test hangs that takes this much longer than otherwise.
 _SLOWER = 4
@@ -50,7 +51,7 @@ class Trials:
 
     def judge(self, mutant: Mutant, reach: Reach) -> Judged:
         """Run the tests that reach the mutant, with it in place."""
-        tests = in_order(reach.tests(mutant.file, mutant.lines), reach.seconds)
+        tests = in_order(reach.tests(mutant.file, mutant.lines), reach.seconds, Path(mutant.file).stem)
         if not tests:
             return Judged(mutant, "unreached")
         file = self.overlay.source / mutant.file
@@ -116,13 +117,19 @@ def _first_failed(overlay: Overlay, tests: list[str], seconds: dict[str, float])
     return "" if code == 0 else found[1] if found else "what can't be imported"
 
 
-def in_order(tests: Iterable[str], seconds: dict[str, float]) -> list[str]:
-    """The tests in the order in which they are asked, cheapest first: a few, and then the rest."""
+def in_order(tests: Iterable[str], seconds: dict[str, float], module: str) -> list[str]:
+    """The tests in the order in which they are asked: a few cheap ones, the module's own, and then the rest, cheapest
+    first.
+    """
     first: list[str] = []
+    own: list[str] = []
     rest: list[str] = []
     files: set[str] = set()
     spent = 0.0
     for test in tests:
+        if re.search(rf"/test_{module}(_\w+)?\.py::", test):
+            own.append(test)
+            continue
         spent += seconds[test]
         if spent > _MOST_SECONDS:
             break
@@ -131,7 +138,7 @@ def in_order(tests: Iterable[str], seconds: dict[str, float]) -> list[str]:
             first.append(test)
         else:
             rest.append(test)
-    return [*_by_file(first), *_by_file(rest)]
+    return [*_by_file(first), *_by_file(own), *_by_file(rest)]
 
 
 def _by_file(tests: list[str]) -> list[str]:
