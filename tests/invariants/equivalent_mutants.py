@@ -7,9 +7,6 @@ the sources fails a test.
 from __future__ import annotations
 
 EQUIVALENT: dict[str, str] = {
-    "probe.may_read: with transport.session(1) as session: -> with transport.session(2) as session:": (
-        "One request is sent, so there is one connection."
-    ),
     "body.Body._await: with concurrent.futures.ThreadPoolExecutor(1) as elsewhere: -> with "
     "concurrent.futures.ThreadPoolExecutor(2) as elsewhere:": "It is given one thing to do.",
     "body.Body._await_on: return interrupt -> return None": "It is kept as what the job raised, which goes first.",
@@ -96,9 +93,6 @@ EQUIVALENT: dict[str, str] = {
     "moment.server + round(2_000 + 3_000 * self._chance()))": ("Both are long ago."),
     "store: _POOL_SIZE = 32 -> _POOL_SIZE = 0": ("A pool of no size is one without a bound."),
     "store.RtdbStore.close: if connection is not None: -> if False:": (
-        "What nothing refers to any more closes its connections by itself."
-    ),
-    "store.RtdbStore.close: connection.session.close() -> nothing": (
         "What nothing refers to any more closes its connections by itself."
     ),
     "store.RtdbStore._call: connection = self._connection or self._connected() -> connection = self._connected()": (
@@ -263,12 +257,6 @@ EQUIVALENT: dict[str, str] = {
     "tokens.RefreshingTokens._refresh: life = 0.0 -> nothing": (
         "Where there is no token, nothing asks how long it lives."
     ),
-    "transport.session: adapter = _Adapter(pool_connections=1, pool_maxsize=pool_size, max_retries=0) -> "
-    "adapter = _Adapter(pool_maxsize=pool_size, max_retries=0)": ("A session is for one host."),
-    "transport.session: adapter = _Adapter(pool_connections=1, pool_maxsize=pool_size, max_retries=0) -> "
-    "adapter = _Adapter(pool_connections=2, pool_maxsize=pool_size, max_retries=0)": ("A session is for one host."),
-    "transport.session: adapter = _Adapter(pool_connections=1, pool_maxsize=pool_size, max_retries=0) -> "
-    "adapter = _Adapter(pool_connections=1, pool_maxsize=pool_size)": ("It is the default of requests, too."),
     "oidc: _POOL_SIZE = 8 -> _POOL_SIZE = 9": ("How many connections are kept is not promised."),
     "asgi: _RECEIVING = 8 -> _RECEIVING = 9": ("How many requests are received at the same time is not promised."),
     'lanes.Lanes._stand_in_line: line.sort(key=lambda one: one.wanted.due or "") -> line.sort(key=lambda one: '

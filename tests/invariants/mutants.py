@@ -421,9 +421,9 @@ STORE = _in(
 
 TRANSPORT = _in(
     "rtdb/transport.py",
-    ("        _calls.has_lost_a_reply = True\n", "", PROXIES),
-    ("        _calls.has_lost_a_reply = False\n", "        pass\n", PROXIES),
-    ('    if request.method != "GET":\n', "    if True:\n", PROXIES),
+    ("            _calls.has_lost_a_reply = True\n", "", PROXIES),
+    ("            _calls.has_lost_a_reply = False\n", "            pass\n", PROXIES),
+    ('        if method != "GET":\n', "        if True:\n", PROXIES),
 )
 
 LOCK_MUTANTS = (

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import http.client
+import select
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Literal, TypeAlias
 
+# Before the proxy has read the request, after that, or after the request was applied.
+HangUp: TypeAlias = Literal["unread", "read", "applied"]
 _PASSED_ON = ("authorization", "content-type", "if-match", "x-firebase-etag")
 
 
@@ -23,6 +27,8 @@ class Proxy:
         self.drops_etags = False
         # Each connection is good for one request: to the second one the proxy hangs up.
         self.serves_once = False
+        # The next request on a connection that has served one already gets no reply: the proxy hangs up.
+        self.hangs_up: HangUp | None = None
         # What it answers to everything, as the sign-in page of a network does, with an ETag or without.
         self.page: bytes | None = None
         self.page_etag: str | None = None
@@ -43,10 +49,27 @@ def between(upstream: str) -> Iterator[Proxy]:
             proxy.connections += 1
             super().setup()
 
+        def handle_one_request(self) -> None:
+            if self.requests and proxy.hangs_up == "unread":
+                # The connection is reset, because there is something to read that nobody reads.
+                readable, _, _ = select.select([self.connection], [], [], 20)
+                assert readable, "no request came"
+                proxy.hangs_up = None
+                self.close_connection = True
+                return
+            super().handle_one_request()
+
         def pass_on(self) -> None:
             self.requests += 1
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            if proxy.serves_once and self.requests > 1:
+            is_used_again = self.requests > 1
+            if is_used_again and proxy.hangs_up is not None:
+                if proxy.hangs_up == "applied":
+                    self.ask(body)
+                proxy.hangs_up = None
+                self.close_connection = True
+                return
+            if proxy.serves_once and is_used_again:
                 self.close_connection = True
                 return
             status, etag, reply = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.stores.proxy import Proxy, between
+from tests.stores.proxy import HangUp, Proxy, between
 from tests.stores.test_lock_faults import Bench, make_bench, make_patient
 
 from firecron.errors import ConfigurationError, Unavailable
@@ -116,6 +116,21 @@ def test_a_server_that_answers_one_request_of_a_connection_starves_nobody(bench:
     before = proxy.connections
     bench.acquire().release()
     assert proxy.connections == before
+
+
+@pytest.mark.parametrize(("hangs_up", "sent"), [("unread", "GET PUT"), ("read", "GET PUT"), ("applied", "PUT GET")])
+def test_a_connection_that_ends_as_it_is_used_again_costs_less_than_a_second(
+    bench: Bench, proxy: Proxy, hangs_up: HangUp, sent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server closes a kept connection just when a request arrives on it: the lock is looked at, and acquired."""
+    bench.acquire().release()
+    bench.forget()
+    proxy.hangs_up = hangs_up
+    pauses: list[float] = []
+    monkeypatch.setattr(bench.timing, "sleep", pauses.append)
+    assert bench.acquire()
+    assert 0 < sum(pauses) < 1
+    assert bench.sent() == sent
 
 
 @pytest.mark.parametrize("url", ["https://a b.firebaseio.com", "https://*a.firebaseio.com", "https://a.test:99999"])

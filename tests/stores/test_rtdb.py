@@ -12,16 +12,15 @@ from contextlib import contextmanager
 from datetime import datetime
 
 import pytest
-import requests
 from tests.stores.raw_server import Raw, Wire, answering, serving
 
 from firecron import LockService, Refusal
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, StoreError, Unavailable
-from firecron.rtdb import transport
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target
 from firecron.rtdb.tokens import StaticToken
+from firecron.rtdb.transport import NoReply, Transport
 from firecron.store import SERVER_TIME, Node
 from firecron.testing import MemoryStore
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -87,9 +86,9 @@ def test_an_error_of_several_parts_is_told_by_its_first(store: RtdbStore, monkey
     ):
 
         def fail(*arguments: object, error: OSError = error) -> None:
-            raise requests.ConnectionError(error) from error
+            raise NoReply(error) from error
 
-        monkeypatch.setattr(transport, "send", fail)
+        monkeypatch.setattr(Transport, "send", fail)
         with pytest.raises(Unavailable, match=rf"can't be reached at http://\S+: {said}$"):
             store.read("k", soon())
 

@@ -158,9 +158,9 @@ def test_a_forked_child_fetches_over_its_own_connection(world: tuple[Google, Oid
     """After a fork the parent's sockets are not used, and its certificates are."""
     one, verifier = world
     assert verifier.check(f"Bearer {one.token()}") is None
-    of_the_parent = verifier.certificates.session
+    of_the_parent = verifier.certificates.transport
     verifier.certificates.after_fork()
-    assert verifier.certificates.session is not of_the_parent
+    assert verifier.certificates.transport is not of_the_parent
     assert verifier.check(f"Bearer {one.token()}") is None
     assert one.served == 1
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import threading
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import TypeGuard
 from urllib.parse import quote, urlsplit
 
@@ -24,10 +24,9 @@ import requests
 from firecron import __version__
 from firecron.base.clocks import Deadline, Timing
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, Unavailable
-from firecron.rtdb import transport
-from firecron.rtdb.causes import find_cause, named
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import RefreshingTokens, StaticToken, Tokens, google_fetch
+from firecron.rtdb.transport import NoReply, Reply, Transport
 from firecron.store import NULL_ETAG, SERVER_TIME, Node, Snapshot
 
 _POOL_SIZE = 32
@@ -58,8 +57,7 @@ class _Connection:
             self.tokens = StaticToken()
         else:
             self.tokens = RefreshingTokens(target.load_credential, google_fetch(timeout=30), timing)
-        self.session = transport.session(_POOL_SIZE)
-        self.options = transport.Options(self.session, target.base_url)
+        self.transport = Transport(target.base_url, _POOL_SIZE)
 
 
 class RtdbStore:
@@ -92,7 +90,7 @@ class RtdbStore:
     def swap(self, path: str, etag: str, node: Node, deadline: Deadline) -> str | Snapshot:
         headers = {"if-match": etag, "X-Firebase-ETag": "true"}
         reply = self._call("DELETE" if node is None else "PUT", path, node, headers, deadline)
-        if reply.status_code == requests.codes.precondition_failed:
+        if reply.status == HTTPStatus.PRECONDITION_FAILED:
             return _snapshot(reply)
         body, written = _body(reply), reply.headers.get("ETag")
         # RTDB's ETags are never weak; those that web servers make for any page often are.
@@ -126,7 +124,7 @@ class RtdbStore:
         with self.connecting:
             connection, self._connection = self._connection, None
         if connection is not None:
-            connection.session.close()
+            connection.transport.close()
 
     def after_fork(self) -> None:
         self.connecting = threading.Lock()
@@ -144,50 +142,42 @@ class RtdbStore:
 
     def _call(
         self, method: str, path: str, node: object, headers: dict[str, str], deadline: Deadline, query: str = ""
-    ) -> requests.Response:
+    ) -> Reply:
         connection = self._connection or self._connected()
-        request = requests.PreparedRequest()
-        request.prepare(
-            method=method,
-            url=f"{connection.base_url}/{quote(path)}{connection.suffix}{query and connection.joint + query}",
-            headers={
-                "Authorization": connection.tokens.header(deadline),
-                "User-Agent": _USER_AGENT,
-                **({"Content-Type": "application/json"} if node is not None else {}),
-                **headers,
-            },
-            data=None if node is None else json.dumps(node, separators=(",", ":")).encode(),
-        )
-        # What the caller was handling when it came here is no cause of this request's trouble.
-        handled = sys.exc_info()[1]
+        target = f"/{quote(path)}{connection.suffix}{query and connection.joint + query}"
+        headers["Authorization"] = connection.tokens.header(deadline)
+        headers["User-Agent"] = _USER_AGENT
+        body = None
+        if node is not None:
+            headers["Content-Type"] = "application/json"
+            body = json.dumps(node, separators=(",", ":")).encode()
         try:
-            reply = transport.send(connection.session, request, deadline, connection.options)
-        except (requests.RequestException, transport.DeadlineExceeded) as error:
-            cause = find_cause(error, handled)
-            if connection.is_emulator and isinstance(cause, ConnectionRefusedError):
+            reply = connection.transport.send(method, target, headers, body, deadline)
+        except NoReply as error:
+            if connection.is_emulator and isinstance(error.cause, ConnectionRefusedError):
                 port = urlsplit(connection.base_url).port
                 raise EmulatorDown(
                     f"no emulator listens at {connection.base_url}: start it (firecron emulator --port {port}), "
                     "or name another database"
                 ) from error
-            raise Unavailable(f"RTDB can't be reached at {connection.base_url}: {named(cause)}") from error
+            raise Unavailable(f"RTDB can't be reached at {connection.base_url}: {error}") from error
         _check(reply, connection.tokens)
         return reply
 
 
-def _check(reply: requests.Response, tokens: Tokens) -> None:
-    status = reply.status_code
-    if status in (requests.codes.ok, requests.codes.precondition_failed):
+def _check(reply: Reply, tokens: Tokens) -> None:
+    status = reply.status
+    if status in (HTTPStatus.OK, HTTPStatus.PRECONDITION_FAILED):
         return
     text = _error_text(reply)
-    if status == requests.codes.unauthorized:
+    if status == HTTPStatus.UNAUTHORIZED:
         tokens.rejected()
-    if status in (requests.codes.request_timeout, requests.codes.too_many_requests) or not 400 <= status < 500:
+    if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or not 400 <= status < 500:
         # After a 5xx it may have been applied, and has to be looked for, however long the server wants to rest.
-        asked = _retry_after(reply) if status == requests.codes.too_many_requests else None
+        asked = _retry_after(reply) if status == HTTPStatus.TOO_MANY_REQUESTS else None
         raise Unavailable(f"RTDB answered {status}: {text}", retry_after=asked)
     remedy = _REMEDIES.get(status, _REMEDY)
-    if status == requests.codes.unauthorized and _ABOUT_TOKENS.search(text):
+    if status == HTTPStatus.UNAUTHORIZED and _ABOUT_TOKENS.search(text):
         remedy = _REMEDY_OF_TOKEN
     raise Denied(f"RTDB answered {status}: {text.rstrip('.')}. {remedy}")
 
@@ -207,14 +197,14 @@ _REMEDIES = {
 }
 
 
-def _snapshot(reply: requests.Response) -> Snapshot:
+def _snapshot(reply: Reply) -> Snapshot:
     etag = reply.headers.get("ETag")
     if not etag:
         raise Unavailable("RTDB answered without an ETag: is there a proxy between that drops headers?")
     return Snapshot(etag, _body(reply))
 
 
-def _body(reply: requests.Response) -> object:
+def _body(reply: Reply) -> object:
     try:
         body: object = json.loads(reply.content)
     except (ValueError, RecursionError):
@@ -240,7 +230,7 @@ def _is_echo(answered: object, sent: object) -> bool:
     return isinstance(sent, dict | list) or answered == sent
 
 
-def _error_text(reply: requests.Response) -> str:
+def _error_text(reply: Reply) -> str:
     try:
         body = json.loads(reply.content)
     except (ValueError, RecursionError):
@@ -249,7 +239,7 @@ def _error_text(reply: requests.Response) -> str:
     return str(text).strip() if text else reply.reason or "no reason given"
 
 
-def _retry_after(reply: requests.Response) -> float | None:
+def _retry_after(reply: Reply) -> float | None:
     text = reply.headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():
         return min(float(text), _LONGEST_REST)

@@ -1,9 +1,13 @@
-"""HTTP with a wall deadline: a `requests` session whose calls end in time, whatever the server does.
+"""HTTP with a wall deadline: a call to one host ends in time, whatever the server does.
 
-`requests` limits each socket operation, so a server that sends a byte now and then can keep a caller for hours. Here
-every read of a connection gets what is left of the call's deadline, and so does making the connection, name
-resolution included. Nothing is retried and nothing is redirected: whether a write may be sent again is not for a
-transport to decide.
+`requests` reads what the environment says about proxies and certificates, and `urllib3` makes the connections and keeps
+them in a pool. A call then uses a connection of the pool itself: what `requests` and `urllib3` do around a call costs
+more CPU than the call.
+
+A library limits each socket operation, so a server that sends a byte now and then can keep a caller for hours. Here
+every read of a connection gets what is left of the call's deadline, and so does making the connection, name resolution
+included. Nothing is retried and nothing is redirected: whether a write may be sent again is not for a transport to
+decide.
 
 A thread whose reply was lost has a new connection for each call, until a write of its own is answered: some servers
 and proxies swallow every request of a connection but the first, and what looks whether the write was applied would
@@ -15,18 +19,26 @@ from __future__ import annotations
 import http.client
 import io
 import socket
+import sys
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
+from requests.utils import select_proxy
 from urllib3 import ProxyManager
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.exceptions import ConnectTimeoutError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError
 
 from firecron.base.clocks import Deadline
+from firecron.base.redaction import redacted
+from firecron.errors import ConfigurationError
+from firecron.rtdb.causes import find_cause, named
 
 _calls = threading.local()
 
@@ -34,52 +46,74 @@ _calls = threading.local()
 _ENDING = "interpreter shutdown"
 
 
+class NoReply(Exception):
+    """No whole reply came before the deadline. Its text names the `cause`. The server may have read the request."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(named(cause))
+        self.cause = cause
+
+
 class DeadlineExceeded(TimeoutError):
     """The call's deadline has passed."""
 
 
-def session(pool_size: int) -> requests.Session:
-    """A session for one host, with a pool of that many kept connections; use it through `send`."""
-    made = requests.Session()
-    adapter = _Adapter(pool_connections=1, pool_maxsize=pool_size, max_retries=0)
-    made.mount("http://", adapter)
-    made.mount("https://", adapter)
-    return made
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole reply. The names of its headers are those of HTTP, in upper or lower case."""
+
+    status: int
+    reason: str
+    headers: http.client.HTTPMessage
+    content: bytes
 
 
-def send(
-    made: requests.Session, request: requests.PreparedRequest, deadline: Deadline, options: Options
-) -> requests.Response:
-    """Send it, and read the whole reply, before the deadline. Raises what `requests` raises, and DeadlineExceeded."""
-    timeout = _left(deadline)
-    _calls.deadline = deadline
-    try:
-        reply = made.send(
-            request,
-            timeout=timeout,
-            allow_redirects=False,
-            proxies=options.proxies,
-            verify=options.verify,
-            cert=options.cert,
-        )
-    except BaseException:
-        _calls.has_lost_a_reply = True
-        raise
-    finally:
-        del _calls.deadline
-    if request.method != "GET":
-        _calls.has_lost_a_reply = False
-    return reply
+class Transport:
+    """Calls to the host of `url`, from any thread, over a pool of `pool_size` kept connections.
+
+    The environment is asked for proxies and certificates once, here. ConfigurationError if it names one that can't be
+    used.
+    """
+
+    def __init__(self, url: str, pool_size: int) -> None:
+        adapter = _Adapter(pool_connections=1, pool_maxsize=pool_size, max_retries=0)
+        self._pool, self._prefix = adapter.reach(url)
+        self._headers = {"Host": urlsplit(url).netloc.rpartition("@")[2], "Accept-Encoding": "identity"}
+        if self._prefix:
+            # A proxy without a tunnel wants its headers in each request; with a tunnel they are sent once.
+            self._headers |= self._pool.proxy_headers
+
+    def send(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, deadline: Deadline
+    ) -> Reply:
+        """Send a request for `target`, the URL from its path on, and return the whole reply. Raises NoReply."""
+        lines = [f"{method} {self._prefix}{target} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in {**self._headers, **headers}.items()]
+        if any("\r" in line or "\n" in line for line in lines):
+            raise NoReply(ValueError("a line break in a header would begin another header"))
+        if body is not None:
+            lines.append(f"Content-Length: {len(body)}")
+        # What the caller was handling when it came here is no cause of this request's trouble.
+        handled = sys.exc_info()[1]
+        request = "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
+        try:
+            reply = self._pool.exchange(method, request, deadline)
+        except BaseException as error:
+            _calls.has_lost_a_reply = True
+            if isinstance(error, _FAILURES):
+                raise NoReply(find_cause(error, handled)) from error
+            raise
+        if method != "GET":
+            _calls.has_lost_a_reply = False
+        return reply
+
+    def close(self) -> None:
+        """Close the connections; a call that is under way ends first, and there is no other."""
+        self._pool.close()
 
 
-class Options:
-    """What the environment says of proxies and certificates. Asked once: `requests` would ask for every call."""
-
-    def __init__(self, made: requests.Session, url: str) -> None:
-        found = made.merge_environment_settings(url, {}, None, None, None)
-        self.proxies = found["proxies"]
-        self.verify = found["verify"]
-        self.cert = found["cert"]
+# Of urllib3, of http.client, and of the socket: the deadline's is one of these.
+_FAILURES = (HTTPError, http.client.HTTPException, OSError)
 
 
 def _left(deadline: Deadline) -> float:
@@ -110,40 +144,46 @@ class _TimedReader(io.RawIOBase):
 
 
 class _Response(http.client.HTTPResponse):
-    def __init__(
-        self, sock: socket.socket, debuglevel: int = 0, method: str | None = None, url: str | None = None
-    ) -> None:
-        super().__init__(sock, debuglevel, method, url)
-        deadline: Deadline | None = getattr(_calls, "deadline", None)
-        if deadline is not None:
-            # The file that was made of the socket stays below: it keeps the socket open for a reply that ends the
-            # connection.
-            self.fp = io.BufferedReader(_TimedReader(sock, self.fp.detach(), deadline))
+    def __init__(self, sock: socket.socket, method: str, deadline: Deadline) -> None:
+        super().__init__(sock, method=method)
+        # The file that was made of the socket stays below: it keeps the socket open for a reply that ends the
+        # connection.
+        self.fp = io.BufferedReader(_TimedReader(sock, self.fp.detach(), deadline))
 
 
-class _Connecting:
-    """A connection that is made on a thread of its own: no call on the way to it, DNS least of all, has a deadline
-    that holds.
-    """
+class _PlainConnection(HTTPConnection):
+    """A connection, and one call at a time on it: `deadline` is that call's."""
+
+    deadline: Deadline
+
+    def exchange(self, method: str, request: bytes) -> Reply:
+        """Send a request, and read its reply to the end."""
+        sock = self.sock
+        assert sock is not None, "it is connected"
+        sock.settimeout(_left(self.deadline))
+        with suppress(BrokenPipeError, ConnectionResetError):
+            sock.sendall(request)  # who reads no more of it may have replied already
+        with closing(_Response(sock, method, self.deadline)) as reply:
+            reply.begin()
+            content = reply.read()
+        if reply.will_close:
+            self.close()
+        return Reply(reply.status, reply.reason, reply.headers, content)
 
     def connect(self) -> None:
-        deadline: Deadline | None = getattr(_calls, "deadline", None)
-        connect: Callable[[], None] = super().connect  # type: ignore[misc]  # a mixin: HTTPConnection comes next
-        if deadline is None:
-            connect()
-            return
+        """Connect on a thread of its own: no call on the way to it, DNS least of all, has a deadline that holds."""
         failures: list[BaseException] = []
         done = threading.Event()
         abandoned = threading.Event()
 
         def work() -> None:
             try:
-                connect()
+                super(_PlainConnection, self).connect()
             except BaseException as error:
                 failures.append(error)
             done.set()
             if abandoned.is_set():
-                self.close()  # type: ignore[attr-defined]  # as above
+                self.close()
 
         try:
             threading.Thread(target=work, name="firecron-connect", daemon=True).start()
@@ -153,9 +193,9 @@ class _Connecting:
                 raise ConnectTimeoutError(self, str(error)) from error
             # From Python 3.12 on no thread begins while `atexit` runs, where a stop releases what it can. The socket
             # has the deadline as its timeout; only a name's resolution may take longer.
-            connect()
+            super().connect()
             return
-        if not done.wait(_left(deadline)):
+        if not done.wait(_left(self.deadline)):
             abandoned.set()
             raise ConnectTimeoutError(self, "no connection within the deadline")
         if failures:
@@ -164,30 +204,79 @@ class _Connecting:
     @property
     def is_connected(self) -> bool:
         """Whether the pool may use it again. If not, it closes the connection and makes a new one."""
-        is_usable = not getattr(_calls, "has_lost_a_reply", False)
-        return is_usable and super().is_connected  # type: ignore[misc]  # as above
+        return not getattr(_calls, "has_lost_a_reply", False) and super().is_connected
 
 
-class _PlainConnection(_Connecting, HTTPConnection):
-    response_class = _Response
-
-
-class _TlsConnection(_Connecting, HTTPSConnection):
-    response_class = _Response
+class _TlsConnection(_PlainConnection, HTTPSConnection):
+    """The same, over TLS."""
 
 
 class _PlainPool(HTTPConnectionPool):
+    """A pool of connections to one host, with a way to use one that goes around `urlopen`."""
+
     ConnectionCls = _PlainConnection
 
+    def exchange(self, method: str, request: bytes, deadline: Deadline) -> Reply:
+        """Make a call on one of the connections. A connection whose call has failed is used no more."""
+        timeout = _left(deadline)
+        connection: _PlainConnection | None = cast(_PlainConnection, self._get_conn())
+        assert connection is not None
+        try:
+            connection.deadline, connection.timeout = deadline, timeout
+            if connection.is_closed:
+                self.connect(connection)
+            reply = connection.exchange(method, request)
+        except BaseException:
+            # A thread that was left may still be connecting it.
+            connection.close()
+            connection = None
+            raise
+        finally:
+            self._put_conn(connection)
+        return reply
 
-class _TlsPool(HTTPSConnectionPool):
+    def connect(self, connection: _PlainConnection) -> None:
+        """Connect to the host, or to the proxy that requests to it are sent to."""
+        connection.connect()
+
+
+class _TlsPool(_PlainPool, HTTPSConnectionPool):
+    """The same, over TLS; through a proxy's tunnel if there is a proxy."""
+
     ConnectionCls = _TlsConnection
+
+    def connect(self, connection: _PlainConnection) -> None:
+        if self.proxy is None:
+            connection.connect()
+        else:
+            self._prepare_proxy(cast("HTTPSConnection", connection))
 
 
 _POOLS = {"http": _PlainPool, "https": _TlsPool}
 
 
 class _Adapter(HTTPAdapter):
+    """What `requests` knows about proxies and certificates."""
+
+    def reach(self, url: str) -> tuple[_PlainPool, str]:
+        """The pool for a URL, and what comes before the paths in requests: a proxy without a tunnel wants the URL."""
+        try:
+            found = requests.Session().merge_environment_settings(url, {}, None, None, None)
+            proxies, verify, cert = found["proxies"], found["verify"], found["cert"]
+            proxy = select_proxy(url, proxies) or ""
+            if urlsplit(proxy).scheme.startswith("socks"):
+                raise ValueError(f"{redacted(proxy)} is a SOCKS proxy: only http and https proxies are known here")
+            request = requests.Request("GET", url).prepare()
+            pool = self.get_connection_with_tls_context(request, verify, proxies, cert)
+            self.cert_verify(pool, url, verify, cert)
+            target = self.request_url(request, proxies)
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                f"the proxy or the certificates that the environment names for {url} can't be used: {error}"
+            ) from error
+        assert isinstance(pool, _PlainPool), pool
+        return pool, target.rstrip("/")
+
     def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **options: Any) -> None:
         super().init_poolmanager(connections, maxsize, block, **options)
         self.poolmanager.pool_classes_by_scheme = _POOLS

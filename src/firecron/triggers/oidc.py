@@ -15,15 +15,17 @@ import math
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
+from http import HTTPStatus
+from http.client import HTTPMessage
+from urllib.parse import urlsplit
 
-import requests
 from google.auth import jwt
 
 from firecron import __version__
 from firecron.base.clocks import Deadline, SystemTiming, Timing
 from firecron.base.forks import tell_after_fork
 from firecron.errors import Unavailable
-from firecron.rtdb import transport
+from firecron.rtdb.transport import NoReply, Reply, Transport
 from firecron.triggers.verifier import Denial
 
 GOOGLE_CERTIFICATES = "https://www.googleapis.com/oauth2/v1/certs"
@@ -127,9 +129,9 @@ class _Certificates:
         if now < until:
             return kept
         reply = self._fetch()
-        found = _certificates(reply.content) if reply.status_code == requests.codes.ok else {}
+        found = _certificates(reply.content) if reply.status == HTTPStatus.OK else {}
         if not found:
-            raise Unavailable(f"{self._url} answered {reply.status_code}, without certificates")
+            raise Unavailable(f"{self._url} answered {reply.status}, without certificates")
         self._kept = found, now + _fresh_for(reply.headers) * 1000
         return found
 
@@ -138,16 +140,14 @@ class _Certificates:
         self._connect()
 
     def _connect(self) -> None:
-        self.session = transport.session(_POOL_SIZE)
-        self._options = transport.Options(self.session, self._url)
+        self.transport = Transport(self._url, _POOL_SIZE)
 
-    def _fetch(self) -> requests.Response:
-        request = requests.PreparedRequest()
-        request.prepare(method="GET", url=self._url, headers={"User-Agent": f"firecron/{__version__}"})
+    def _fetch(self) -> Reply:
+        target = urlsplit(self._url)._replace(scheme="", netloc="").geturl()
         deadline = Deadline.after(self._timing, self._timeout)
         try:
-            return transport.send(self.session, request, deadline, self._options)
-        except (requests.RequestException, transport.DeadlineExceeded) as error:
+            return self.transport.send("GET", target, {"User-Agent": f"firecron/{__version__}"}, None, deadline)
+        except NoReply as error:
             raise Unavailable(f"Google's certificates could not be fetched from {self._url}: {error}") from error
 
 
@@ -164,7 +164,7 @@ def _certificates(body: bytes) -> dict[str, str]:
     return found if isinstance(found, dict) and all(isinstance(pem, str) for pem in found.values()) else {}
 
 
-def _fresh_for(headers: Mapping[str, str]) -> int:
+def _fresh_for(headers: HTTPMessage) -> int:
     """For how many seconds a reply may be kept."""
     control, age = headers.get("Cache-Control", "").lower(), headers.get("Age", "0")
     most = re.search(r"\bmax-age=([0-9]{1,9})\b", control)
