@@ -1,6 +1,6 @@
-"""Each tick of a cron job runs on exactly one of many instances, with Firebase Realtime Database as the lock.
+"""Run each tick of a cron job on exactly one of many instances, with Firebase Realtime Database as the lock.
 
-Importing the package loads no SDK: each name below is loaded when it is first used.
+Importing this package loads no SDK. Python loads the module of each name below when the name is first used.
 """
 
 from __future__ import annotations

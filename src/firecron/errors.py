@@ -1,4 +1,7 @@
-"""Every exception that firecron raises. A docstring is the default message, and says what to do."""
+"""Every exception that firecron raises, except `NotAcquired` (in `lock.refusal`).
+
+The docstring of a class is its default message, so it says what to do.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ class Unavailable(StoreError):
 
 
 class EmulatorDown(Unavailable):
-    """The emulator isn't running: start it, or name another database."""
+    """The emulator is not running: start it, or name another database."""
 
     what = "Emulator not running"
 
@@ -49,7 +52,7 @@ class Denied(StoreError):
 
 
 class NoCredentials(Denied):
-    """The Google credentials are missing, or give no access token, so RTDB can't be asked."""
+    """The Google credentials are missing, or they give no access token. Without a token firecron can't ask RTDB."""
 
     what = "No credentials for RTDB"
 
@@ -76,18 +79,21 @@ class UnknownJob(FirecronError, KeyError):
 
 
 class NoTick(FirecronError):
-    """There is no tick of the schedule to run for: wait for the next one, or allow more grace."""
+    """The schedule has no tick to run for: wait for the next tick, or allow more grace."""
 
 
 class CommandFailed(FirecronError):
-    """The command ended with another exit code than 0."""
+    """The command ended with an exit code other than 0."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"the command ended with exit code {code}")
 
 
 class NotStarted(FirecronError):
-    """The command could not be started: `code` is what a shell ends with then, 127 or 126."""
+    """The command could not be started.
+
+    `code` is the exit code that a shell uses for this case: 127 (not found) or 126 (not executable).
+    """
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)

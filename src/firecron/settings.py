@@ -1,7 +1,7 @@
-"""Settings, from `FIRECRON_…` environment variables or as arguments; durations are in seconds.
+"""Settings, from `FIRECRON_…` environment variables or from arguments. Durations are in seconds.
 
-Checked when they are made, alone and against each other: a setting that can't hold what the lock promises is refused
-with the names of both.
+Each setting is checked when the settings are made, by itself and against the others. Settings that would break the
+promise of the lock are refused. The error then names both settings.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ VARIABLES = "FIRECRON_"
 # The SDK's variable that names an emulator.
 EMULATOR_HOST = "FIREBASE_DATABASE_EMULATOR_HOST"
 
-# What `firecron exec` tells its command: variables of the same prefix that are no settings.
+# `firecron exec` sets these variables for its command. They have the same prefix, but are not settings.
 FACTS = ("FIRECRON_NAME", "FIRECRON_SLOT", "FIRECRON_FENCE", "FIRECRON_IDEMPOTENCY_KEY", "FIRECRON_ATTEMPT")
 
-_KEY = r"[^.$#\[\]/\x00-\x1f\x7f\ud800-\udfff]+"  # the last are half characters, which no key can have
+_KEY = r"[^.$#\[\]/\x00-\x1f\x7f\ud800-\udfff]+"  # the last range is lone surrogates: RTDB allows none in a key
 _PREFIX = re.compile(rf"({_KEY}/)*{_KEY}")
 
 
@@ -98,7 +98,7 @@ class Settings(BaseSettings):
     )
 
     if not TYPE_CHECKING:
-        # Type checkers make the signature from the fields, as long as they see no other.
+        # Type checkers derive the signature from the fields, but only if they see no explicit `__init__`.
         def __init__(self, **values: object) -> None:
             try:
                 super().__init__(**values)
@@ -157,12 +157,12 @@ class Settings(BaseSettings):
 
 
 def load(**values: object) -> Settings:
-    """Settings of values whose types nobody has checked yet."""
+    """Return Settings from values whose types are not checked yet."""
     return Settings(**values)  # type: ignore[arg-type]  # they are checked here
 
 
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:
-    """The FIRECRON_… variables that are no settings, and so have no effect: of each the problem and the remedy."""
+    """Return the `FIRECRON_…` variables that are not settings and so have no effect, each as a problem and a remedy."""
     known = {*FACTS, *map(_variable, Settings.model_fields)}
     return [
         (f"{name} is no setting, and has no effect", _remedy(name[len(VARIABLES) :].lower(), _variable))

@@ -1,4 +1,7 @@
-"""The port: what firecron needs of a database. Everything else knows only this; `rtdb` is the one that is used."""
+"""The port: what firecron needs of a database.
+
+Apart from the places that choose the store, all code knows a database only by this port. `rtdb` implements it.
+"""
 
 from __future__ import annotations
 
@@ -9,44 +12,44 @@ from firecron.base.clocks import Deadline
 
 Node: TypeAlias = dict[str, object] | None
 
-# The ETag of a node that isn't there.
+# The ETag of a node that does not exist.
 NULL_ETAG = "null_etag"
-# What the database replaces by its time, in milliseconds.
+# The database replaces this value by its own time, in milliseconds.
 SERVER_TIME = {".sv": "timestamp"}
 
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """Where firecron's nodes are. All are below `prefix`, if there is one."""
+    """The paths of firecron's nodes. With a `prefix`, all of them are below it."""
 
     prefix: str = ""
 
     @property
     def locks(self) -> str:
-        """The locks, by name."""
+        """The node that has a child for each lock, by name."""
         return self._below("cron-locks")
 
     @property
     def runs(self) -> str:
-        """The history of each job, by its name."""
+        """The node that has a child for the history of each job, by name."""
         return self._below("cron-runs")
 
     @property
     def instances(self) -> str:
-        """The signs of life of the processes that tick, and the node `clock`."""
+        """The node with the signs of life of the processes that tick, and with the child `clock`."""
         return self._below("cron-instances")
 
     def lock(self, name: str) -> str:
-        """The node of one lock."""
+        """Return the path of the record of one lock."""
         return f"{self.locks}/{name}"
 
     def runs_of(self, name: str) -> str:
-        """The history of one job."""
+        """Return the path of the history of one job."""
         return f"{self.runs}/{name}"
 
     @property
     def clock(self) -> str:
-        """Where a process that has no node of its own writes to learn the time."""
+        """The node that a process writes to learn RTDB's time."""
         return f"{self.instances}/clock/seenAt"
 
     def _below(self, node: str) -> str:
@@ -55,42 +58,45 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A node as it was at one moment."""
+    """A node at one moment: its value and its ETag."""
 
     etag: str
     node: object
 
 
 class Store(Protocol):
-    """What the lock needs of a database. Paths have no slash at either end."""
+    """What the lock needs of a database. A path has no slash at either end."""
 
     @property
     def name(self) -> str:
-        """What errors and logs call the database: its address, once it is known."""
+        """The name of the database in errors and logs: its address, once the address is known."""
 
     def connect(self) -> None:
-        """Find the database, if it is not known yet; ConfigurationError says what is missing. No I/O."""
+        """Find the database, unless it is known already. Raise ConfigurationError if something is missing. No I/O."""
 
     def read(self, path: str, deadline: Deadline) -> Snapshot:
-        """The node and its ETag."""
+        """Return the node with its ETag."""
 
     def swap(self, path: str, etag: str, node: Node, deadline: Deadline) -> str | Snapshot:
-        """Write the node (None: delete) if it has this ETag: its new ETag, or what is there instead."""
+        """Write the node (None deletes it) if the stored node still has this ETag.
+
+        Returns the new ETag, or a Snapshot of the stored node if its ETag is another one.
+        """
 
     def timestamp(self, path: str, deadline: Deadline) -> int:
-        """Write the server's time at the path, and say what it is."""
+        """Write the server's time at the path, and return that time in milliseconds."""
 
     def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
-        """Replace these children of the node (None: delete), and no others; returns what was written."""
+        """Replace these children of the node (None deletes a child), and leave the others. Return what was written."""
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:
-        """The names of the node's children."""
+        """Return the names of the node's children."""
 
     def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
-        """The last of the node's children by its name, and what it holds; None if there are none."""
+        """Return the child with the last name, as its name and its value; None if the node has no children."""
 
     def close(self) -> None:
-        """Let go of connections; another request makes new ones."""
+        """Close the connections. The next request opens new ones."""
 
     def after_fork(self) -> None:
-        """Let go, in a forked child, of what belongs to the parent."""
+        """Drop, in a forked child, everything that belongs to the parent."""

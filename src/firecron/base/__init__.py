@@ -1,1 +1,1 @@
-"""Tools that know no lock, no job and no database."""
+"""Tools that know no lock, job or database."""

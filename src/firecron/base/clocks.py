@@ -1,4 +1,4 @@
-"""The two clocks of this machine, waiting, and deadlines: passed in, so that tests run in virtual time."""
+"""Clocks, waiting and deadlines. All of them are passed in as arguments, so that tests run in virtual time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-# A clock that goes on while the machine sleeps, where there is one: a lease must age in suspend.
-# Linux has one by that name, and the monotonic clock of macOS (not the one that `time.monotonic` reads there) is one.
+# A lease must age while the machine is suspended, so this is a clock that goes on in suspend, where there is one:
+# CLOCK_BOOTTIME on Linux. On macOS it is CLOCK_MONOTONIC, which is not the clock that `time.monotonic` reads there.
 _BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
 class TimedLock(Protocol):
-    """A lock that is waited for no longer than `timeout` seconds."""
+    """A lock whose `acquire` waits `timeout` seconds at most."""
 
     def acquire(self, *, timeout: float) -> bool: ...
 
@@ -22,21 +22,24 @@ class TimedLock(Protocol):
 
 
 class Timing(Protocol):
-    """All that firecron knows of time by itself. In milliseconds, but for `sleep` and `wait`, which take seconds."""
+    """Every way in which firecron learns the time or waits.
+
+    Values are milliseconds, except that `sleep` and `wait` take seconds.
+    """
 
     def mono(self) -> float:
-        """A clock that never steps, of no known origin."""
+        """Return the reading of a clock that never steps. Its origin is unknown."""
 
     def wall(self) -> float:
-        """This machine's idea of the time. It is compared with nothing but itself."""
+        """Return this machine's idea of the time. It is compared only with other readings of the same clock."""
 
     def sleep(self, seconds: float) -> None: ...
 
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
-        """Wait for a condition that this thread has locked, so long at most (None: without limit)."""
+        """Wait for a condition that this thread has locked, for `seconds` at most (None: without limit)."""
 
     def lock(self) -> TimedLock:
-        """A new lock, whose timeouts are of this time."""
+        """Return a new lock whose timeouts are measured on this clock."""
 
 
 class SystemTiming:
@@ -72,20 +75,20 @@ class Deadline:
         return cls(timing.mono, timing.mono() + seconds * 1000)
 
     def remaining(self) -> float:
-        """Seconds left; 0 when it has passed."""
+        """Return the seconds left; 0 after the deadline."""
         return max(0.0, (self.at - self._mono()) / 1000)
 
     def within(self, seconds: float) -> Deadline:
-        """This deadline, or that many seconds from now if it is earlier."""
+        """Return this deadline, or the moment `seconds` from now if that is earlier."""
         return Deadline(self._mono, min(self.at, self._mono() + seconds * 1000))
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One clock reading: RTDB's time as this instance estimates it, and the monotonic clock that it was carried on.
+    """One clock reading: RTDB's time as this instance estimates it, and the monotonic clock at the same instant.
 
-    The estimate may be wrong by `uncertainty`, and by `drift` more for each millisecond that passes. All in
-    milliseconds.
+    The estimate may be wrong by `uncertainty`. For each millisecond after the reading it may be wrong by `drift` more.
+    All values are milliseconds.
     """
 
     server: int

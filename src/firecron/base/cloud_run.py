@@ -1,4 +1,7 @@
-"""Whether this is Cloud Run, and which kind: told by the variables that it sets, each kind its own."""
+"""Whether this process runs on Cloud Run, and as which kind.
+
+Each kind of Cloud Run sets environment variables of its own.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["service", "job", "worker pool"]
 
-# Of each kind: the variable with its name, and the one that an instance's owner is named by.
+# For each kind: the variable that holds its name, and the variable that holds the revision or execution.
 _KINDS: tuple[tuple[Kind, str, str], ...] = (
     ("service", "K_SERVICE", "K_REVISION"),
     ("job", "CLOUD_RUN_JOB", "CLOUD_RUN_EXECUTION"),
@@ -21,7 +24,7 @@ VARIABLES = tuple(variable for _, *variables in _KINDS for variable in variables
 
 @dataclass(frozen=True, slots=True)
 class CloudRun:
-    """A service, job or worker pool, its name, and the variable that says so."""
+    """A service, job or worker pool: its kind, its name, and the variable that names it."""
 
     kind: Kind
     name: str
@@ -29,7 +32,7 @@ class CloudRun:
 
 
 def find_cloud_run(environment: Mapping[str, str] = os.environ) -> CloudRun | None:
-    """What of Cloud Run this process runs in; None elsewhere."""
+    """Return the service, job or worker pool that this process runs in; None outside Cloud Run."""
     for kind, variable, _ in _KINDS:
         if name := environment.get(variable):
             return CloudRun(kind, name, variable)
@@ -37,5 +40,5 @@ def find_cloud_run(environment: Mapping[str, str] = os.environ) -> CloudRun | No
 
 
 def find_owner(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The revision or execution that this process belongs to, also where the variable was set by somebody else."""
+    """Return the revision or execution that this process belongs to, also if the variable was set by hand."""
     return next((owner for _, _, variable in _KINDS if (owner := environment.get(variable))), None)

@@ -1,4 +1,4 @@
-"""Durations: seconds or `timedelta` everywhere a user gives one, milliseconds everywhere inside."""
+"""Durations: a user gives seconds or a `timedelta`; firecron counts in milliseconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _HOUR = 3_600
 
 
 def milliseconds(duration: object, name: str, *, least: float = 0, most: float = DAY) -> int:
-    """The duration in milliseconds; `name` is what an error calls it, `least` and `most` are its bounds in seconds."""
+    """Return the duration in milliseconds. Raise ConfigurationError if it is not a duration between the bounds.
+
+    `name` is the option's name in the error. `least` and `most` are the bounds in seconds.
+    """
     if isinstance(duration, timedelta):
         seconds = duration.total_seconds()
     elif isinstance(duration, int | float) and not isinstance(duration, bool):
@@ -32,11 +35,11 @@ def milliseconds(duration: object, name: str, *, least: float = 0, most: float =
 
 
 def doubt(duration: object, name: str) -> str | None:
-    """What to ask about a number that is hardly meant in seconds, and what to write instead; None for any other, and
-    for a `timedelta`, which says its unit.
+    """Return a question about a number that looks like milliseconds; None for any other duration.
 
-    From an hour on, people who count in seconds write whole hours, and from a day on whole days. Milliseconds are whole
-    thousands.
+    The question says what to write instead. A `timedelta` is never in doubt, because it has a unit. From an hour on,
+    numbers meant as seconds are usually whole hours, and from a day on whole days. Numbers meant as milliseconds are
+    whole thousands.
     """
     if not isinstance(duration, int | float) or duration < _HOUR:
         return None

@@ -1,7 +1,7 @@
-"""What happens to a lock, as events: for logs, metrics and tests.
+"""What happens to locks and runs, as events for logs, metrics and tests.
 
-An event is one frozen value with a stable `slug` and scalar fields. It goes to the listeners and to the log; neither
-can break anything: a listener or a handler that raises is reported, and the lock goes on.
+An event is one frozen value with a stable `slug` and scalar fields. It goes to the listeners and to the log. Neither
+can break the lock: a listener or log handler that raises is reported, and the lock goes on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from firecron.base.redaction import redacted
 
 Scalar: TypeAlias = str | int | float | bool
 
-# Every event that there is; docs/logs-and-metrics.md says of each what it is about.
+# The slugs of all events. docs/logs-and-metrics.md describes each of them.
 Slug: TypeAlias = Literal[
     "lock.acquired",
     "lock.suspicious",
@@ -69,7 +69,7 @@ Slug: TypeAlias = Literal[
     "worker.failed",
 ]
 
-# What Google's log handlers write as labels: a line's lock (a job's is of its name), and the key of its run.
+# Labels that Google's log handlers write: the lock of a log line (a job's lock has the job's name), and the run's key.
 LOCK_LABEL = "firecron_lock"
 RUN_LABEL = "firecron_run"
 
@@ -91,14 +91,17 @@ Listener: TypeAlias = Callable[[Event], None]
 
 
 class Events:
-    """Where events go. Listeners are called on the thread that made the event, so they must be quick."""
+    """Sends events to the listeners and to the log.
+
+    Listeners are called on the thread that emits the event, so they must be quick.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: tuple[Listener, ...] = ()
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with every event from now on; returns a function that stops it."""
+        """Call `listener` with every event from now on. Return a function that unsubscribes it."""
         with self._lock:
             self._listeners = (*self._listeners, listener)
 
@@ -118,8 +121,10 @@ class Events:
         /,
         **fields: Scalar | None,
     ) -> None:
-        """Tell all listeners and the log, there with the traceback of `error`. Fields that are None are left out, and
-        secrets that an exception has quoted.
+        """Send an event to all listeners, and write it to the log with the traceback of `error`.
+
+        Fields whose value is None are left out. Secrets, which an exception may quote, are redacted in the message and
+        fields.
         """
         listeners = self._listeners
         if not listeners and not logger.isEnabledFor(level):
@@ -129,14 +134,14 @@ class Events:
             try:
                 listener(event)
             except BaseException as raised:
-                # Only the main thread is interrupted by Ctrl-C, or meant to end by an exit.
+                # Ctrl-C interrupts only the main thread, and an exit is meant to end only that one.
                 if not isinstance(raised, Exception) and threading.current_thread() is threading.main_thread():
                     raise
                 _report(slug, raised)
         _log(event, error)
 
     def after_fork(self) -> None:
-        """In a forked child: a thread that the child doesn't have may have held the lock."""
+        """Replace the lock in a forked child: a thread that only the parent has may hold it."""
         self._lock = threading.Lock()
 
 
@@ -165,12 +170,12 @@ def _write(
     level: int, message: str, fields: dict[str, Scalar], labels: dict[str, str], error: BaseException | None
 ) -> None:
     try:
-        # Four calls up is whoever emits: that is where the line comes from.
+        # The caller of `emit` is four frames up. The log names it as the origin of the line.
         extra = {"json_fields": fields, "labels": labels}
         logger.log(level, "%s", message, exc_info=error, stacklevel=4, extra=extra)
     except Exception:
-        # A handler or filter raised. The way to the log is what is broken, so this goes to standard error, as
-        # logging's own complaints do.
+        # A handler or filter raised. The log itself is broken, so the message goes to standard error, as logging's own
+        # complaints do.
         if logging.lastResort is not None:
             text = f"firecron: a log handler raised at: {message}"
             logging.lastResort.handle(logging.makeLogRecord({"msg": text}))

@@ -1,20 +1,23 @@
-"""Numbers as the database holds them, which may be anything: as integers that a double holds exactly."""
+"""Numbers from the database as integers that a double holds exactly. A node may hold any value."""
 
 from __future__ import annotations
 
 from math import isfinite
 
-# Beyond it a double, which is what RTDB stores, is no exact integer; nor is it any count or instant.
+# RTDB stores doubles. Beyond this limit a double is not an exact integer, and no count or instant is that large.
 _MOST = 2**53 - 1
 
 
 def number(value: object) -> int | None:
-    """The integer that a node holds; None for anything else."""
+    """Return the number that a node holds, as an integer; None for any other value."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
         return None
     return whole(value)
 
 
 def whole(value: int | float) -> int:
-    """The number as an integer, cut to what a double holds exactly: what a slipped digit makes is no 300 digits."""
+    """Return the number as an integer, limited to what a double holds exactly.
+
+    A number with a digit too many, typed by hand, may be far out of range. The limit keeps it from becoming 300 digits.
+    """
     return min(max(int(value), -_MOST), _MOST)

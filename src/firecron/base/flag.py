@@ -1,4 +1,4 @@
-"""A flag: something that becomes true and stays so."""
+"""A flag: a value that becomes true once and stays true."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import threading
 
 
 class Flag(threading.Event):
-    """An event to wait for, and true or false by itself: `if run.lost:`, `run.lost.wait(1)`."""
+    """A `threading.Event` that is also true or false by itself: `if run.lost:`, `run.lost.wait(1)`."""
 
     def __bool__(self) -> bool:
         return self.is_set()
 
-    # By themselves, so that a signal's handler finds on the stack that it interrupts them: an Event's lock is not
-    # reentrant (see `stopper`).
+    # These two methods only call the Event's. They are here so that a signal handler can see in the stack whether it
+    # interrupts one of them: an Event's lock is not reentrant (see `stopper`).
 
     def set(self) -> None:
         super().set()

@@ -1,4 +1,4 @@
-"""What has to happen in a forked child: sockets, threads and leases are the parent's, and stay there."""
+"""What has to happen in a forked child. Sockets, threads and leases belong to the parent, and stay there."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from weakref import WeakSet
 
 class ForkAware(Protocol):
     def after_fork(self) -> None:
-        """Called in the child, on its only thread."""
+        """Drop what belongs to the parent. Called in the child, on its only thread."""
 
 
 aware: WeakSet[ForkAware] = WeakSet()
 
 
 def tell_after_fork(thing: ForkAware) -> None:
-    """Have the thing told of every fork for as long as it lives."""
+    """Call the thing's `after_fork` after every fork, for as long as the thing lives."""
     aware.add(thing)
 
 

@@ -1,6 +1,7 @@
-"""Who this instance is, for people: the revision that an operator knows, and which of its instances.
+"""The names of this instance, for people: its revision (`instance_id`), and which of the instances it is (`instance`).
 
-Neither is ever compared: all instances of a revision share the one, and workers of an instance may share the other.
+The lock never compares these names: all instances of a revision have the same `instance_id`, and all workers of an
+instance may have the same `instance`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ _TIMEOUT = 1.0
 
 
 def new_holder() -> str:
-    """A random token, short enough to be shown whole in the console."""
+    """Return a random token for a holder, short enough for the console to show it whole."""
     return secrets.token_urlsafe(12)
 
 
 class Identity:
-    """`instance_id` is known at once; `instance` is asked of the metadata server on Cloud Run, once, on a thread of
-    its own. `known` is set when it is known, or waited for no more.
+    """The `instance_id` and the `instance` of this process.
+
+    `instance_id` is known at once. On Cloud Run a thread asks the metadata server for `instance`, once. `known` is set
+    as soon as the server has answered, or nothing waits for the answer any more.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
@@ -38,21 +41,21 @@ class Identity:
 
     @property
     def instance(self) -> str:
-        """12 characters; the first caller may wait a second for them."""
+        """The instance's name of 12 characters. The first caller may wait a second for it."""
         self.known.wait(_TIMEOUT)
-        self.known.set()  # who has waited once doesn't wait again
+        self.known.set()  # after one wait no caller waits again
         return self._instance
 
     def after_fork(self) -> None:
-        """In a forked child the asking thread isn't there: what is known by now has to do."""
+        """Keep the name that is known now: a forked child has no thread that asks."""
         self.known = threading.Event()
         self.known.set()
 
     def ask(self, environment: Mapping[str, str]) -> None:
-        """Ask the metadata server; its answer counts only while nobody was told another name."""
+        """Ask the metadata server. Its answer counts only if no caller has read another name before."""
         try:
             instance = (ask_metadata("instance/id", environment) or "")[:_LENGTH]
-            # Without an answer the random id does as well.
+            # Without an answer the random name stays.
             if instance.isalnum() and not self.known.is_set():
                 self._instance = instance
         finally:

@@ -1,7 +1,7 @@
 """What the metadata server of Cloud Run knows, such as the project and the instance's id.
 
-The request takes a second at most. No answer, or one that is not the server's, is None: there is no metadata server
-elsewhere, and a network may answer with its sign-in page.
+A request takes one second at most. Without an answer, or if another server answers, the result is None: elsewhere there
+is no metadata server, and a network may answer with its sign-in page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _VALUE = re.compile(r"[A-Za-z0-9.:-]+")
 
 
 def ask_metadata(path: str, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The value at a path below `/computeMetadata/v1/`; None if there is none. It blocks for a second at most."""
+    """Return the value at a path below `/computeMetadata/v1/`; None without one. This blocks for one second at most."""
     import requests
 
     host = environment.get("GCE_METADATA_HOST", _HOST)

@@ -1,7 +1,7 @@
-"""Blocking calls of a coroutine, on other threads: the event loop goes on meanwhile.
+"""Blocking calls of a coroutine, made on other threads, so that the event loop goes on meanwhile.
 
-Not `asyncio.to_thread`: the threads of the loop's executor are few, and may all be busy with the very jobs that the
-call is to stop.
+`asyncio.to_thread` won't do: the executor of the loop has few threads, and the jobs that such a call is to stop may
+occupy all of them.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import TypeAlias, TypeVar
 
 T = TypeVar("T")
 
-# Has a call made on another thread.
+# A function that makes a call on another thread.
 Submit: TypeAlias = Callable[[Callable[[], object]], object]
 
 
 def on_new_thread(call: Callable[[], object]) -> None:
-    """Make the call on a thread of its own. The end of the process waits for it."""
+    """Make the call on a new thread. The end of the process waits for this thread."""
     threading.Thread(target=call, name="firecron-call", daemon=False).start()
 
 
 async def off_loop(
     call: Callable[[], T], submit: Submit = on_new_thread, *, unwanted: Callable[[T], object] | None = None
 ) -> T:
-    """Return what the call returns, or raise what it raises.
+    """Make the call on another thread, by `submit`. Return what the call returns, or raise what it raises.
 
-    If the task is cancelled meanwhile, a call that has begun goes on to its end, and another is not made. `unwanted`
-    then gets the result that nobody waits for, by way of `submit` as well.
+    If the task is cancelled, a call that has begun goes on to its end, and a call that has not begun is never made. Its
+    result then goes to `unwanted` (if given), on a thread that `submit` provides.
     """
     future: Future[T] = Future()
 

@@ -1,4 +1,4 @@
-"""What was last learned of each of many keys: the oldest is forgotten, since keys that are made of data have no end."""
+"""The latest value of each of many keys. Their number is limited: the key that was put longest ago is forgotten."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """The values of the `most` keys that were put last, the oldest first."""
+    """The values of the `most` keys that were put last, oldest first."""
 
     most = 10_000
 
@@ -28,7 +28,7 @@ class Recent(Generic[K, V]):
         return self._values.get(key)
 
     def put(self, key: K, value: V) -> None:
-        """Remember the value as the newest."""
+        """Remember the value, and make its key the newest."""
         self._values.pop(key, None)
         self._values[key] = value
         if len(self._values) > self.most:

@@ -1,15 +1,15 @@
-r"""Redaction: no token, key or password in a line of the log, whoever put it into the text.
+r"""Redaction: removes tokens, keys and passwords from texts for the log.
 
-What firecron itself says has none. But a job's exception goes into the log as well, and exceptions quote what they
-stumbled over. A secret is known in one of three ways:
+Texts of firecron itself contain no secrets. But the log also has the exceptions of jobs, and exceptions quote values
+that may be secret. Redaction recognises a secret in one of three ways:
 
     by its name    DB_PASSWORD=…, "accessToken": "…", X-Api-Key: …, --token …, <password>…</password>
     by its place   the user and password of a URL, ?key= and ?sig=, the headers Authorization and Cookie
     by its form    -----BEGIN PRIVATE KEY-----, JWTs, and what begins with ghp_, sk_live_, xoxb-, AIza …
 
-A value in quotes is redacted to the closing quote, any other to the next blank. A secret that has no such name, place
-or form stays. In doubt the text loses a word, with one exception, because errors speak so: words after a phrase and a
-colon ("no token: connection refused").
+A value in quotes is redacted to the closing quote, any other value to the next blank. A secret without such a name,
+place or form stays. In doubt the text loses a word. One exception: words after a phrase and a colon stay ("no token:
+connection refused"), because error texts have this form.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import re
 
 REDACTED = "[redacted]"
 
-# Tokens that are no secrets: pages of a listing, and the name of an error in OAuth.
+# Tokens that are not secret: positions in a listing (page, next, sync …), and OAuth's error `invalid_token`.
 _PLAIN_TOKEN = "".join(
     f"(?<!{word})(?<!{word}[-_])" for word in ("page", "next", "sync", "resume", "continuation", "invalid")
 )
 
-# What the name of a secret ends in, and one of these words is in each.
+# The name of a secret ends in one of these. Each such name contains one of the words of _NAMES.
 _NAME = rf"""(?:
     pass(?:word|wd|phrase|code) | pwd | secret | jwt | sessionid
     | (?-i:(?<![A-Za-z])(?:pass|PASS)|(?<=[a-z])Pass)
@@ -34,15 +34,16 @@ _NAME = rf"""(?:
 _SECRET_NAME = re.compile(rf"(?:{_NAME}|authorization|cookie)\Z", re.VERBOSE | re.IGNORECASE)
 _NAMES = ("pass", "pwd", "secret", "jwt", "sessionid", "key", "token")
 
-# Between a name and its value. Blanks and backslashes are counted, so that a long run of them is not tried from each.
+# What stands between a name and its value. Blanks and backslashes have a maximum number, so that a long run of them
+# is not tried again from each of its positions.
 _CLOSE = r"""\\{0,4}["'`\]]{0,2}+[\ \t]{0,40}+"""
 _TYPE = r"(?:optional\[)?(?:str|string|bytes|secretstr)\]?(?:\ ?\|\ ?none)?\ ?="
 _SEPARATOR = rf"(?>=>|[!:]?={{1,3}}|:(?:\ ?{_TYPE})?|%3[AD])[\ \t]{{0,40}}+"
 _QUOTE = r"""(?:[bfru]?(?P<quote>\\{0,4}(?:"{3}|'{3}|["'`])))?+"""
 
-# A value in quotes, one of which may be escaped; where none closes it, it ends with its line.
+# A value in quotes. A quote inside it may be escaped. Without a closing quote the value ends with its line.
 _QUOTED = r"(?:(?!(?<!\\)(?P=quote))[^\r\n])++"
-# A value without. Punctuation is part of it if it goes on right behind, and not with the next name=.
+# A value without quotes. Punctuation belongs to it if the value goes on right after it, and the next name= doesn't.
 _CHARACTERS = r"""(?:
     [^\s"'`<>\\,;&)\]}.] | [,;&)\]}.]++(?=[^\s"'`<>\\])(?![\w.\[\]-]{1,64}=) | ["'`](?=\w) | \\(?![\\nrt"'`])
 )"""
@@ -53,12 +54,13 @@ _VALUE = f"(?(quote){_QUOTED}|{_BARE})"
 _SCHEME = r"(?:basic|bearer|token|api-?key|key|negotiate|digest|dpop|oauth|hawk|signature|aws4-[\w-]{1,20})\ "
 _PROSE = r"of|or|and|is|was|in|with|for|by|from|to|the|an?|not|must|only|tokens?|auth\w*|scheme|header|type|format"
 
-# What follows the name and a colon in a sentence: words, or an error that is quoted.
+# In a sentence, the name and a colon are followed by words, or by an error that is quoted.
 _WORDS = r"""(?:\(["'])?[a-z_]{1,60}(?:\ [a-z(]|:\ |\((?:[a-z_]{1,20}=)?["')])"""
 
-# What is redacted, and the words of which at least one is in a text that has it (in lower case), so that most texts are
-# tried for little. `intro` is what stays. No part may be tried from every position of a long text: each begins with a
-# fixed text or at a boundary, and what may repeat is counted, or never given back.
+# The patterns of secrets, each with words in lower case. A text without any of these words can't match the pattern,
+# so most texts are checked against few patterns. `intro` stays in the text. No part of a pattern may be tried from
+# every position of a long text: each part begins with a fixed text or at a boundary, and a repetition has a maximum
+# or is possessive.
 _SECRETS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
     (words, re.compile(pattern, re.VERBOSE | re.IGNORECASE))
     for words, pattern in (
@@ -68,7 +70,7 @@ _SECRETS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
                 (?s:.*?)(?:-----END\ [A-Z ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----|\Z)""",
         ),
         (
-            # A scheme that is known stays.
+            # The name of a known scheme, such as Bearer, stays in the text.
             ("authorization",),
             rf"""(?P<intro>authorization(?:{_CLOSE}{_SEPARATOR}|["'],\ ?){_QUOTE}(?:{_SCHEME})?+)(?!\[redacted\])
                 (?(quote){_QUOTED}|(?:\w{{1,40}}=[^\r\n]++|{_BARE}(?:\ (?=[^\s"']{{0,200}}[\d=]){_BARE})?))""",
@@ -99,7 +101,7 @@ _SECRETS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
             r"""(?P<intro>(?<![\w-])(?:-u|--user)(?:[\ =]|["'],\ ?["'])(?!\d+:\d+\b)[^\s:"'/]{1,100}:)[^\s"']++""",
         ),
         (("?", "&", ";"), r"""(?P<intro>[?&;](?:key|(?:[\w-]{1,24}-)?sig(?:nature)?)=)[^&\s'"<>\#]++"""),
-        # A password may have an @, and also a slash, unless what is before that is a port.
+        # A password may contain an @. It may also contain a slash, unless the text before the slash is a port.
         (
             ("://",),
             r"""(?P<intro>://)(?:[^\s/@:?#"'<>]*+:(?:[^\s/?#"'<>]*|(?!\d{1,5}[/?#])[^\s"'<>]{1,256})|[^\s/@:?#"'<>]{16,}+)
@@ -118,7 +120,8 @@ _SECRETS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
     )
 )
 
-# Known by how they begin. Apart from the others, because letters count in both cases, and because that is quick.
+# Secrets that are recognised by their first characters. They are apart from the others, because upper and lower case
+# differ here, and because one pattern for all of them is quick.
 _FORMS = re.compile(
     r"""(?<![A-Za-z0-9])(?:
     (?:gh[oprsu]_|github_pat_|glpat-|glsa_|[rs]k_(?:live|test)_|whsec_|xox[a-z]-|xapp-|hv[bs]\.|dop_v1_|shp[a-z]{2}_
@@ -134,12 +137,12 @@ _FORMS = re.compile(
 
 
 def names_secret(name: str) -> bool:
-    """Whether a field of this name is a secret, whatever its value looks like."""
+    """Return whether a field of this name holds a secret, whatever its value looks like."""
     return _SECRET_NAME.search(name) is not None
 
 
 def redacted(text: str) -> str:
-    """The text without what looks like a secret; what introduces one is left."""
+    """Return the text without what looks like a secret. The words that introduce a secret stay."""
     lower = text.lower()
     for words, secret in _SECRETS:
         for word in words:
@@ -150,11 +153,11 @@ def redacted(text: str) -> str:
 
 
 def described(error: BaseException | None) -> str:
-    """An exception, in a line without secrets; whatever its `__str__` does."""
+    """Return an exception as one line without secrets, even if its `__str__` raises."""
     try:
         text = str(error)
     except Exception as broken:
         text = f"(and its text can't be had: {type(broken).__name__})"
-    # Half a character, as in the name of a file that is no UTF-8, is nothing that RTDB would take.
+    # RTDB takes no lone surrogates, which come from file names that are not UTF-8.
     text = redacted(text).encode("utf-8", "replace").decode()
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,12 +1,12 @@
 """RTDB's time, as this instance estimates it.
 
-A sample is one write of `{".sv": "timestamp"}`: the server's time lies between the monotonic readings before and
-after it, so half of the round trip is how wrong the sample can be. The best of several is kept, and carried forward
-on the monotonic clock; with age it gets worse by the drift that this machine's clock may have.
+A sample is one write of `{".sv": "timestamp"}`. The server takes its time between the monotonic readings before and
+after the write, so a sample may be wrong by half of the round trip. The best of several samples is the estimate. It is
+carried forward on the monotonic clock. As it ages, it gets worse by the drift that this machine's clock may have.
 
-Promises: a `Moment` that `now` gives is right to within the margin, or there is none (`Unavailable`). This machine's
-wall clock decides nothing: it is only watched, because when it and the monotonic clock disagree, one of them was
-stopped or stepped (suspend, live migration, a hand on the clock), and it is time to ask again.
+Promise: a `Moment` from `now` is right to within the margin; otherwise `now` raises `Unavailable`. This machine's wall
+clock decides nothing. It is only watched: if it disagrees with the monotonic clock, one of the two was stopped or
+stepped (suspend, live migration, a change by hand), and the estimate is made anew.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from firecron.errors import StoreError, Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """RTDB's time is the monotonic clock plus `offset`, give or take `uncertainty`, when it was taken (all in ms)."""
+    """An estimate of RTDB's time, in milliseconds.
+
+    At `taken_at` on the monotonic clock, RTDB's time was the monotonic reading plus `offset`, within `uncertainty`.
+    """
 
     offset: float
     uncertainty: float
@@ -32,7 +35,10 @@ class Estimate:
 
 
 class ServerClock:
-    """Keeps the estimate. `sample` writes a server timestamp and returns it, or raises a StoreError."""
+    """Keeps the estimate of RTDB's time.
+
+    `sample` writes a server timestamp and returns it, or raises a StoreError.
+    """
 
     def __init__(
         self,
@@ -56,13 +62,13 @@ class ServerClock:
         self._syncing = self._timing.lock()
 
     def now(self, deadline: Deadline) -> Moment:
-        """The time, synchronised first if it must be. Raises a StoreError where there is no estimate good enough."""
+        """Return the time, and synchronise first if necessary. Raise a StoreError if no estimate is good enough."""
         mono = self._timing.mono()
         if self._estimate is None or not self._is_good(self._estimate, mono):
             try:
                 self.synchronise(deadline)
             except StoreError:
-                # An estimate that is merely old goes on until its drift has eaten the margin.
+                # An old estimate stays in use until its uncertainty exceeds the margin, unless a clock was stepped.
                 if self._estimate is None or self._is_stepped(self._estimate, self._timing.mono()):
                     raise
             mono = self._timing.mono()
@@ -76,28 +82,29 @@ class ServerClock:
         return self._moment(estimate, mono)
 
     def synchronise(self, deadline: Deadline) -> None:
-        """Take samples and keep the best. One thread does it, others wait for it, all no longer than their deadline."""
+        """Take samples and keep the best one.
+
+        One thread takes the samples; other threads wait for it. Each waits until its own deadline at most.
+        """
         before = self._estimate
         if not self._syncing.acquire(timeout=deadline.remaining()):
             raise Unavailable("RTDB's time was not known within the deadline: another thread is still asking for it")
         try:
             if self._estimate is not before:
-                return  # another thread has just done it
+                return  # another thread has just synchronised
             self._estimate = self._best_of(deadline)
         finally:
             self._syncing.release()
 
     def note(self, server: int, sent: float, received: float) -> None:
-        """Use a timestamp that some other write brought along, if it makes for a better estimate than the present
-        one.
-        """
+        """Use the timestamp of another write as a sample, if it gives a better estimate than the present one."""
         found = self._from_sample(server, sent, received)
         current = self._estimate
         if current is None or found.uncertainty <= current.uncertainty_at(received, self._drift):
             self._estimate = found
 
     def peek(self) -> Moment | None:
-        """The time, if it is known without asking: no I/O. None where it isn't, or not well enough."""
+        """Return the time without I/O; None if it is not known, or not well enough."""
         mono, estimate = self._timing.mono(), self._estimate
         if (
             estimate is None
@@ -109,24 +116,27 @@ class ServerClock:
 
     @property
     def uncertainty(self) -> float | None:
-        """How wrong the estimate may be by now, in ms; None where there is none."""
+        """How wrong the estimate may be now, in milliseconds; None without an estimate."""
         estimate = self._estimate
         return None if estimate is None else estimate.uncertainty_at(self._timing.mono(), self._drift)
 
     def after_fork(self) -> None:
-        """In a forked child: a thread that the child doesn't have may have been synchronising."""
+        """Replace the lock in a forked child: a thread that only the parent has may be synchronising."""
         self._syncing = self._timing.lock()
 
     def _moment(self, estimate: Estimate, mono: float) -> Moment:
         server = int(mono + estimate.offset)
-        # The server's time is whole milliseconds; the monotonic reading is set back by what was cut off, or a lease
-        # that is aged from it would outlast its record by that much.
+        # The server's time is cut to whole milliseconds. The monotonic reading is set back by the same fraction.
+        # Otherwise a lease that is aged from this reading would outlast its record by that fraction.
         return Moment(
             server, min(mono, server - estimate.offset), estimate.uncertainty_at(mono, self._drift), self._drift
         )
 
     def _is_good(self, estimate: Estimate, mono: float) -> bool:
-        """Whether it can be used without asking again: young, tight, and no clock has been stopped or stepped since."""
+        """Return whether the estimate needs no synchronisation.
+
+        That is so if it is young and within the margin, and no clock was stopped or stepped since.
+        """
         return (
             mono - estimate.taken_at < self._interval
             and estimate.uncertainty_at(mono, self._drift) <= self._margin
@@ -134,7 +144,7 @@ class ServerClock:
         )
 
     def _is_stepped(self, estimate: Estimate, mono: float) -> bool:
-        """Whether a clock of this machine has been stopped or stepped since the estimate."""
+        """Return whether a clock of this machine was stopped or stepped since the estimate."""
         return abs(self._timing.wall() - mono - estimate.wall_offset) > self._margin / 2
 
     def _best_of(self, deadline: Deadline) -> Estimate:
@@ -155,11 +165,11 @@ class ServerClock:
         return best
 
     def _from_sample(self, server: int, sent: float, received: float) -> Estimate:
-        # The timestamp is cut to the millisecond, so the true time is up to one later; and so is every Moment.
+        # The timestamp is cut to the millisecond, so the true time is up to 1 ms later. Every Moment is cut likewise.
         return Estimate(
             offset=server + 0.5 - (sent + received) / 2,
             uncertainty=(received - sent) / 2 + 0.5 + 1,
-            # Somewhere between the two, so the clock may have drifted since the sending.
+            # The server took its time between sending and receiving, so drift counts from the sending.
             taken_at=sent,
             wall_offset=self._timing.wall() - received,
         )

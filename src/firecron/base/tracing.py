@@ -1,10 +1,10 @@
-"""The trace that code is part of: the request that a trigger runs a job in, for whoever writes its log lines.
+"""The trace that code is part of: the trace of the request in which a trigger runs a job, for its log lines.
 
     with traced(trace_of(request.headers)):
         registry.trigger("send-digest", source="http")
 
-It is a context variable: what runs in the request's own thread or task has it, as does a job's coroutine on the
-application's loop. Threads of firecron's own (renewals, the history of ticks that did not run) don't.
+The trace is a context variable. Code in the request's own thread or task has it, and so has a job's coroutine on the
+application's loop. Firecron's own threads (renewals, the history of ticks that did not run) don't have it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ current_trace: ContextVar[Trace | None] = ContextVar("firecron_trace", default=N
 
 
 def trace_of(headers: Mapping[str, str]) -> Trace | None:
-    """What a request's headers say of its trace, by `traceparent` or else by Google's older `X-Cloud-Trace-Context`.
+    """Return the trace that the headers of a request name; None if they name none.
 
-    Names of headers are looked up as they are written here and in lower case. What is malformed is no trace.
+    The header is `traceparent`, or else Google's older `X-Cloud-Trace-Context`. Header names are looked up as written
+    here and in lower case. A malformed header counts as no trace.
     """
     found = _W3C.fullmatch(_header(headers, "traceparent"))
     if found is not None and int(found["trace"], 16) and int(found["span"], 16):
@@ -49,7 +50,7 @@ def trace_of(headers: Mapping[str, str]) -> Trace | None:
 
 @contextmanager
 def traced(trace: Trace | None) -> Iterator[None]:
-    """Have what happens in this block be part of the trace."""
+    """Make this block part of the trace."""
     token = current_trace.set(trace)
     try:
         yield

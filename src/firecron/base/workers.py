@@ -1,7 +1,7 @@
-"""Threads for the jobs: a bounded number, made when they are needed.
+"""Threads for the jobs: a limited number, started when they are needed.
 
-Daemon threads of its own instead of an executor, because Python waits for an executor's threads before it runs
-`atexit`, and a job that nobody told to stop would hold up the end of the process for as long as it likes.
+They are daemon threads instead of an executor's. Python joins an executor's threads before it runs `atexit`, so a job
+that does not know of the shutdown would delay the end of the process without limit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ logger = logging.getLogger("firecron")
 
 
 class Crew(Protocol):
-    """Who does the jobs' work."""
+    """Carries out the jobs' work."""
 
     def submit(self, work: Callable[[], object]) -> None: ...
 
@@ -26,8 +26,10 @@ class Crew(Protocol):
 
 
 class Workers:
-    """At most `number` threads, which take what was submitted in order. Where they don't linger, one ends as soon as
-    there is nothing to do. What a worker waits for changes while `changed` is locked.
+    """At most `number` threads, which take the submitted work in order.
+
+    With `lingers=False` a thread ends as soon as it finds no work. The state that a worker waits for changes only while
+    `changed` is locked.
     """
 
     def __init__(self, number: int, *, lingers: bool = True) -> None:
@@ -40,18 +42,18 @@ class Workers:
 
     @property
     def threads(self) -> int:
-        """How many threads there are."""
+        """The number of threads."""
         with self.changed:
             return len(self._threads)
 
     @property
     def idle(self) -> int:
-        """How many of them wait for something to do."""
+        """The number of threads that wait for work."""
         with self.changed:
             return len(self._idle)
 
     def submit(self, work: Callable[[], object]) -> None:
-        """Have it done on a worker as soon as one is free."""
+        """Do the work on a worker, as soon as one is free."""
         with self.changed:
             self._work.append(work)
             if len(self._idle) < len(self._work) and len(self._threads) < self._number:
@@ -60,8 +62,8 @@ class Workers:
                     self._threads.add(thread)
                     thread.start()
                 except BaseException as error:
-                    # No more threads, or the end of the process: those that there are will do it; without any it is
-                    # refused. So it is where Ctrl-C comes in between.
+                    # No thread could be started, for want of memory or at the end of the process. The existing
+                    # threads will do the work. Without any thread the work is refused, and also after Ctrl-C here.
                     if thread.ident is None:
                         self._threads.discard(thread)
                     if not isinstance(error, RuntimeError) or not self._threads:
@@ -70,8 +72,9 @@ class Workers:
             self.changed.notify()
 
     def dismiss(self) -> None:
-        """Drop what nobody has begun yet, and send the threads home when they are done; a later submit makes new
-        ones.
+        """Drop the work that has not begun, and end each thread after its present work.
+
+        A later submit starts new threads.
         """
         with self.changed:
             self._work.clear()
@@ -80,7 +83,7 @@ class Workers:
             self.changed.notify_all()
 
     def after_fork(self) -> None:
-        """In a forked child: no thread is here, and what was submitted is the parent's to do."""
+        """Drop threads and work in a forked child: both are the parent's."""
         self.changed = threading.Condition()
         self._work.clear()
         self._threads.clear()
@@ -91,12 +94,12 @@ class Workers:
             try:
                 work()
             except BaseException:
-                # A defect of firecron's own, since jobs' exceptions are caught where they are called: say so, and go
+                # This is a defect of firecron: a job's exceptions are caught where the job is called. Log it and go
                 # on.
                 logger.exception("A worker's task failed", extra={"json_fields": {"event": "worker.failed"}})
 
     def _next(self) -> Callable[[], object] | None:
-        """The next thing to do, however long it takes to come; None for a thread that is to end."""
+        """Wait for the next work and return it; None if this thread is to end."""
         me = threading.current_thread()
         with self.changed:
             while self._lingers and not self._work and me in self._threads:
