@@ -237,7 +237,7 @@ LEASES = _in(
     ("        if self.lost:\n            raise LeaseLost", "        if False:\n            raise LeaseLost", LEASE),
     ('if self._state in ("releasing", "released"):', 'if self._state == "released":', LEASE),
     ('if self._state in ("releasing", "released"):', 'if self._state == "releasing":', LEASE),
-    ('            self._state = "releasing"  # the end', "            pass  # the end", LEASE),
+    ('            self._state = "releasing"  # from here on', "            pass  # from here on", LEASE),
     ("isinstance(left, Lost) and not was_lost:", "isinstance(left, Lost):", LEASE),
     ("isinstance(left, Lost) and not was_lost:", "False:", LEASE),
     ("            self._lost.set()\n        self._on_end", "        self._on_end", LEASE),
@@ -261,12 +261,12 @@ LEASES = _in(
     ('            if self._state != "held":\n', "            if False:\n", LEASE),
     ("        self._report_lost(why)\n        self._on_end(self, None)\n", "        self._report_lost(why)\n", LEASE),
     ("            if not self._was_lost:\n", "            if True:\n", LEASE),
-    ('        self._state = "released"\n        # Another one', "        # Another one", LEASE),
+    ('        self._state = "released"\n        # A new flag', "        # A new flag", LEASE),
     ("        self._lost = Flag()\n        self._lost.set()\n", "        self._lost = Flag()\n", LEASE),
-    ("            self._lost.set()  # before anybody is told", "            # before anybody is told", LEASE),
+    ("            self._lost.set()  # before the loss is reported", "            # before the loss is reported", LEASE),
     (
-        "        except Exception as error:\n            # It may be",
-        "        except KeyError as error:\n            # It may be",
+        "        except Exception as error:\n            # This may run",
+        "        except KeyError as error:\n            # This may run",
         LEASE,
     ),
     (
@@ -275,8 +275,8 @@ LEASES = _in(
         LEASE,
     ),
     (
-        "        except Exception as error:\n            # Not only",
-        "        except StoreError as error:\n            # Not only",
+        "        except Exception as error:\n            # Every exception counts",
+        "        except StoreError as error:\n            # Every exception counts",
         LEASE,
     ),
     (

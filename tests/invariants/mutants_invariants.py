@@ -143,8 +143,8 @@ INVARIANTS = (
         RENEWAL,
         (
             "lock/lease.py",
-            "            self._lost.set()  # before anybody is told",
-            "            # before anybody is told",
+            "            self._lost.set()  # before the loss is reported",
+            "            # before the loss is reported",
         ),
         (
             "lock/lease.py",
@@ -221,8 +221,8 @@ INVARIANTS = (
         ("base/events.py", "    except Exception:\n        # A handler", "    except KeyError:\n        # A handler"),
         (
             "lock/lease.py",
-            "        except Exception as error:\n            # It may be",
-            "        except KeyError as error:\n            # It may be",
+            "        except Exception as error:\n            # This may run",
+            "        except KeyError as error:\n            # This may run",
         ),
     ),
     *_of(

@@ -1,1 +1,1 @@
-"""One node, one holder."""
+"""The lock: one node, one holder."""

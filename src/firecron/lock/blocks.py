@@ -1,6 +1,7 @@
 """Work under a lock: the block of `hold`, and the function that `with_lock` calls.
 
-Neither runs without its lock. The lock is renewed meanwhile, and released when the work ends, however it ends.
+Neither runs without its lock. The lock is renewed while the work runs, and released when the work ends, also by an
+exception.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _UNFINISHED = (
 
 
 class Hold:
-    """A block under a lock; made by `LockService.hold`, for one use."""
+    """A block under a lock. `LockService.hold` makes it; it can be used once."""
 
     def __init__(self, contender: Contender, bid: Bid, wait: float) -> None:
         self._contender = contender
@@ -62,7 +63,7 @@ class Hold:
         await self._contender.release_async(self._leave())
 
     def _use(self) -> None:
-        # Its bid has one token: two blocks under it would pass for each other.
+        # The bid has one token, so two blocks under it would look like one holder.
         if not self._unused.acquire(blocking=False):
             raise RuntimeError(f"this hold of {self._bid.name} was used before: call hold() anew for each block")
 
@@ -80,7 +81,7 @@ class Hold:
 
 
 def call(contender: Contender, bid: Bid, fn: Callable[[], object]) -> object:
-    """Call `fn` under the lock and return its result, or the Refusal without a call."""
+    """Call `fn` under the lock and return its result. Return the Refusal, without a call, if the lock is refused."""
     lease: Lease | Refusal | None = None
     try:
         lease = contender.acquire(bid, 0)
@@ -100,7 +101,10 @@ def call(contender: Contender, bid: Bid, fn: Callable[[], object]) -> object:
 
 
 async def call_async(contender: Contender, bid: Bid, fn: Callable[[], Awaitable[object]]) -> object:
-    """The same for an async function, which is cancelled if the lease is lost. Raises LeaseLost then."""
+    """Await `fn()` under the lock and return its result. Return the Refusal, without a call, if the lock is refused.
+
+    If the lease is lost, the work is cancelled and this raises LeaseLost.
+    """
     lease = await contender.acquire_async(bid, 0)
     if isinstance(lease, Refusal):
         return lease
@@ -122,13 +126,13 @@ async def call_async(contender: Contender, bid: Bid, fn: Callable[[], Awaitable[
 
 
 def check_no_generator(fn: object) -> None:
-    """TypeError for a generator function: its body would run when the caller iterates, without the lock."""
+    """Raise TypeError for a generator function: its body would run when the caller iterates, without the lock."""
     if isgeneratorfunction(fn) or isasyncgenfunction(fn):
         raise TypeError(f"{fn!r} {_UNFINISHED}")
 
 
 def _done(fn: object, result: object) -> object:
-    """The result of a function whose work is done; TypeError if the work would only begin with the caller."""
+    """Return the result of a function. Raise TypeError for a generator: its work has not begun."""
     if isgenerator(result) or isasyncgen(result):
         raise TypeError(f"{fn!r} {_UNFINISHED}")
     return result

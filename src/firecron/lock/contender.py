@@ -1,10 +1,10 @@
-"""A contender for locks: all that is done for one bid, from the first try to the lease that is kept.
+"""A contender for locks: carries a bid from its first try to the lease that is kept.
 
-A bid's tries share its token. `attempt` tries once; `try_once` makes a lease of what was won, and keeps it; `acquire`
-and `acquire_async` try for as long as they were told to wait, and emit the answer. What the database does is a
-`Refusal`, never an exception.
+All tries of a bid share its token. `attempt` makes one try. `try_once` makes one try, makes a lease of a lock that it
+took, and has the lease kept. `acquire` and `acquire_async` try until the wait is over, and emit the answer. A failure
+of the database is a `Refusal`, never an exception.
 
-What users call is in `service`. A run claims its tick by `attempt`, and makes the lease where it begins.
+`service` has what users call. A run claims its tick by `attempt`, and makes its lease when the run begins.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ from firecron.store import Paths, Snapshot, Store
 
 @dataclass(frozen=True, slots=True)
 class Bid:
-    """One request for a lock, through all its tries: they share the token, so that a write whose reply was lost
-    becomes a win.
+    """One request for a lock, over all its tries.
+
+    The tries share the token, so a later try recognises an earlier write whose reply was lost, and wins by it.
     """
 
     name: str
@@ -55,10 +56,10 @@ class Bid:
 
 
 class Contender:
-    """Contends for the locks of one database, on behalf of one process; shared by all its threads.
+    """Contends for the locks of one database, on behalf of one process. All threads of the process share it.
 
-    `known` are the nodes as they were last seen, by the names of their locks. They only save requests: a bid is
-    written by them, and no answer is believed from them.
+    `known` has each lock's node as it was last seen, by the lock's name. It only saves requests: a bid writes by it,
+    but the answer to a bid never rests on it.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Contender:
         self.keeper = Keeper(timing, events, settings.request_timeout, has_thread=has_threads)
         self.roster = Roster()
         self.known: Recent[str, Snapshot] = Recent()
-        # The refusals that were told at their higher level.
+        # The refusals that were logged at their higher level, as lock name and reason.
         self._told: Recent[tuple[str, str], None] = Recent()
         self._pools: dict[str, ThreadPoolExecutor] = {}
 
@@ -99,10 +100,11 @@ class Contender:
         choose: Choose | None = None,
         max_runtime: int | None = None,
     ) -> Bid:
-        """Check what a lock is asked for with, and make the bid.
+        """Check the arguments of a request for a lock, and make the bid.
 
-        `slot` claims a tick in the same write, `momentary` lets the lock go in it as well, `choose` makes the claim
-        fit the record that is found, and after `max_runtime` (milliseconds) the lease is lost, renewed or not.
+        `slot` claims a tick in the write that takes the lock. `momentary` releases the lock in the same write. `choose`
+        fits the claim to the record that is found. After `max_runtime` (milliseconds) the lease is lost, even if it is
+        renewed.
         """
         check_name(name)
         for_ms = milliseconds(ttl, "ttl")
@@ -125,7 +127,7 @@ class Contender:
         return Bid(name, request, at_least, renews, choose, max_runtime)
 
     def acquire(self, bid: Bid, wait: float) -> Lease | Refusal:
-        """Try until the answer lasts, or until `wait` seconds are over, and emit it."""
+        """Try until the answer is final or `wait` seconds are over. Emit the answer and return it."""
         patience = Patience(wait, self._timing)
         answer: Lease | Refusal | None = None
         try:
@@ -139,17 +141,21 @@ class Contender:
             self.tell(answer)
             return answer
         except BaseException:
-            # Ctrl-C may come at any line, and a listener may raise: a lease that nobody got must not be renewed.
+            # Ctrl-C may come at any line, and a listener may raise. The caller then gets no lease, so it must not be
+            # renewed.
             self.give_back(answer)
             raise
 
     async def acquire_async(self, bid: Bid, wait: float) -> Lease | Refusal:
-        """`acquire`, without blocking the event loop. What a cancelled task acquires after all is given back."""
+        """Do the same as `acquire` without blocking the event loop.
+
+        If the task is cancelled, a lease that is acquired later is released.
+        """
         patience = Patience(wait, self._timing)
         for pause in patience:
             if pause:
                 await asyncio.sleep(pause)
-            # The time in the queue for a thread counts.
+            # The wait for a free thread counts against the deadline.
             within = min(patience.within(self._settings.request_timeout), self._settings.acquire_timeout)
             deadline = Deadline.after(self._timing, within)
             attempt = lambda: self.try_once(bid, deadline.remaining())  # noqa: B023, E731  # run before the next round
@@ -164,7 +170,10 @@ class Contender:
         return answer
 
     def try_once(self, bid: Bid, within: float = inf) -> Lease | Refusal:
-        """Try once, `within` that many seconds, and keep the lease that is won. No event is emitted."""
+        """Try once, for `within` seconds at most, without an event.
+
+        Return the lease, which the keeper keeps from now on, or the refusal.
+        """
         answer = self.attempt(bid, within)
         if isinstance(answer, Refusal):
             return answer
@@ -174,7 +183,7 @@ class Contender:
             return not_known(bid.name, "unavailable", error)
 
     def attempt(self, bid: Bid, within: float = inf) -> Held | Refusal:
-        """`try_once`, without making a lease of what is won."""
+        """Try once, for `within` seconds at most. Return what is held, without making a lease of it, or the refusal."""
         deadline = self._driver.deadline(min(self._settings.acquire_timeout, bid.request.ttl / 3000, within))
         exchange = acquiring(bid.request, self.known.get(bid.name), bid.written, bid.replaced, bid.choose)
         try:
@@ -189,19 +198,22 @@ class Contender:
         return answer
 
     def lease(self, bid: Bid, held: Held) -> Lease:
-        """Make the lease of what is held, and keep it. Raises Unavailable, the lock released, if it can't be kept."""
+        """Make the lease of what is held, and have it kept.
+
+        If the lease can't be kept, the lock is released, and this raises Unavailable.
+        """
         lease = self.unkept(bid, held)
         try:
             limit = None if bid.max_runtime is None else held.term.reading.mono + bid.max_runtime
             self.keeper.keep(lease, renews=bid.renews, limit=limit)
             return lease
         except BaseException:
-            # Also Ctrl-C, and what a signal's handler raises: nobody would know of the lease.
+            # This includes Ctrl-C and exceptions of a signal handler: the caller gets no lease, so it is released here.
             lease.release()
             raise
 
     def unkept(self, bid: Bid, held: Held) -> Lease:
-        """Make the lease of what is held, which the keeper doesn't renew yet."""
+        """Make the lease of what is held. The keeper does not renew it yet."""
         return Lease(
             bid.name,
             self._paths.lock(bid.name),
@@ -216,7 +228,10 @@ class Contender:
         )
 
     def give_back(self, answer: Lease | Refusal | None) -> None:
-        """Release the lease, if it is one. Where that is interrupted, the lock is renewed no more, and expires."""
+        """Release the answer if it is a lease.
+
+        If the release is interrupted, the lock is not renewed any more, and expires.
+        """
         if isinstance(answer, Lease):
             try:
                 answer.release()
@@ -228,7 +243,7 @@ class Contender:
         await asyncio.shield(off_loop(lease.release, self._pool("release").submit))
 
     def tell(self, answer: Lease | Refusal) -> None:
-        """Emit the event that says what came of a bid."""
+        """Emit the event for the answer to a bid."""
         if isinstance(answer, Lease):
             answer.tell_acquired()
             return
@@ -245,19 +260,19 @@ class Contender:
         )
 
     def close(self) -> None:
-        """Let go of the threads; leases are renewed no more."""
+        """End the threads. Leases are not renewed any more."""
         self.keeper.stop()
         for pool in self._pools.values():
             pool.shutdown(wait=False)
         self._pools = {}
 
     def after_fork(self) -> None:
-        """In a forked child: no thread or lease of the parent's is used."""
+        """Drop the parent's threads and leases in a forked child."""
         self.keeper.after_fork()
         self._pools = {}
 
     def _pool(self, purpose: Literal["acquire", "release"]) -> ThreadPoolExecutor:
-        """Threads for asyncio callers; releases have their own, so that they don't wait behind slow acquires."""
+        """Return the threads for asyncio callers. Releases have their own, so they never wait for slow acquires."""
         if purpose not in self._pools:
             self._pools[purpose] = ThreadPoolExecutor(max_workers=16, thread_name_prefix=f"firecron-{purpose}")
         return self._pools[purpose]
@@ -265,13 +280,15 @@ class Contender:
     def _ended(self, lease: Lease, left: Snapshot | None) -> None:
         self.keeper.forget(lease)
         if left == ABSENT:
-            self.known.forget(lease.name)  # what isn't known is taken for absent
+            self.known.forget(lease.name)  # a node that isn't known is taken for absent
         elif left is not None:
             self.known.put(lease.name, left)
 
     def _level(self, refusal: Refusal) -> int:
-        """A fleet's losers are cheap: the first spent tick of a name shows that the lock works, the others are for
-        debugging. What is strange is told to an operator once.
+        """Return the level at which a refusal is logged.
+
+        In a fleet most tries are refused. The first `slot_done` of a name shows that the lock works, so it is INFO;
+        later ones are DEBUG. A refusal that an operator should look at is a WARNING, once per name and reason.
         """
         level = LEVELS[refusal.reason]
         higher = logging.WARNING if refusal.is_strange else logging.INFO if refusal.reason == "slot_done" else level

@@ -1,7 +1,7 @@
-"""Running the exchanges of `protocol` on a thread: their requests, their pauses, and their deadlines.
+"""Runs the exchanges of `protocol` on a thread, with their requests, pauses and deadlines.
 
-Each request has its own deadline: what is left of the exchange's, the time that one request may take, and, where a
-lease is at stake, a third of what is left of the lease, so that one slow request can't use it up.
+Each request has a deadline of its own: the earliest of the exchange's deadline, the timeout of one request and, if a
+lease is at stake, a third of the time left of the lease. So one slow request can't use up the lease.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from firecron.store import Store
 
 
 class Driver:
-    """Runs exchanges on the calling thread. The pauses between tries are drawn with `chance`."""
+    """Runs exchanges on the calling thread. `chance` makes the pauses between tries random."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Driver:
         self._chance = chance
 
     def run(self, exchange: Exchange[T], path: str, deadline: Deadline, lease_ends: float | None = None) -> T:
-        """Run an exchange about one node, and return its result. Raises StoreError where it has none."""
+        """Run an exchange on one node, and return its result. Raise StoreError if the exchange fails."""
         return protocol.run(
             exchange,
             now=lambda: self.clock.now(deadline),
@@ -49,7 +49,7 @@ class Driver:
         )
 
     def deadline(self, seconds: float) -> Deadline:
-        """The moment that many seconds from now."""
+        """Return the deadline `seconds` from now."""
         return Deadline.after(self.timing, seconds)
 
     def _request(self, deadline: Deadline, lease_ends: float | None) -> Deadline:

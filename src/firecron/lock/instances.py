@@ -1,9 +1,10 @@
-"""Which instances are alive, as far as their signs of life in `cron-instances` tell.
+"""Which instances are alive, judged by their signs of life in `cron-instances`.
 
-An instance that ticks has a node for each of its processes, until ten beats after its death. Others have none: plain
-locks, `exec`, runs by hand, and triggered runs where the guard is closed.
+An instance that ticks has a node for each of its processes. The other instances remove such a node ten heartbeats after
+the process died. Instances that don't tick have no node: plain locks, `exec`, runs by hand, and triggered runs where
+the guard is closed.
 
-Nothing here decides whether a lock is free: its record alone does. It is for people, for the log and the history.
+Nothing here decides whether a lock is free: only its record does. These views are for people, the log and the history.
 """
 
 from __future__ import annotations
@@ -16,29 +17,33 @@ from firecron.base.instants import to_text
 from firecron.lock.record import DAY, LockRecord
 
 SILENT_BEATS = 3
-# After so many an instance's node is removed by the others.
+# After so many missed heartbeats, other instances remove a process's node.
 PRUNED_BEATS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """When the instances were last seen, by the names of their nodes in `cron-instances`, and how often they beat.
-    All in milliseconds.
+    """When each process was last seen, by the name of its node in `cron-instances`, and the interval of the heartbeats.
+
+    All values are milliseconds.
     """
 
     seen: Mapping[str, int] = field(default_factory=dict)
     heartbeat: float = 30_000
 
     def silent(self, now: int) -> dict[str, int]:
-        """The nodes that have missed three beats."""
+        """Return the nodes that have missed three heartbeats, each with the time when it was last seen."""
         return {name: at for name, at in self.seen.items() if at < self.silent_before(now)}
 
     def silent_before(self, now: int) -> float:
-        """Whose last sign of life is older than this is silent."""
+        """Return the limit of silence: a node whose last sign of life is older than this is silent."""
         return now - SILENT_BEATS * self.heartbeat
 
     def last_seen(self) -> dict[str, int]:
-        """When each instance was last seen. Its processes share its id: one that is alive may be the holder."""
+        """Return when each instance was last seen.
+
+        The processes of an instance share its id, and any of them may be the holder, so the latest sign of life counts.
+        """
         found: dict[str, int] = {}
         for name, at in self.seen.items():
             instance = name.rpartition("-")[0]
@@ -46,9 +51,9 @@ class Instances:
         return found
 
     def problem_of(self, record: LockRecord, now: int) -> str | None:
-        """Why the holder of a record is likely to be dead.
+        """Return why the holder of a record is probably dead; None if it may be alive.
 
-        A missing node says something of a scheduled run only, and only of one that is older than ten beats.
+        A missing node means something only for a scheduled run, and only if the run is older than ten heartbeats.
         """
         if not record.instance:
             return None
@@ -62,48 +67,50 @@ class Instances:
 
 
 def inspect_instances(nodes: object, heartbeat: float) -> Instances:
-    """What `cron-instances` says; `heartbeat` is in seconds."""
+    """Return what `cron-instances` says. `heartbeat` is the interval of the heartbeats, in seconds."""
     found = nodes if isinstance(nodes, dict) else {}
-    # The node "clock" is nobody's: it is where an instance without a node asks for the time.
+    # The node "clock" belongs to no instance: processes write to it to learn RTDB's time.
     times = {name: number(node.get("seenAt")) for name, node in found.items() if isinstance(node, dict)}
     seen = {name: at for name, at in sorted(times.items()) if name != "clock" and at is not None}
     return Instances(seen, heartbeat * 1000)
 
 
 def silence(seen: int) -> str:
-    """That a holder's instance is silent, for people."""
+    """Return a sentence for people that the holder's instance is silent."""
     return f"its instance was seen last at {to_text(seen)}: it died, or has no CPU between requests"
 
 
 def how_to_free(name: str) -> str:
-    """What to do about a lock whose holder is likely to be dead."""
+    """Return what to do about a lock whose holder is probably dead."""
     return f"make sure that its run has ended, then: firecron unlock {name}"
 
 
 class Roster:
-    """The instances that were silent when this process last looked, which is every `recovery_interval`.
+    """The instances that were silent when this process last looked. It looks every `recovery_interval`.
 
-    A process that doesn't tick never looks, and knows of none. A look is minutes old, so a record that shows a later
-    sign of life has the last word.
+    A process that doesn't tick never looks, so its roster is empty. A look may be minutes old, so a later sign of life
+    in a record overrules it.
     """
 
     def __init__(self) -> None:
-        # Replaced as one, because other threads read it.
+        # Both values are replaced together, because other threads read them.
         self._look: tuple[dict[str, int], float] = ({}, 0)
 
     def note(self, found: Instances, now: int) -> None:
-        """Remember a look at `cron-instances`, made at this time of RTDB's."""
+        """Remember a look at `cron-instances`, taken at RTDB's time `now`."""
         last_seen = found.last_seen()
-        # A node that was removed since is of an instance as silent as before. No lease is longer than a day.
+        # An instance whose node was removed since the last look is still silent. It is remembered for a day, because no
+        # lease is longer.
         gone = {instance: at for instance, at in self._look[0].items() if instance not in last_seen and at > now - DAY}
         limit = found.silent_before(now)
         self._look = ({**gone, **{instance: at for instance, at in last_seen.items() if at < limit}}, limit)
 
     def silent_since(self, record: LockRecord, ttl: int) -> int | None:
-        """The last sign of life of a lock's holder, if its instance is silent; None if it is alive, or unknown.
+        """Return the last sign of life of a lock's holder if its instance is silent; None if it is alive or unknown.
 
-        To acquire, to renew and to release are signs of life. When a lock was renewed last, its expiry tells if its
-        holder has the `ttl` (in milliseconds) that is asked for here, as each instance has that runs the same job.
+        To acquire, to renew and to release are signs of life. The time of the last renewal follows from the record's
+        expiry if the holder's ttl is `ttl` (in milliseconds), the ttl of this request. All instances that run the same
+        job have the same ttl.
         """
         silent, limit = self._look
         seen = silent.get(record.instance) if record.instance else None

@@ -1,10 +1,10 @@
-"""The keeper: one thread that renews leases, and tells those that are over.
+"""The keeper: one thread that renews leases and declares leases lost.
 
-It works while the holder blocks its thread or its event loop. A renewal that fails is tried again with a growing
-pause until the lease's own end; then the lease is lost, loudly. One renewal takes no longer than a third of what is
-left of its lease, and the one that ends first is renewed first. Renewals come one after another, so an instance can
-keep as many leases as renewals fit into a third of their ttl. In a forked child the keeper starts empty; with the
-process it ends (its thread is a daemon).
+It works while the holder blocks its own thread or its event loop. A failed renewal is tried again, with growing pauses,
+until the lease ends. Then the lease is lost, and the loss is logged. One renewal takes at most a third of the time left
+of its lease. The lease that ends first is renewed first. Renewals run one after another, so an instance can keep only
+as many leases as renewals fit into a third of their ttl. In a forked child the keeper starts empty. Its thread is a
+daemon and ends with the process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from firecron.errors import StoreError, Unavailable
 
 
 class Keepable(Protocol):
-    """What the keeper needs of a lease; times are on the monotonic clock, in milliseconds."""
+    """What the keeper needs of a lease. Times are in milliseconds on the monotonic clock."""
 
     name: str
 
@@ -53,10 +53,10 @@ class _Kept:
 
 
 class Keeper:
-    """Keeps leases from `keep` to `forget`. `attempt` is how many seconds one renewal may take at the most.
+    """Keeps each lease from `keep` to `forget`. `attempt` is the most seconds that one renewal may take.
 
-    Without a thread of its own (`has_thread=False`) it keeps what it is told to in `work`, for tests that move the
-    clock by hand.
+    With `has_thread=False` it has no thread, and keeps its leases only inside `work`: tests that move the clock by hand
+    need this.
     """
 
     def __init__(self, timing: Timing, events: Events, attempt: float, *, has_thread: bool = True) -> None:
@@ -69,9 +69,7 @@ class Keeper:
         self._thread: threading.Thread | None = None
 
     def keep(self, lease: Keepable, *, renews: bool, limit: float | None = None) -> None:
-        """Watch the lease, and renew it if it `renews`; at the `limit` (on the monotonic clock) it is lost in any
-        case.
-        """
+        """Watch the lease, and renew it if `renews` is true. At `limit` (monotonic) the lease is lost in any case."""
         limit = math.inf if limit is None else limit
         with self._changed:
             if self._has_thread and (self._thread is None or not self._thread.is_alive()):
@@ -85,38 +83,38 @@ class Keeper:
             self._kept.pop(lease, None)
 
     def stop(self) -> None:
-        """End the thread; what is kept is kept no more. The next `keep` starts another one."""
+        """End the thread, and keep none of the leases any more. The next `keep` starts another thread."""
         with self._changed:
             self._thread = None
             self._kept.clear()
             self._changed.notify_all()
 
     def rest(self) -> None:
-        """End the thread if it has nothing to keep; the next `keep` starts another one."""
+        """End the thread if it has no lease to keep. The next `keep` starts another thread."""
         with self._changed:
             if not self._kept:
                 self._thread = None
                 self._changed.notify_all()
 
     def work(self) -> float | None:
-        """Do what is due, and return when the next thing will be (None: nothing is kept)."""
+        """Do everything that is due. Return when the next lease will be due (None: no lease is kept)."""
         while (kept := self._most_urgent()) is not None:
             self._attend(kept)
         return self.due
 
     @property
     def due(self) -> float | None:
-        """When the next thing is due, on the monotonic clock; None: nothing is kept."""
+        """When the next lease is due, on the monotonic clock; None if no lease is kept."""
         with self._changed:
             return self._next_due()
 
     def leases(self) -> list[Keepable]:
-        """The leases that are kept now."""
+        """Return the leases that are kept now."""
         with self._changed:
             return list(self._kept)
 
     def after_fork(self) -> None:
-        """In a forked child: nothing is kept here, and what the parent keeps is not the child's."""
+        """Disown the parent's leases in a forked child, and keep none."""
         kept, self._kept = self._kept, {}
         self._changed = threading.Condition()
         self._thread = None
@@ -128,8 +126,7 @@ class Keeper:
         while self._thread is me:
             self.work()
             with self._changed:
-                # The end or something new may have come while this thread was at work, so both are looked at under
-                # the lock.
+                # A stop or another lease may have come while this thread worked, so both are checked under the lock.
                 if self._thread is not me:
                     return
                 next_due = self._next_due()
@@ -137,14 +134,14 @@ class Keeper:
                 if next_due is None:
                     self._timing.wait(self._changed, None)
                 elif next_due > now:
-                    # In short steps: the wait stops while the machine sleeps, and the leases don't.
+                    # The steps are short, because this wait stops while the machine is suspended, but leases age on.
                     self._timing.wait(self._changed, min((next_due - now) / 1000, _LONGEST_WAIT))
 
     def _next_due(self) -> float | None:
         return min((kept.due for kept in self._kept.values()), default=None)
 
     def _start(self) -> None:
-        # Before its start, because the thread looks whether it is still the one.
+        # The attribute is set before the start, because the thread checks whether it is still the keeper's thread.
         self._thread = threading.Thread(target=self._run, name="firecron-keeper", daemon=True)
         try:
             self._thread.start()
@@ -152,8 +149,10 @@ class Keeper:
             raise Unavailable(f"no thread could be started to keep the lease: {error}") from error
 
     def _most_urgent(self) -> _Kept | None:
-        """The lease that is due and ends first. It is looked for anew after each renewal, which takes time: what is
-        over costs none, and comes first.
+        """Return the lease that is due and ends first; None if none is due.
+
+        The keeper asks after each renewal, because a renewal takes time. A lease that is over costs no time and comes
+        first.
         """
         now = self._timing.mono()
         with self._changed:
@@ -195,6 +194,6 @@ class Keeper:
                 failures=kept.failures,
             )
         except BaseException as error:
-            # Whatever it is, it must end neither this thread nor the other leases: they would be lost in silence.
+            # No exception may end this thread: the other leases would then be lost without a report.
             self.forget(lease)
             lease.lose(f"its renewal broke: {error!r}")

@@ -1,9 +1,10 @@
-"""A lease: a lock in hand.
+"""A lease: the acquired lock in the program.
 
-It is good until `expires_at` less the margin, by this machine's monotonic clock, and longer only if it is renewed: by
-the keeper (in `hold`, `with_lock` and runs) or by `renew()`. When it is over before it was released, it is lost:
-`lost` is set, the listeners of the lease hear of it, and an ERROR is logged. What is lost stays lost, also if nobody
-has taken the lock. A release ends it too: `lost` is set, and nobody is told of a loss.
+A lease is good until `expires_at` less the margin, measured on this machine's monotonic clock. Only a renewal makes it
+last longer: the keeper renews it (in `hold`, `with_lock` and runs), or the program calls `renew()`. A lease that ends
+before its release is lost: `lost` is set, the callbacks of the lease are called, and an ERROR is logged. A lost lease
+stays lost, even if no other holder has taken the lock. A release also ends the lease: `lost` is set, but no loss is
+reported.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Lease:
         self._held = held
         self._ttl = ttl
         self._hold_at_least = hold_at_least
-        # Of this lease only: a record also carries over what the claims before it left.
+        # These are values of this lease only: a record also carries over values of earlier claims.
         record = held.record
         self._fence = int(record.fence) if is_fenced and record.fence is not None else None
         self._slot = record.unfinished if has_slot else None
@@ -58,7 +59,7 @@ class Lease:
         self._was_lost = False
         self._state: Literal["held", "releasing", "released", "lost"] = "held"
         self._state_lock = threading.Lock()
-        # Held during each request about this lease: a release waits for a renewal that is under way.
+        # Locked during each request for this lease, so a release waits for a renewal that is under way.
         self._request_lock = driver.timing.lock()
         self._on_lost: list[Callable[[], object]] = []
 
@@ -122,7 +123,7 @@ class Lease:
         with self._state_lock:
             if self._state in ("releasing", "released"):
                 return False
-            self._state = "releasing"  # the end of the trust, and of the renewals
+            self._state = "releasing"  # from here on the lease is neither trusted nor renewed
             self._lost.set()
         self._on_end(self, None)
         left = self._release(outcome, finished)
@@ -194,7 +195,7 @@ class Lease:
                 return
             self._state = "lost"
             self._was_lost = True
-            self._lost.set()  # before anybody is told: listeners and log handlers may be slow
+            self._lost.set()  # before the loss is reported: listeners and log handlers may be slow
         self._report_lost(why)
         self._on_end(self, None)
 
@@ -211,7 +212,7 @@ class Lease:
         self._state_lock = threading.Lock()
         self._request_lock = self._driver.timing.lock()
         self._state = "released"
-        # Another one, because the parent's may have been locked by a thread that the child doesn't have.
+        # A new flag, because a thread that only the parent has may hold the lock of the old one.
         self._lost = Flag()
         self._lost.set()
 
@@ -226,7 +227,7 @@ class Lease:
         try:
             callback()
         except Exception as error:
-            # It may be the keeper's thread, or a release: a closed event loop must break neither.
+            # This may run on the keeper's thread or in a release. A closed event loop must break neither.
             message = f'What was to be called when lock "{self.name}" was lost raised {error!r}'
             self._emit("listener.failed", logging.ERROR, message, why=repr(error))
 
@@ -245,7 +246,7 @@ class Lease:
             )
             return self._driver.run(exchange, self._path, deadline)
         except Exception as error:
-            # Not only StoreError: whatever breaks here, the work under the lock has a result that must come through.
+            # Every exception counts, not only StoreError: the result of the work under the lock must reach its caller.
             self._emit_unreleased(str(error) if isinstance(error, StoreError) else repr(error))
             return None
         finally:

@@ -1,6 +1,6 @@
 """The term of a lease, as its holder counts it: on the monotonic clock, from the reading that made its `expiresAt`.
 
-It says when the holder stops trusting its lease. When others may take the lock is the record's matter.
+The term says when the holder stops trusting its lease. The record says when others may take the lock.
 """
 
 from __future__ import annotations
@@ -12,18 +12,16 @@ from firecron.base.clocks import Moment
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerm:
-    """A lease as its holder must see it: the `expiresAt` that was written, aged from the reading that it was computed
-    from.
-    """
+    """A lease as its holder sees it: the `expiresAt` that was written, and the reading that it was computed from."""
 
     expires_at: int
     reading: Moment
 
     def ends(self, margin: int) -> float:
-        """When, on the monotonic clock, its holder stops trusting it.
+        """Return when the holder stops trusting the lease, on the monotonic clock.
 
-        That is a margin before it expires; sooner only if by then the holder's clock may be wrong by more than that,
-        as at the end of a lease of hours that nothing has renewed.
+        That is a margin before the lease expires. It is sooner only if the holder's clock may be wrong by more than the
+        margin at that time, as at the end of a lease of hours that was never renewed.
         """
         span = self.expires_at - self.reading.server
         wrong = self.reading.uncertainty + self.reading.drift * span

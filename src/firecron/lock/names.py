@@ -1,4 +1,4 @@
-"""Lock names: they become keys in the database, so they are kept to what every tool shows well."""
+"""Lock names. They become keys in the database, so only characters that every tool shows well are allowed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}", re.ASCII)
 
 
 def check_name(name: object) -> str:
-    """The name itself; ConfigurationError if it can't be one."""
+    """Return the name itself. Raise ConfigurationError if it can't name a lock."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigurationError(
             f"{name!r} can't name a lock: a letter, then up to 99 letters, digits, hyphens or underscores"

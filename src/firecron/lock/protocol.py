@@ -1,20 +1,20 @@
 """Acquire, renew, release: the exchanges with the store, action by action.
 
-Each exchange is a generator. It yields the action that it wants next (`Now`, `Read`, `Swap`, `Pause`), and is sent
-the action's answer. So the order of the actions is written once: for the threads that block (`run`), and for the
-tests, which interleave the actions of several holders in every order, lose replies, and stop clocks.
+Each exchange is a generator. It yields the next action (`Now`, `Read`, `Swap`, `Pause`), and receives the answer to it.
+So the order of the actions is written once, for the threads that block (`run`) and for the tests, which interleave the
+actions of several holders in every order, lose replies, and stop clocks.
 
 All exchanges keep these rules:
 
-1. A write is conditional on the ETag of what was read. A loser gets the current state with the refusal, and decides
-   again.
-2. A write that may have been applied (no reply, a 5xx) is not sent again: the next look at the node decides, by
-   its holder.
-3. A 401 to a write is settled by one read: the rules may have refused a loser before the ETag was compared. What was
-   refused was not applied. Whoever is refused a second time, where the node is free, has lost again if the node was
-   changed meanwhile. A plain lock that came and went leaves no trace of that: there a deletion of what is not there
-   tells whether the rules let this user write at all.
-4. Between tries there is a pause with jitter, but for the first write that found the node changed: it is sent again
+1. A write is conditional on the ETag of the node that was read. A contender that loses gets the present node with the
+   answer, and decides again.
+2. A write that may have been applied (no reply, a 5xx) is not sent again. The next read of the node decides, by the
+   holder in it.
+3. After a 401 to a write, one read settles the matter: the rules may have refused a loser before RTDB compared the
+   ETag. A refused write was not applied. A contender that is refused again, although the node is free, has lost once
+   more if the node has changed in the meantime. A plain lock that came and went leaves no trace of that. So a deletion
+   of the absent node then tells whether the rules let this user write at all.
+4. Between tries there is a random pause, with one exception: the first write that finds the node changed is sent again
    at once. Nothing goes on past the deadline.
 """
 
@@ -52,18 +52,19 @@ ABSENT = Snapshot(NULL_ETAG, None)
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """Give me a clock reading (a `Moment`)."""
+    """Asks for a clock reading (a `Moment`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Give me the node (a `Snapshot`)."""
+    """Asks for the node (a `Snapshot`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """Write this (None: delete), if the node still has the ETag; give me `Swapped`, or the `Snapshot` that is there
-    instead.
+    """Asks to write the node (None: delete it) if it still has the ETag.
+
+    The answer is `Swapped`, or a `Snapshot` of the node if its ETag is another one.
     """
 
     etag: str
@@ -72,7 +73,7 @@ class Swap:
 
 @dataclass(frozen=True, slots=True)
 class Swapped:
-    """It was written; the node's ETag is this now, and the reply came when the monotonic clock showed `mono`."""
+    """The write was applied. `etag` is the node's new ETag, `mono` the monotonic clock when the reply came."""
 
     etag: str
     mono: float
@@ -80,8 +81,9 @@ class Swapped:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait before the next try, because the `tries`-th one failed: `why`. The server may have asked for `at_least` so
-    many seconds.
+    """Asks to wait before the next try, because the `tries`-th try failed; `why` says how.
+
+    The server may have asked for a pause of `at_least` so many seconds.
     """
 
     tries: int
@@ -98,7 +100,7 @@ Exchange: TypeAlias = Generator[Action, Answer, T]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A lock in hand: its record, its lease, the node as it was written or found, and the one that it replaced."""
+    """A lock in hand: its record, its term, the node as it was written or found, and the node that it replaced."""
 
     record: LockRecord
     term: LeaseTerm
@@ -106,7 +108,7 @@ class Held:
     replaced: object = None
 
 
-# What to ask for of a node that was just read, at that time; or why nothing is to be asked for.
+# Returns the request that fits a node that was just read, at that time; or the refusal, if none fits.
 Choose: TypeAlias = Callable[[Request, object, int], Request | Refused]
 
 
@@ -117,12 +119,12 @@ def acquiring(
     replaced: dict[Number, object] | None = None,
     choose: Choose | None = None,
 ) -> Exchange[Held | Refused]:
-    """Acquire, or find out why not. Raises Unavailable where that can't be known, and Denied.
+    """Acquire the lock, or return why not. Raise Unavailable if that can't be known, or Denied.
 
-    `known` is the node as it was last seen: a hint to write by, never believed for an answer. `written` are the terms
-    of the writes that this request has sent, by their `expiresAt`; a later try with the same request needs them, to
-    know its own write when it sees it; so it does with `replaced`, the nodes that those writes were to replace.
-    `choose` makes the claim fit each record that is read on the way.
+    `known` is the node as it was last seen: a write may be based on it, an answer never. `written` has the terms of the
+    writes that this request has sent, by their `expiresAt`. A later try with the same request needs them to recognise
+    its own write. It also needs `replaced`, the nodes that those writes were to replace. `choose` fits the claim to
+    each record that is read on the way.
     """
     replaced = {} if replaced is None else replaced
     snapshot = known or ABSENT
@@ -175,8 +177,9 @@ def acquiring(
 
 
 def renewing(held: Held, ttl: int, margin: int) -> Exchange[Held | Lost]:
-    """Lengthen the lease, or find out that it is lost. Raises StoreError where neither could be done; the lease then
-    ends as it was.
+    """Renew the lease, or return why it is lost.
+
+    Raise StoreError if neither is possible. The lease then ends when it would have ended before.
     """
     holder = held.record.holder
     assert holder is not None, "what is held has a holder"
@@ -207,7 +210,7 @@ def renewing(held: Held, ttl: int, margin: int) -> Exchange[Held | Lost]:
 def releasing(
     held: Held, *, margin: int = 0, hold_at_least: int = 0, outcome: str | None = None, finished: str | None = None
 ) -> Exchange[Snapshot | Lost]:
-    """Give the lock back, if it is still this holder's, and return the node as it is left. Raises StoreError."""
+    """Release the lock if this holder still has it, and return the node after that. Raise StoreError if it fails."""
     holder = held.record.holder
     assert holder is not None, "what is held has a holder"
     snapshot = held.snapshot
@@ -217,7 +220,7 @@ def releasing(
         now = yield from _now()
         if sent and (
             _is_released(snapshot.node, holder, now.server)
-            # Somebody else's, while nobody but this release could have let them in.
+            # Another holder has it already, and only this release can have freed the lock.
             or (not _is_held_by(snapshot.node, holder, now.server) and held.term.is_trusted(now.mono, margin))
         ):
             return snapshot
@@ -252,7 +255,10 @@ def run(
     pause: Callable[[Pause], None],
     mono: Callable[[], float],
 ) -> T:
-    """Run an exchange on this thread: do each action, and send its answer or raise its failure into the exchange."""
+    """Run an exchange on this thread.
+
+    Each action is carried out; its answer is sent into the exchange, or its failure is raised in it.
+    """
     try:
         action = next(exchange)
         while True:
@@ -283,7 +289,7 @@ def _now() -> Exchange[Moment]:
 
 
 def _read() -> Exchange[Snapshot]:
-    """The node, however often it takes; the deadline ends it (in `Pause`)."""
+    """Read the node, and repeat failed reads until the deadline, which `Pause` checks."""
     tries = 0
     while True:
         try:
@@ -294,7 +300,7 @@ def _read() -> Exchange[Snapshot]:
 
 
 def _overtaken(tries: int) -> Exchange[None]:
-    """After a write that found the node changed: the first is sent again at once, later ones after a pause."""
+    """Prepare another write after one that found the node changed: the first time at once, later after a pause."""
     if tries > 1:
         yield Pause(tries, OVERTAKEN)
 
@@ -304,7 +310,10 @@ def _is_held_by(node: object, holder: str, now: int) -> bool:
 
 
 def _is_released(node: object, holder: str, now: int) -> bool:
-    """Whether a release that may have been applied was: the node is gone, or this holder's and released."""
+    """Return whether a release that may have been applied was applied.
+
+    It was if the node is gone, or if it has this holder and is released.
+    """
     if node is None:
         return True
     record = check_holding(node, holder, now)

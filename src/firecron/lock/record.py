@@ -1,17 +1,17 @@
-"""The lock's record and every rule about it: pure values and decisions, no I/O, no clock of its own.
+"""The lock's record and every rule about it: pure values and decisions, without I/O and without a clock.
 
-`decide` says what a contender may do with what it read, `renewed` and `released` what the holder may. The shell
-around them (`protocol`) reads, asks here, and writes under the ETag of what it read, so that two contenders who
-saw the same state never both write.
+`decide` says what a contender may do with the node that it read. `renewed` and `released` say what the holder may do.
+The shell (`protocol`) reads the node, asks here, and writes under the ETag of that read. So two contenders that read
+the same state never both write.
 
-The margin is how far two instances' ideas of RTDB's time may be apart. It cuts both ways:
+The margin is how far apart two instances' ideas of RTDB's time may be. It counts on both sides:
 
     holder     |<-- trusts its lease ------------------>|   stops at expiresAt - margin
     record     acquiredAt                                   expiresAt
     contender  |<-- takes it for held --------------------------------->|   waits for expiresAt + margin
 
-So two of them never both believe that the lock is theirs, as long as each one's estimate is right to within the
-margin and the holder ages its lease on a monotonic clock from the very reading that made `expiresAt` (`lease_term`).
+So two instances never both trust a lease of the lock, as long as each estimate of the time is right to within the
+margin, and the holder ages its lease on a monotonic clock from the reading that made `expiresAt` (`lease_term`).
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Reason: TypeAlias = Literal["held", "slot_done", "slot_early", "paused", "malfor
 
 DAY = 86_400_000
 _OUT_OF_RANGE = frozenset({"greater_than", "greater_than_equal", "less_than"})
-# No ttl is longer than a day; the minute is for clocks that differ.
+# No ttl is longer than a day. The minute allows for clocks that differ.
 _FURTHEST = DAY + 60_000
 
 Instant = Annotated[str, AfterValidator(check_instant)]
 Spans = Annotated[str, AfterValidator(check_spans)]
 Number: TypeAlias = int | float
-# Doubles count exactly to 2^53 - 1, and the next fence has to be exact too.
+# Doubles are exact up to 2^53 - 1. The limit is exclusive, because the next fence has to be exact too.
 _TOO_HIGH = 2**53 - 1
 Exact: TypeAlias = (
     Annotated[int, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)] | Annotated[float, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)]
@@ -46,20 +46,20 @@ Count: TypeAlias = Annotated[int, Field(ge=0, lt=_TOO_HIGH)] | Annotated[float, 
 
 
 class LockRecord(BaseModel):
-    """What a lock node holds, as far as firecron understands it. Fields that it doesn't know are kept as they are."""
+    """The content of a lock node. Fields that firecron doesn't know are kept as they are."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="allow", allow_inf_nan=False)
 
-    acquired: object = None  # for people, as is `expires`: never read back
+    acquired: object = None  # for people, like `expires`; firecron never reads them back
     acquiredAt: Exact | None = None
     attempt: Count | None = None
     expires: object = None
-    expiresAt: Number  # however far off: what is stuck can be unlocked
+    expiresAt: Number  # without a bound, so that a stuck lock can still be read and unlocked
     fence: Exact | None = None
     holder: str | None = None
     instance: str | None = None
     instanceId: str | None = None
-    missedAfter: Instant | None = None  # what these three mean says `missing`
+    missedAfter: Instant | None = None  # `missing` explains this and the next two fields
     missedMore: Spans | None = None
     missedUntil: Instant | None = None
     outcome: str | None = None
@@ -69,22 +69,20 @@ class LockRecord(BaseModel):
     unfinished: Instant | None = None
 
     def to_json(self) -> dict[str, object]:
-        """The record as it is stored: fields that are None are not there."""
+        """Return the record as it is stored, without the fields that are None."""
         return {key: value for key, value in self if value is not None}
 
     @property
     def owner(self) -> str:
-        """Who holds it, for people."""
+        """The holder's instance, for people."""
         return "/".join(part for part in (self.instanceId, self.instance) if part) or "somebody unknown"
 
     def is_live(self, now: int, margin: int) -> bool:
-        """Whether a contender must take it for held: past its expiry by the margin, or past the end of a minimum
-        hold.
-        """
+        """Return whether the lock counts as held: to a margin after its expiry, or to the end of a minimum hold."""
         return now < self.expiresAt + (margin if self.releasedAt is None else 0)
 
     def is_stuck(self, now: int) -> bool:
-        """Whether it expires later than any lease or minimum hold can: it blocks its name until it is unlocked."""
+        """Return whether it expires later than any lease or minimum hold can, so that only an unlock frees its name."""
         return self.expiresAt > now + _FURTHEST
 
 
@@ -93,7 +91,7 @@ LOCK_FIELDS = frozenset(LockRecord.model_fields) - {"paused"}
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A node without a lock in it: absent, or only `paused` and fields that firecron doesn't know."""
+    """A node without a lock: absent, or with only `paused` and fields that firecron doesn't know."""
 
     kept: Mapping[str, object]
 
@@ -108,7 +106,7 @@ Current: TypeAlias = LockRecord | Idle
 
 
 def parse(node: object, now: int) -> Current:
-    """What a node says. Malformed for anything that isn't understood: nobody may take such a lock."""
+    """Return what a node says. Raise Malformed for a node that can't be understood: its lock may not be taken."""
     if node is None:
         return IDLE
     if not isinstance(node, dict):
@@ -133,7 +131,7 @@ def parse(node: object, now: int) -> Current:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """What a record remembers of ticks that nobody ran: the values of `missedAfter`, `missedUntil`, `missedMore`."""
+    """What a record remembers of ticks that did not run: the values of `missedAfter`, `missedUntil`, `missedMore`."""
 
     after: str | None = None
     until: str | None = None
@@ -148,9 +146,10 @@ NONE_MISSED = Missed()
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a contender wants: a lock, or (`momentary`) a slot claimed and let go in one write. `holder` is its random
-    token; `slot` claims a tick in the same write, `rerun` an unfinished one. `missed` is what the record is to remember
-    of ticks that nobody ran; None leaves what it remembers.
+    """What a contender wants: a lock, or (`momentary`) a slot that is claimed and released in one write.
+
+    `holder` is its random token. `slot` claims a tick in the same write; with `rerun` it may be an unfinished tick.
+    `missed` is what the record shall remember of ticks that did not run; None leaves what it remembers.
     """
 
     holder: str
@@ -167,7 +166,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Write this record, under the ETag of what was read."""
+    """Write this record, under the ETag of the node that was read."""
 
     record: LockRecord
     term: LeaseTerm
@@ -175,7 +174,7 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class Mine:
-    """It is acquired already: an earlier write of this very request landed, and this is its lease."""
+    """The lock is acquired already: an earlier write of this request was applied. This is its lease."""
 
     record: LockRecord
     term: LeaseTerm
@@ -183,7 +182,7 @@ class Mine:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Not now; `current` is what stands in the way. If it `is_stuck`, it will do so until an operator unlocks it."""
+    """The lock is refused; `current` is what stands in the way. If it `is_stuck`, only an unlock frees the lock."""
 
     reason: Reason
     current: Current = IDLE
@@ -192,8 +191,9 @@ class Refused:
 
 
 def decide(node: object, request: Request, now: Moment, written: Mapping[Number, LeaseTerm]) -> Take | Mine | Refused:
-    """What may be done with a node that was just read. `written` are the terms of this request's own writes, by
-    `expiresAt`.
+    """Return what a contender may do with a node that was just read.
+
+    `written` has the terms of this request's own writes, by their `expiresAt`.
     """
     # 1., 2. What does the node say?
     try:
@@ -202,24 +202,24 @@ def decide(node: object, request: Request, now: Moment, written: Mapping[Number,
         return Refused("malformed", detail=str(error))
     record = current if isinstance(current, LockRecord) else None
 
-    # 3. Mine already? Only with the lease of the write that put it there, never with a new one.
+    # 3. Is the record this request's own? It counts only with the term of the write that made it, never with a new one.
     if record is not None and record.holder == request.holder and (record.releasedAt is None or request.momentary):
         term = written.get(record.expiresAt)
         if term is not None and (request.momentary or term.is_trusted(now.mono, request.margin)):
             return Mine(record, term)
 
-    # 4. Does an operator keep everybody out?
+    # 4. Has an operator paused the lock?
     if current.paused is not None and current.paused is not False:
         return Refused("paused", current)
 
-    # 5. Is the tick spent? Its rerun is not, if the tick was never finished and the lock is not held.
+    # 5. Is the tick claimed already? A rerun may claim it again if its run never ended and the lock is not held.
     live = record is not None and record.is_live(now.server, request.margin)
     if record is not None and request.slot is not None and record.slot is not None and request.slot <= record.slot:
         rerun = request.rerun and request.slot == record.unfinished and not live
         if not rerun:
             return Refused("slot_done", current)
 
-    # 6. Does somebody hold it?
+    # 6. Is the lock held?
     if live:
         return Refused("held", current, is_stuck=record is not None and record.is_stuck(now.server))
 
@@ -227,7 +227,7 @@ def decide(node: object, request: Request, now: Moment, written: Mapping[Number,
     if request.slot is not None and to_milliseconds(request.slot) > now.server + request.margin:
         return Refused("slot_early", current)
 
-    # 8. It is free.
+    # 8. The lock is free.
     return _taken(current, request, now)
 
 
@@ -248,7 +248,7 @@ def _taken(current: Current, request: Request, now: Moment) -> Take:
         **_claim(record, request),
     }
     if request.momentary:
-        # Nobody watches the run that begins now, so it can't be left unfinished.
+        # No lease watches the run that begins now, so it may not count as unfinished.
         fields |= {"releasedAt": now.server}
         if request.slot is not None:
             fields["unfinished"] = None
@@ -260,9 +260,9 @@ def _taken(current: Current, request: Request, now: Moment) -> Take:
 
 
 def _claim(record: LockRecord | None, request: Request) -> dict[str, object]:
-    """The fields that say which tick was claimed, and whether its run has ended."""
+    """Return the fields that say which tick is claimed, and whether its run has ended."""
     if request.slot is None:
-        # Nobody's tick is touched: what the node knew of the last one stays, with the number of its claims.
+        # No tick is claimed, so what the node knows of the last tick stays, also the number of its claims.
         if record is None:
             return {}
         kept = {key: getattr(record, key) for key in ("slot", "unfinished", "attempt", *NONE_MISSED.to_json())}
@@ -270,19 +270,19 @@ def _claim(record: LockRecord | None, request: Request) -> dict[str, object]:
     claim = {"slot": request.slot, "unfinished": request.slot, **(request.missed or NONE_MISSED).to_json()}
     if record is None or request.slot != record.unfinished:
         return {**claim, "attempt": 1}
-    # A rerun: the newest tick claimed stays the newest.
+    # This is a rerun: `slot` stays the newest tick that was claimed.
     return {**claim, "slot": max(record.slot or "", request.slot), "attempt": int(record.attempt or 1) + 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The lease is over for its holder, whatever it does; `why` is for people."""
+    """The lease is over for its holder, whatever the holder does; `why` is for people."""
 
     why: str
 
 
 def check_holding(node: object, holder: str, now: int) -> LockRecord | Lost:
-    """The record, if it is this holder's and not released; why not, otherwise."""
+    """Return the record if this holder has it and has not released it; otherwise why not."""
     try:
         record = parse(node, now)
     except Malformed as error:
@@ -297,12 +297,12 @@ def check_holding(node: object, holder: str, now: int) -> LockRecord | Lost:
 
 
 def renewed(node: object, holder: str, ttl: int, now: Moment, term: LeaseTerm, margin: int) -> Take | Lost:
-    """The record with a later expiry, if the lease is still trusted: by the record and by the holder's own clock."""
+    """Return the record with a later expiry; Lost if by the record or the holder's own clock the lease is over."""
     record = check_holding(node, holder, now.server)
     if isinstance(record, Lost):
         return record
     if not now.server < record.expiresAt - margin:
-        # What `firecron unlock` writes, and an operator in the console.
+        # `firecron unlock` writes 0, and so does an operator in the console.
         is_unlocked = record.expiresAt == 0
         return Lost("an operator unlocked it" if is_unlocked else f"it expired at {to_text(int(record.expiresAt))}")
     if not term.is_trusted(now.mono, margin):
@@ -323,15 +323,14 @@ def released(
     outcome: str | None = None,
     finished: str | None = None,
 ) -> LockRecord | Lost | None:
-    """What the node shall be after the release: a record that remembers, or None: deleted, because there is nothing
-    to remember.
+    """Return the record after the release; None to delete the node, because it has nothing to remember.
 
-    `finished` is the slot whose run has ended with this release; it is unfinished no more.
+    `finished` is the slot whose run ends with this release, so that it does not count as unfinished any more.
     """
     record = check_holding(node, holder, now)
     if isinstance(record, Lost):
         return record
-    # The `acquiredAt` of a record that is mine is a number, unless somebody edited it away.
+    # The `acquiredAt` of this holder's record is a number, unless it was removed by hand.
     expires_at = max(now, int(record.acquiredAt or 0) + hold_at_least)
     unfinished = None if finished is not None and record.unfinished == finished else record.unfinished
     remembers = (record.slot, record.fence, record.paused, unfinished)

@@ -1,6 +1,6 @@
-"""A refusal: why a lock was not acquired, as a value, and in a sentence for the log.
+"""A refusal: why a lock was not acquired, as a value, and as a sentence for the log.
 
-Where the NestJS original has words for it ("held by another instance, skipping"), they are the same.
+Where the original for NestJS has a sentence for it ("held by another instance, skipping"), firecron uses the same one.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class Refusal:
 
 
 def not_known(name: str, reason: Literal["unavailable", "denied"], error: StoreError) -> Refusal:
-    """It is not known who holds the lock, so nothing runs."""
+    """Return the refusal for a lock whose holder can't be known, so that nothing runs."""
     return Refusal(
         name, reason, f'{error.what} - lock "{name}" could not be acquired. Job will NOT run. {error}', error=error
     )
 
 
 def refusal_of(name: str, refused: Refused, request: Request, roster: Roster) -> Refusal:
-    """What stands in the way of the request, as far as its record and the roster of instances tell."""
+    """Return the refusal that says what stands in the way, by the lock's record and the roster of instances."""
     record = refused.current if isinstance(refused.current, LockRecord) else None
     problem = _problem(refused, record, request, roster)
     message = _message(name, refused, record, request, problem)

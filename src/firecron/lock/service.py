@@ -2,15 +2,16 @@
 
     locks = LockService()
     with locks.hold("nightly-import", ttl=60) as lease:
-        ...  # runs on one instance at a time; renewed while it runs
+        ...  # runs on one instance at a time; the lease is renewed while the block runs
 
-The guarantee: between an acquire and the loss or the release of its lease no other holder trusts a lease of the same
-name, as long as RTDB answers truthfully and instance clocks don't run at wildly different speeds. It is no guarantee
-that a process that was frozen past its lease notices before its next line: what must not happen twice needs the fence
-(`fenced=True`), or to be idempotent.
+The guarantee: from an acquire until its lease is lost or released, no other holder trusts a lease of the same name.
+This holds as long as RTDB answers truthfully and the instances' clocks don't run at wildly different speeds. It does
+not mean that a process that was frozen for longer than its lease notices this before its next line. Work that must not
+happen twice needs the fence (`fenced=True`), or has to be idempotent.
 
-There are three answers to an acquire: a `Lease` (true), a `Refusal` that says who stands in the way (false), and a
-`Refusal` whose reason is `unavailable`, `denied` or `malformed`: it is not known who holds the lock, so nothing runs.
+An acquire has one of three answers. A `Lease` (true): the lock is acquired. A `Refusal` (false) that says which holder
+stands in the way. A `Refusal` whose reason is `unavailable`, `denied` or `malformed`: the holder is not known, so
+nothing runs.
 """
 
 from __future__ import annotations
@@ -212,8 +213,9 @@ class LockService:
         fenced: bool = False,
         renews: bool = False,
     ) -> tuple[Bid, float]:
-        """The bid that a caller asks for, and the seconds to wait. A number that was hardly meant in seconds gets a
-        WARNING, once.
+        """Return the bid for the arguments of a caller, and the seconds to wait.
+
+        A number that looks like milliseconds gets a WARNING, once.
         """
         bid = self.contender.bid(name, ttl, hold_at_least=hold_at_least, fenced=fenced, renews=renews)
         seconds = _waiting(wait)

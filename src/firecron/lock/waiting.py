@@ -1,4 +1,4 @@
-"""Waiting for a lock: how often to try, for how long, and what is worth a wait.
+"""Waiting for a lock: how often to try, how long to wait, and which refusals are worth a wait.
 
     patience = Patience(wait, timing)
     for pause in patience:
@@ -22,8 +22,10 @@ from firecron.lock.refusal import Refusal
 
 
 class Patience:
-    """The seconds to pause before each try: none before the first, and the last try comes as `wait` seconds are over.
-    Without a wait there is one try.
+    """The seconds to pause before each try.
+
+    There is no pause before the first try. The last try comes when `wait` seconds are over. Without a wait there is one
+    try.
     """
 
     def __init__(self, wait: float, timing: Timing) -> None:
@@ -35,16 +37,17 @@ class Patience:
         tries = 0
         while (left := self._deadline.remaining()) > 0:
             tries += 1
-            # The second try comes soon; later ones come some seconds apart.
+            # The second try comes soon. Later tries come seconds apart.
             yield min(backoff(tries + 2, random()), left)
 
     def within(self, least: float) -> float:
-        """How many seconds the next try may take: what is left of the wait, but not less than `least`. Without a wait
-        nothing limits it.
+        """Return how many seconds the next try may take: the rest of the wait, but not less than `least`.
+
+        Without a wait there is no limit.
         """
         return inf if self._has_none else max(self._deadline.remaining(), least)
 
 
 def may_change(answer: object) -> bool:
-    """Whether a later try may be answered otherwise: a lock becomes free, and a database comes back."""
+    """Return whether a later try may have another answer: a lock becomes free, or a database becomes reachable."""
     return isinstance(answer, Refusal) and answer.reason in ("held", "unavailable")
