@@ -1,1 +1,1 @@
-"""When a line fires."""
+"""Cron lines and schedules: when a job's ticks are."""

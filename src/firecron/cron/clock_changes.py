@@ -1,11 +1,11 @@
-"""Why a cron line's ticks fall as they do on a night when the clocks change: for people who ask, nothing else.
+"""Why the ticks of a cron line fall as they do on a night when the clocks change. This only explains ticks to people.
 
-    skipped    wall times that no clock shows, and that nothing runs for
-    moved      the same, but they run once, at the change
+    skipped    wall times that no clock shows; nothing runs for them
+    moved      wall times that no clock shows; they run once, at the change
     repeated   wall times that come twice, and run both times
     once       wall times that come twice, and run the first time only
 
-What runs is the schedule's to decide; it is asked, and explained here.
+The schedule decides what runs. This module asks the schedule and explains its answer.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from firecron.cron.schedule import Schedule
 Kind: TypeAlias = Literal["skipped", "moved", "repeated", "once"]
 
 _SECOND = timedelta(seconds=1)
-# Two changes are never so near each other that both lie in one of these.
+# The span of one search step. Two changes are never so near each other that both lie in one span.
 _STRIDE = timedelta(hours=12)
 _MOST_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The clocks are set at this instant, from one offset to another; `times` are the line's wall times that it makes
-    special, four of them at most.
+    """The instant at which the clocks are set from one offset to another.
+
+    `times` are the wall times of the line that the change affects, four at most.
     """
 
     at: datetime
@@ -42,7 +43,7 @@ class Change:
 
     @property
     def said(self) -> str:
-        """In one sentence."""
+        """The change in one sentence."""
         shown = [f"{time:%H:%M:%S}".removesuffix(":00") for time in self.times[:_MOST_SHOWN]]
         times = ", ".join(shown) + (" …" if len(self.times) > _MOST_SHOWN else "")
         exist, come, run = ("do", "come", "run") if len(self.times) > 1 else ("does", "comes", "runs")
@@ -60,10 +61,10 @@ class Change:
 
 
 def special_nights(schedule: Schedule, start: datetime, end: datetime) -> Iterator[Change]:
-    """The changes of the clocks between the two instants that touch a tick of this schedule, oldest first."""
+    """Yield the clock changes between the two instants that affect a tick of this schedule, oldest first."""
     zone, line = ZoneInfo(schedule.timezone), CronLine(schedule.line)
     for at, before, after in _changes(zone, start, end):
-        # From the earlier to the later of the two times that clocks show at the change.
+        # At the change, clocks show two times, one before and one after it. The wall times between them are affected.
         first, last = sorted((at + offset).replace(tzinfo=None) for offset in (before, after))
         found = tuple(islice(_times(line, first, last), _MOST_SHOWN + 1))
         if found:
@@ -78,7 +79,7 @@ def _kind(schedule: Schedule, line: CronLine, at: datetime, *, is_forward: bool)
 
 
 def _times(line: CronLine, first: datetime, last: datetime) -> Iterator[datetime]:
-    """The line's wall times from `first` on, before `last`."""
+    """Yield the line's wall times from `first` on, before `last`."""
     time = line.after(first - _SECOND)
     while time < last:
         yield time

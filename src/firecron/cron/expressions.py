@@ -1,4 +1,4 @@
-"""Cron lines by name: those that users of @nestjs/schedule know, with the same values."""
+"""Names for cron lines, with the same names and values as in @nestjs/schedule."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""A cron line, read: which wall times it matches, and the next one. No time zone, no clock.
+"""Parses a cron line: which wall times it matches, and which is the next one. It knows no time zone and no clock.
 
-Five fields, or six with seconds first. A field has `*`, numbers, ranges, steps and lists of them; months and days of
-the week have names; Sunday is 0 and 7. A range may go round (`22-2`, `FRI-SUN`); `5/15` begins at 5. A day matches if
-both of its fields do, or either of them where both are restricted, which `*`, `*/1` and `?` are not.
+A line has five fields, or six with seconds first. A field has `*`, numbers, ranges, steps and lists of them. Months and
+days of the week have names. Sunday is 0 and 7. A range may wrap around (`22-2`, `FRI-SUN`); `5/15` begins at 5. A day
+has two fields. If both restrict the day, it matches if one of them does; otherwise it matches if both do. `*`, `*/1`
+and `?` don't restrict.
 
-What is refused: `H` and `R`, which differ from instance to instance; `L`, `W` and `#`, which cron doesn't have.
+Refused are `H` and `R`, which would differ from instance to instance, and `L`, `W` and `#`, which cron doesn't have.
 
-croniter finds the next wall time. It is given every field as a list of plain numbers, so that what a range, a step or a
-name means is decided here.
+croniter finds the next wall time. It gets every field as a list of plain numbers, so this module alone decides what a
+range, a step or a name means.
 """
 
 from __future__ import annotations
@@ -34,14 +35,12 @@ _LONGEST_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _TERM = re.compile(r"(?:\*|([0-9]+|[A-Z]+)(?:-([0-9]+|[A-Z]+))?)(?:/([0-9]+))?", re.ASCII)
 _EVERY = re.compile(r"\*(/0*1)?|\?")
 
-_SOME_DAY = datetime(2024, 1, 1)  # noqa: DTZ001  # a wall time, as all here
+_SOME_DAY = datetime(2024, 1, 1)  # noqa: DTZ001  # a wall time, like all datetimes in this module
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """What may stand in a place of the line: numbers from `first` on, `size` of them before they go round, with each
-    new `period`.
-    """
+    """A field of the line: `size` numbers from `first` on. They begin anew with each `period`."""
 
     name: str
     period: str
@@ -51,7 +50,7 @@ class _Field:
 
     @property
     def last(self) -> int:
-        """The largest number that may be written: Sunday is 7 too."""
+        """The largest number that may be written. For days of the week it is 7, which is Sunday too."""
         return 7 if self.names is _DAYS else self.first + self.size - 1
 
     def number(self, text: str) -> int:
@@ -74,7 +73,7 @@ _FIELDS = (
 
 
 class CronLine:
-    """The wall times of a cron line. ValueError names the line and what is wrong with it."""
+    """The wall times of a cron line. A line that is refused raises a ValueError with the line and the reason."""
 
     def __init__(self, line: str) -> None:
         fields = _split(line)
@@ -94,18 +93,18 @@ class CronLine:
         if any_weekday and no_such_day:
             raise ValueError(f"the cron line {line!r} can't be used: it never fires, as no such month has such a day")
         plain = [",".join(map(str, sorted(found))) for found in values]
-        # Days that no such month has leave the weekdays; croniter would look for them in vain.
+        # No month of the line has such a day, so only the weekdays count. croniter would search for such a day in vain.
         plain[-3] = "*" if any_day or no_such_day else plain[-3]
         plain[-1] = "*" if any_weekday else plain[-1]
-        # A program that only imports the names of firecron pays nothing for it.
+        # Imported here, so that a program that only imports firecron's names doesn't load croniter.
         from croniter import croniter
 
         self._ticks = croniter(" ".join(plain), _SOME_DAY, ret_type=datetime, second_at_beginning=True)
 
     def after(self, wall: datetime) -> datetime:
-        """The first matching wall time after this one; both without a time zone, in whole seconds."""
-        # A copy each time, because croniter keeps its place, and a schedule is shared by threads; what it has read of
-        # the line is shared by all copies.
+        """Return the first matching wall time after this one. Both have no time zone, and whole seconds."""
+        # croniter keeps its position, and threads share a schedule, so each call uses a copy. All copies share the
+        # parsed line.
         ticks = copy.copy(self._ticks)
         ticks.set_current(wall)
         found: datetime = ticks.get_next()
@@ -138,7 +137,7 @@ def _term(field: _Field, term: str, warnings: list[str]) -> Iterator[int]:
         raise ValueError(f"{term!r} is no {field.name}: give *, a number, a range such as 1-5, or a step such as */2")
     first, last, step = match.groups()
     low = field.number(first) if first else field.first
-    # "5" is itself, "5/15" goes on from it, and "*" is all.
+    # "5" is 5 alone, "5/15" goes on from 5 to the end of the field, and "*" is every number.
     open_end = low if first and not step else field.first + field.size - 1
     high = field.number(last) if last else open_end
     if high < low:
@@ -149,7 +148,7 @@ def _term(field: _Field, term: str, warnings: list[str]) -> Iterator[int]:
     if step and len(values) == 1:
         warnings.append(f"the step of {term} is too big for a {field.name}: it means {low} alone")
     elif step and not last and field.size % int(step):
-        # A range that names its own end begins anew on purpose.
+        # A range with an explicit end is uneven on purpose, so it gets no warning.
         numbers = ",".join(map(str, values))
         warnings.append(f"{term} is uneven: it begins anew with each {field.period}; write {numbers} if that is meant")
     return (field.first + (value - field.first) % field.size for value in values)

@@ -1,16 +1,16 @@
-"""When a cron line fires in a time zone, in UTC, right on the nights when the clocks change.
+"""When a cron line fires in a time zone: ticks in UTC that are right on the nights when the clocks change.
 
-The rule is Debian's cron. A line whose minute or hour field starts with `*` follows the real clock: never at a wall
-time that does not exist, and in both passes of a repeated hour. Any other line is fixed: wall times that a forward
-jump (of up to three hours) swallows run once, in the first minute after it; in a backward jump they run in the first
-pass only.
+The rule is that of Debian's cron. A line whose minute or hour field starts with `*` follows the real clock: it never
+fires at a wall time that does not exist, and it fires in both passes of a repeated hour. Any other line is fixed. Wall
+times that a forward jump (of up to three hours) skips run once, in the first minute after the jump. After a backward
+jump, repeated wall times run in the first pass only.
 
     line              Berlin, spring (02:00 -> 03:00)     Berlin, autumn (03:00 -> 02:00)
     30 2 * * *        03:00+02:00                         02:30+02:00
     */30 2 * * *      not at all                          02:00 and 02:30, +02:00 and again +01:00
 
-`CronLine` knows wall times; what is instant, gap and pass is decided here. All comparison is in UTC, because Python
-compares two instants of one zone by their wall time.
+`CronLine` knows wall times. This module decides about instants, gaps and passes. It compares in UTC only, because
+Python compares two instants of one zone by their wall time.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ class Schedule:
 
     def after(self, instant: datetime) -> datetime:
         """The first tick strictly after the instant (which has a time zone), in UTC."""
-        # Ticks are whole seconds: the one after 09:00:00.5 is the one after 09:00:00.
+        # Ticks are whole seconds, so the tick after 09:00:00.5 is the tick after 09:00:00.
         start = _in_utc(instant).replace(microsecond=0)
         wall = self._wall(start)
         tick = self._first_after(start, wall)
         second = self._passes(wall)[1]
         if self._line.is_wildcard and second > start:
-            # The clocks show this wall time twice, and this is the first time: what the second pass begins with may
-            # come sooner.
+            # The clocks show this wall time twice, and this is the first pass. The beginning of the second pass may
+            # come sooner than the tick found so far.
             change = self._change(start, second)
             tick = min(tick, self._first_after(start, self._wall(change) - _SECOND))
         return tick
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
         """The ticks after `start`, up to and including `end`."""
-        # What can't be used is refused here, and not when the first tick is asked for.
+        # This call checks the arguments now. A generator would check them only when the first tick is asked for.
         return self._ticks(self.after(start), _in_utc(end))
 
     def __eq__(self, other: object) -> bool:
@@ -79,12 +79,12 @@ class Schedule:
             tick = self.after(tick)
 
     def _first_after(self, start: datetime, wall: datetime) -> datetime:
-        """The first tick after `start` among the matching wall times after `wall`."""
+        """Return the first tick after `start` among the matching wall times after `wall`."""
         while True:
             wall = self._line.after(wall)
             first, second = self._passes(wall)
             if first > second:
-                # No clock shows this wall time: it lies in a gap.
+                # No clock shows this wall time, because it lies in a gap.
                 change = self._change(second, first)
                 if not self._line.is_wildcard and first - second <= _LONGEST_GAP:
                     return change
@@ -95,14 +95,15 @@ class Schedule:
                 return second
 
     def _passes(self, wall: datetime) -> tuple[datetime, datetime]:
-        """When clocks that go by the offset before a change show this wall time, and when by the one after it; the
-        same, where no change is near.
+        """Return when clocks show this wall time, with the offset before a change and with the offset after it.
+
+        Both are the same if no change is near.
         """
         aware = wall.replace(tzinfo=self._zone)
         return aware.astimezone(UTC), aware.replace(fold=1).astimezone(UTC)
 
     def _change(self, low: datetime, high: datetime) -> datetime:
-        """The first instant of the new offset, between one of the old and one of the new."""
+        """Return the first instant with the new offset. `low` has the old offset, `high` the new one."""
         old = self._wall(low) - low.replace(tzinfo=None)
         while high - low > _SECOND:
             middle = low + (high - low) // _SECOND // 2 * _SECOND
@@ -123,7 +124,7 @@ def _in_utc(instant: datetime) -> datetime:
 
 
 def _find_zone(timezone: str | ZoneInfo) -> ZoneInfo:
-    # By its name also where it is there already: others who read the schedule know it by that alone.
+    # A given ZoneInfo is looked up by its name too, because others read only the name of the schedule's zone.
     name = timezone.key if isinstance(timezone, ZoneInfo) else timezone
     try:
         return ZoneInfo(name)
@@ -138,11 +139,11 @@ def _find_zone(timezone: str | ZoneInfo) -> ZoneInfo:
 
 
 def _close_zones(name: str) -> list[str]:
-    """The zones of that city, whatever the case of its letters, or else one that is spelled nearly so."""
+    """Return the zones of that city in upper or lower case, or else the zone with the most similar name."""
     import difflib
 
     wanted = name.strip().replace(" ", "_").casefold()
-    # Etc/GMT+2 is two hours behind Greenwich: never what somebody means who writes GMT+2.
+    # Etc/GMT+2 is two hours behind Greenwich. A user who writes GMT+2 means two hours ahead.
     zones = sorted(zone for zone in available_timezones() if not zone.startswith("Etc/"))
     exact = [zone for zone in zones if wanted in (zone.casefold(), zone.rpartition("/")[2].casefold())]
     spelled = {part.casefold(): zone for zone in zones if "/" in zone for part in (zone, zone.rpartition("/")[2])}

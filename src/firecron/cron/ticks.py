@@ -1,8 +1,9 @@
-"""The ticks of a schedule: the newest ones in a span of time, and which one a start from outside is meant for. Pure.
+"""The ticks of a schedule: the newest ones in a span of time, and the tick that a start from outside is meant for.
+Pure.
 
-Such a start is made by a person, a crontab or a Kubernetes CronJob, and its clock is not RTDB's. A clock that is a
-second fast would ask for yesterday's tick, which is done, and today's would never run. So a start shortly before a tick
-is meant for that tick, and waits for it.
+A person, a crontab or a Kubernetes CronJob makes such a start, and its clock is not RTDB's. If that clock is a second
+fast, the start would ask for yesterday's tick, which is done, and today's tick would never run. So a start shortly
+before a tick is meant for that tick, and waits for it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from firecron.cron.schedule import Schedule
 from firecron.errors import NoTick
 
 _SECOND = timedelta(seconds=1)
-# At most: of ticks that come often, a tenth of the time between them.
+# The longest lead. If ticks come often, the lead is a tenth of the time between them.
 _LEAD = timedelta(seconds=5)
 
 
 def newest_tick(schedule: Schedule, now: datetime, grace: float | None = None) -> datetime:
-    """The newest tick that there has been by now. NoTick if there is none, or it is more than `grace` seconds ago."""
+    """Return the newest tick up to `now`.
+
+    Raise NoTick if there is none, or if it is more than `grace` seconds ago.
+    """
     found = newest(schedule, 0, to_milliseconds(now), 1)
     said = f"[{schedule.line}] ({schedule.timezone})"
     if not found:
@@ -35,7 +39,10 @@ def newest_tick(schedule: Schedule, now: datetime, grace: float | None = None) -
 
 
 def meant_tick(schedule: Schedule, now: datetime, grace: float | None = None) -> tuple[datetime, float]:
-    """The tick that a start at this time is for, and in how many seconds it comes (0: it has been). NoTick as above."""
+    """Return the tick that a start at `now` is for, and the seconds until that tick (0 if it has passed).
+
+    Raise NoTick as `newest_tick` does.
+    """
     coming = schedule.after(now)
     lead = min(_LEAD, (schedule.after(coming) - coming) / 10)
     if coming - now <= lead:
@@ -44,10 +51,10 @@ def meant_tick(schedule: Schedule, now: datetime, grace: float | None = None) ->
 
 
 def newest(schedule: Schedule, start: int, end: int, most: int) -> list[str]:
-    """The newest ticks after `start`, up to and including `end`, that many at the most; oldest first.
+    """Return the newest ticks after `start`, up to and including `end`: `most` ticks at most, oldest first.
 
-    Looked for from the end, in spans that grow where ticks are few: a day of every-second ticks is never walked
-    through.
+    The search goes back from `end`, in spans that grow where ticks are few. So it never visits every tick of a day that
+    has one each second.
     """
     found: list[datetime] = []
     first, last = to_datetime(start), to_datetime(end)
@@ -66,6 +73,6 @@ def newest(schedule: Schedule, start: int, end: int, most: int) -> list[str]:
 
 
 def is_tick(schedule: Schedule, slot: str) -> bool:
-    """Whether a slot is on this schedule."""
+    """Return whether a slot is a tick of this schedule."""
     instant = to_datetime(slot)
     return schedule.after(instant - _SECOND) == instant
