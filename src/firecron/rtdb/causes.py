@@ -1,10 +1,13 @@
-"""What went wrong, in a few words: the cause, without the layers that it came through."""
+"""What went wrong, in a few words: the innermost cause, without the layers around it."""
 
 from __future__ import annotations
 
 
 def find_cause(error: BaseException, handled: BaseException | None = None) -> BaseException:
-    """The innermost cause; `handled` is what the caller was handling already, and no cause of this."""
+    """Return the innermost cause of an error.
+
+    `handled` is the exception that the caller was handling before. It is not a cause of this error.
+    """
     cause = error
     while (inner := cause.__cause__ or cause.__context__) is not None and inner is not handled:
         cause = inner
@@ -12,7 +15,7 @@ def find_cause(error: BaseException, handled: BaseException | None = None) -> Ba
 
 
 def in_words(error: BaseException) -> str:
-    """An exception's own text. With several arguments that would be a tuple's repr, so it is the first of them."""
+    """Return an exception's own text. With several arguments that is the first one, not the repr of a tuple."""
     first = error.args[0] if error.args else None
     if isinstance(first, BaseException):
         return in_words(first)
@@ -20,5 +23,5 @@ def in_words(error: BaseException) -> str:
 
 
 def named(error: BaseException) -> str:
-    """An exception's kind, and its text if it has one."""
+    """Return the class name of an exception, and its text if it has one."""
     return f"{type(error).__name__}: {said}" if (said := in_words(error)) else type(error).__name__

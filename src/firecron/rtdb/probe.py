@@ -1,4 +1,4 @@
-"""What the database answers to somebody without credentials."""
+"""What the database answers to a request without credentials."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from firecron.rtdb.transport import NoReply, Transport
 
 
 def may_read(target: Target, path: str, deadline: Deadline) -> bool:
-    """Whether anybody in the world may read the path. Raises Unavailable where it can't be told."""
+    """Return whether anyone may read the path without credentials. Raise Unavailable if RTDB does not tell."""
     namespace = f"&ns={quote(target.parameters['ns'], safe='')}" if "ns" in target.parameters else ""
     asked = f"/{quote(path)}.json?shallow=true{namespace}"
     with closing(Transport(target.base_url, 1)) as transport:

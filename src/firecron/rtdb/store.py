@@ -1,11 +1,12 @@
-"""The store: nodes read and swapped by ETag, each call within its deadline, each failure one of two.
+"""The store: nodes are read and swapped by ETag. Each call ends by its deadline, and each failure is one of two.
 
-    Unavailable   no answer in time, a network error, a 5xx, a 429, an answer that RTDB doesn't give. A write may have
+    Unavailable   no answer in time, a network error, a 5xx, a 429, an answer that RTDB never gives. A write may have
     been applied.
-    Denied        a 4xx that says no: rules, credentials, a database that isn't there.
+    Denied        another 4xx: the rules, the credentials, or a database that does not exist.
 
-No write is ever sent twice by the store; what may be sent again, the exchanges decide. A 200 alone confirms
-nothing, because a network's sign-in page also sends one: a read has an ETag, and a write an ETag or what was written.
+The store never sends a write twice; the exchanges decide what may be sent again. A status of 200 alone confirms
+nothing, because a network's sign-in page also has it. So the answer to a read must have an ETag, and the answer to a
+write must have an ETag or the value that was written.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from firecron.store import NULL_ETAG, SERVER_TIME, Node, Snapshot
 _POOL_SIZE = 32
 _UNKNOWN_ETAG = "unknown"
 _USER_AGENT = f"firecron/{__version__}"
-# What can be RTDB's time, in milliseconds: the years 2020 to 9999.
+# The bounds of RTDB's time, in milliseconds: the years 2020 to 9999.
 _EARLIEST = 1_577_836_800_000
 _LATEST = 253_402_300_799_000
-# However long a server wants to be left alone: a day, in seconds.
+# The longest pause that a server may ask for: a day, in seconds.
 _LONGEST_REST = 86_400.0
 
 
 class _Connection:
-    """A way to one database: its address, the tokens for it, and the pool of connections."""
+    """The connection to one database: its address, the tokens for it, and the pool of sockets."""
 
     def __init__(self, target: Target, timing: Timing) -> None:
         try:
@@ -61,9 +62,10 @@ class _Connection:
 
 
 class RtdbStore:
-    """A Realtime Database over REST. `find_target` says which, when it is first asked for anything; `note` is told.
+    """A Realtime Database over REST.
 
-    Who makes or drops the connection holds `connecting`.
+    `find_target` returns the database, and is called when a connection is made. `note` is then called with the target.
+    A thread that makes or drops the connection holds `connecting`.
     """
 
     def __init__(
@@ -120,7 +122,7 @@ class RtdbStore:
         return next(iter(found.items()), None) if isinstance(found, dict) else None
 
     def close(self) -> None:
-        """Close all connections; another request opens new ones."""
+        """Close all connections. The next request opens new ones."""
         with self.connecting:
             connection, self._connection = self._connection, None
         if connection is not None:
@@ -136,7 +138,7 @@ class RtdbStore:
                 return self._connection
             target = self._find_target()
             connection = self._connection = _Connection(target, self._timing)
-        # Whoever hears of it may ask the store for something.
+        # Outside the lock, because `note` may call the store.
         self._note(target)
         return connection
 
@@ -173,7 +175,8 @@ def _check(reply: Reply, tokens: Tokens) -> None:
     if status == HTTPStatus.UNAUTHORIZED:
         tokens.rejected()
     if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or not 400 <= status < 500:
-        # After a 5xx it may have been applied, and has to be looked for, however long the server wants to rest.
+        # After a 5xx the write may have been applied. The next read has to find out, even if the server asks for a
+        # pause, so only a 429 passes the pause on.
         asked = _retry_after(reply) if status == HTTPStatus.TOO_MANY_REQUESTS else None
         raise Unavailable(f"RTDB answered {status}: {text}", retry_after=asked)
     remedy = _REMEDIES.get(status, _REMEDY)
@@ -182,7 +185,7 @@ def _check(reply: Reply, tokens: Tokens) -> None:
     raise Denied(f"RTDB answered {status}: {text.rstrip('.')}. {remedy}")
 
 
-# A 401 is also what the rules answer: "Permission denied".
+# A 401 has two meanings: the token is not accepted, or the rules refuse the request ("Permission denied").
 _ABOUT_TOKENS = re.compile(r"\btoken\b|Unauthorized request", re.IGNORECASE)
 _REMEDY_OF_TOKEN = (
     "The access token isn't accepted: check that the credentials are of the database's project, and that the service "
@@ -223,7 +226,7 @@ def _is_time(value: object) -> TypeGuard[int]:
 
 
 def _is_echo(answered: object, sent: object) -> bool:
-    """Whether a merge's answer has what was sent, as far as that can be told."""
+    """Return whether the answer to a merge has the value that was sent, as far as the answer can tell."""
     if sent == SERVER_TIME:
         return _is_time(answered)
     # RTDB may leave out what is empty, at any depth.
@@ -245,7 +248,7 @@ def _retry_after(reply: Reply) -> float | None:
         return min(float(text), _LONGEST_REST)
     try:
         until, at = parsedate_to_datetime(text), parsedate_to_datetime(reply.headers.get("Date", ""))
-        # Both are the server's: its own clock against itself.
+        # Both instants are on the server's clock, so this machine's clock doesn't matter.
         return min(max(0.0, (until - at).total_seconds()), _LONGEST_REST)
     except (ValueError, TypeError, OverflowError):
         return None

@@ -1,11 +1,12 @@
-"""Which database, and as whom: read from a Firebase app as firebase-admin itself would read it.
+"""Which database firecron uses, and as which user. Both are read from a Firebase app as firebase-admin reads them.
 
-The user's app is used, or the default app; where there is none, an app named "firecron" is made, so that the default
-app stays the user's to make. With `FIREBASE_DATABASE_EMULATOR_HOST` set, or an http databaseURL, it is an emulator.
+firecron uses the user's app, or the default app. Without either it makes an app named "firecron", so that the default
+app stays the user's to make. With `FIREBASE_DATABASE_EMULATOR_HOST` set, or with an http databaseURL, the database is
+an emulator.
 
-As whom: as the app's `databaseAuthVariableOverride` says, or, for firecron's own requests, as `FIRECRON_UID` does.
-Where neither says anything it is an administrator, whom security rules don't concern. Two that contradict each other
-are an error: to go on as either could be more than the other one allows.
+The user is that of the app's `databaseAuthVariableOverride`, or, for firecron's own requests, of `FIRECRON_UID`.
+Without both firecron is an administrator, whom security rules don't concern. If the two contradict each other, that is
+an error: each of them might have more rights than the other one allows.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ _CONSOLE = "console.firebase.google.com"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`base_url` without a slash at the end, the query parameters of every request, and where the credential comes
-    from.
+    """A database and the way to it.
+
+    `base_url` has no slash at the end. `parameters` are the query parameters of every request. `load_credential`
+    returns the credential; an emulator has none.
     """
 
     base_url: str
@@ -51,18 +54,18 @@ class Target:
 
     @property
     def shown(self) -> str:
-        """Its address, for people; an emulator's with the name of the database."""
+        """The address, for people. An emulator's address has the name of the database."""
         return f"{self.base_url}?ns={self.parameters['ns']}" if "ns" in self.parameters else self.base_url
 
     @property
     def unknown_host(self) -> str | None:
-        """The host that access tokens would go to, if it isn't one of Firebase's."""
+        """The host that would get the access tokens, if it is not a host of Firebase; otherwise None."""
         host = urlsplit(self.base_url).hostname or ""
         return None if self.is_emulator or host.endswith(_FIREBASES) else host
 
     @property
     def user(self) -> str:
-        """Whom the rules see, as a person would say it."""
+        """The user that the security rules see, for people."""
         if _OVERRIDE not in self.parameters:
             return "an administrator"
         override: object = json.loads(self.parameters[_OVERRIDE])
@@ -73,7 +76,7 @@ class Target:
 
     @property
     def suffix(self) -> str:
-        """What follows a node's path in its URL."""
+        """The part of a node's URL after its path."""
         query = "&".join(f"{name}={quote(value, safe='')}" for name, value in self.parameters.items())
         return f".json?{query}" if query else ".json"
 
@@ -85,7 +88,10 @@ def find_target(
     *,
     uid: str | None = None,
 ) -> Target:
-    """The target of an app; `database_url` wins over the app's own, `uid` must agree with the app's override."""
+    """Return the target of an app.
+
+    `database_url` has priority over the app's own. `uid` must agree with the app's override.
+    """
     emulator_host = environment.get(EMULATOR_HOST)
     if emulator_host and not _is_host(emulator_host):
         raise ConfigurationError(
@@ -120,7 +126,7 @@ def _is_host(text: str) -> bool:
 
 
 def _parts(url: str) -> SplitResult:
-    """A database's URL, taken apart; ConfigurationError says how it should look."""
+    """Return a database's URL in parts. Raise ConfigurationError, which says how the URL should look."""
     named = f"the database URL {redacted(url)!r}"
     try:
         parts = urlsplit(url)
@@ -154,14 +160,14 @@ def _app() -> firebase_admin.App:
         except ValueError:
             continue
     try:
-        # Without options it reads FIREBASE_CONFIG, where an override may be that must not get lost.
+        # Without options it reads FIREBASE_CONFIG, which may contain an override that must not get lost.
         return firebase_admin.initialize_app(name=APP_NAME)
     except ValueError as error:
         raise ConfigurationError(f"FIREBASE_CONFIG can't be used: {error}") from error
 
 
 def _auth_override(app: firebase_admin.App, uid: str | None) -> dict[str, str]:
-    """What rules shall see as `auth`. As in firebase-admin, None is nobody, and an empty dict is no override at all."""
+    """Return what the rules see as `auth`. As in firebase-admin, None is no user, and an empty dict no override."""
     missing = object()
     override = app.options.get("databaseAuthVariableOverride", missing)
     if override is missing or override == {}:

@@ -1,9 +1,8 @@
-"""Access tokens: refreshed ahead of time, on a thread of their own, so that no request waits for one that it could
-have had.
+"""Access tokens, refreshed ahead of time on a thread of their own, so that no request waits while a good token exists.
 
-A token's age is measured on the monotonic clock, from when it came. While it is good, `header` costs nothing; when a
-tenth of its life is left, the next call has a new one fetched behind its back; only a caller without any good token
-waits, and no longer than its deadline.
+A token's age counts on the monotonic clock, from the start of the refresh that brought it. While the token is good,
+`header` costs nothing. When a tenth of its life is left, the next call starts a refresh in the background. Only a
+caller without a good token waits, and no longer than its deadline.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _REJECTED_AGAIN = 300_000.0
 
 
 class Credential(Protocol):
-    """What is used of google-auth's credentials."""
+    """The part of google-auth's credentials that firecron uses."""
 
     token: str | None
     expiry: datetime | None
@@ -31,7 +30,7 @@ class Credential(Protocol):
 
 
 class Tokens(Protocol):
-    """Where the Authorization header comes from."""
+    """The source of the Authorization header."""
 
     def header(self, deadline: Deadline) -> str: ...
 
@@ -39,17 +38,19 @@ class Tokens(Protocol):
 
 
 class StaticToken:
-    """The emulator's: whoever says `owner` is one."""
+    """The emulator's token: the token `owner` is an administrator's."""
 
     def header(self, deadline: Deadline) -> str:
         return "Bearer owner"
 
     def rejected(self) -> None:
-        """There is no other."""
+        """Do nothing: there is no other token."""
 
 
 class RefreshingTokens:
-    """`load` finds the credential (it may ask the metadata server), `fetch` refreshes it; both only ever on the
+    """Access tokens from Google credentials.
+
+    `load` finds the credential (it may ask the metadata server), and `fetch` refreshes it. Both run only on the
     refreshing thread.
     """
 
@@ -61,7 +62,10 @@ class RefreshingTokens:
         self._forget()
 
     def header(self, deadline: Deadline) -> str:
-        """The header's value. Raises NoCredentials where they don't do, Unavailable where no token comes."""
+        """Return the header's value.
+
+        Raise NoCredentials if the credentials can't be used, Unavailable if no token comes in time.
+        """
         with self._changed:
             now = self._timing.mono()
             if now < self._renew_at:
@@ -79,14 +83,18 @@ class RefreshingTokens:
             return self._value
 
     def rejected(self) -> None:
-        """RTDB answered 401: it may be the rules, it may be a revoked token. Fetch another, but not time and again."""
+        """Note that RTDB answered 401, because of the rules or because of a revoked token, so that another token is
+        fetched.
+
+        Soon after a refresh this has no effect, so the rules' 401s don't cause one refresh after another.
+        """
         with self._changed:
             now = self._timing.mono()
             if now - self._fetched_at > _REJECTED_AGAIN:
                 self._renew_at = now
 
     def after_fork(self) -> None:
-        """In a forked child: no token of the parent's is used, and its refreshing thread isn't here."""
+        """Drop the parent's tokens in a forked child, where the refreshing thread doesn't exist."""
         self._credential = None
         self._forget()
 
@@ -94,7 +102,7 @@ class RefreshingTokens:
         self._changed = threading.Condition()
         self._refreshing = False
         self._failure: StoreError | None = None
-        # Good until a time that has not been before the first one came.
+        # Before the first token comes, the token counts as expired.
         self._value = ""
         self._fetched_at = self._renew_at = self._good_until = float("-inf")
 
@@ -104,7 +112,8 @@ class RefreshingTokens:
                 threading.Thread(target=self._refresh, name="firecron-token", daemon=True).start()
             except RuntimeError as error:
                 raise Unavailable(f"no access token could be fetched: {error}") from error
-            # Only now: where no thread can be had, nobody must wait for one. Its end needs the lock that is held here.
+            # Set after the start: if no thread can be started, no caller may wait for it. The thread can't end before
+            # this line, because its end needs the lock that this caller holds.
             self._refreshing = True
 
     def _refresh(self) -> None:
@@ -132,7 +141,7 @@ class RefreshingTokens:
 
 
 def google_fetch(timeout: float) -> Callable[[Credential], None]:
-    """How google-auth refreshes over HTTP, each of its requests within so many seconds."""
+    """Return a function that refreshes a credential over HTTP. Each request takes `timeout` seconds at most."""
     import google.auth.transport.requests
 
     request = google.auth.transport.requests.Request()
@@ -146,7 +155,7 @@ def google_fetch(timeout: float) -> Callable[[Credential], None]:
 def _life(expiry: datetime | None) -> float:
     if expiry is None:
         return _FALLBACK_LIFE
-    # google-auth computed it from this machine's wall clock a moment ago, without a time zone.
+    # google-auth has just computed the expiry from this machine's wall clock, as a UTC time without a zone.
     return (expiry.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds() * 1000
 
 

@@ -1,17 +1,16 @@
-"""HTTP with a wall deadline: a call to one host ends in time, whatever the server does.
+"""HTTP with a deadline: a call to one host ends in time, whatever the server does.
 
-`requests` reads what the environment says about proxies and certificates, and `urllib3` makes the connections and keeps
-them in a pool. A call then uses a connection of the pool itself: what `requests` and `urllib3` do around a call costs
-more CPU than the call.
+`requests` reads the environment's settings for proxies and certificates. `urllib3` makes the connections and keeps them
+in a pool. A call then uses a connection of the pool directly: what `requests` and `urllib3` do around a call costs more
+CPU than the call itself.
 
-A library limits each socket operation, so a server that sends a byte now and then can keep a caller for hours. Here
-every read of a connection gets what is left of the call's deadline, and so does making the connection, name resolution
-included. Nothing is retried and nothing is redirected: whether a write may be sent again is not for a transport to
-decide.
+These libraries limit each socket operation, so a server that sends one byte now and then could keep a caller for hours.
+Here every read of a connection gets what is left of the call's deadline. So does making the connection, including name
+resolution. Nothing is retried and no redirect is followed: a transport can't decide whether a write may be sent again.
 
-A thread whose reply was lost has a new connection for each call, until a write of its own is answered: some servers
-and proxies swallow every request of a connection but the first, and what looks whether the write was applied would
-use up the connection that the next write is sent on.
+After a lost reply, a thread uses a new connection for each call, until a write of its own is answered. Some servers and
+proxies swallow every request of a connection but the first. The read that looks whether the write was applied would use
+up the connection of the next write.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class DeadlineExceeded(TimeoutError):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole reply. The names of its headers are those of HTTP, in upper or lower case."""
+    """A whole reply. The lookup of a header ignores upper and lower case."""
 
     status: int
     reason: str
@@ -69,10 +68,10 @@ class Reply:
 
 
 class Transport:
-    """Calls to the host of `url`, from any thread, over a pool of `pool_size` kept connections.
+    """Calls to the host of `url`, from any thread, over a pool that keeps up to `pool_size` connections.
 
-    The environment is asked for proxies and certificates once, here. ConfigurationError if it names one that can't be
-    used.
+    The environment's settings for proxies and certificates are read once, here. Raises ConfigurationError if they name
+    a proxy or a file that can't be used.
     """
 
     def __init__(self, url: str, pool_size: int) -> None:
@@ -80,7 +79,7 @@ class Transport:
         self._pool, self._prefix = adapter.reach(url)
         self._headers = {"Host": urlsplit(url).netloc.rpartition("@")[2], "Accept-Encoding": "identity"}
         if self._prefix:
-            # A proxy without a tunnel wants its headers in each request; with a tunnel they are sent once.
+            # Without a tunnel, each request carries the proxy's headers. With a tunnel, only its setup does.
             self._headers |= self._pool.proxy_headers
 
     def send(
@@ -93,7 +92,7 @@ class Transport:
             raise NoReply(ValueError("a line break in a header would begin another header"))
         if body is not None:
             lines.append(f"Content-Length: {len(body)}")
-        # What the caller was handling when it came here is no cause of this request's trouble.
+        # An exception that the caller is handling already is not a cause of this request's failure.
         handled = sys.exc_info()[1]
         request = "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
         try:
@@ -108,11 +107,11 @@ class Transport:
         return reply
 
     def close(self) -> None:
-        """Close the connections; a call that is under way ends first, and there is no other."""
+        """Close the connections. A call that is under way keeps its own until it ends; a later call raises NoReply."""
         self._pool.close()
 
 
-# Of urllib3, of http.client, and of the socket: the deadline's is one of these.
+# Raised by urllib3, by http.client, and by the socket; DeadlineExceeded is an OSError.
 _FAILURES = (HTTPError, http.client.HTTPException, OSError)
 
 
@@ -146,13 +145,12 @@ class _TimedReader(io.RawIOBase):
 class _Response(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, method: str, deadline: Deadline) -> None:
         super().__init__(sock, method=method)
-        # The file that was made of the socket stays below: it keeps the socket open for a reply that ends the
-        # connection.
+        # The socket's own file stays underneath: it keeps the socket open for a reply that ends the connection.
         self.fp = io.BufferedReader(_TimedReader(sock, self.fp.detach(), deadline))
 
 
 class _PlainConnection(HTTPConnection):
-    """A connection, and one call at a time on it: `deadline` is that call's."""
+    """A connection for one call at a time. `deadline` is the deadline of the current call."""
 
     deadline: Deadline
 
@@ -162,7 +160,7 @@ class _PlainConnection(HTTPConnection):
         assert sock is not None, "it is connected"
         sock.settimeout(_left(self.deadline))
         with suppress(BrokenPipeError, ConnectionResetError):
-            sock.sendall(request)  # who reads no more of it may have replied already
+            sock.sendall(request)  # a server that stops reading may have sent its reply before
         with closing(_Response(sock, method, self.deadline)) as reply:
             reply.begin()
             content = reply.read()
@@ -171,7 +169,7 @@ class _PlainConnection(HTTPConnection):
         return Reply(reply.status, reply.reason, reply.headers, content)
 
     def connect(self) -> None:
-        """Connect on a thread of its own: no call on the way to it, DNS least of all, has a deadline that holds."""
+        """Connect on a thread of its own: the calls that connect, above all DNS, have no reliable deadline."""
         failures: list[BaseException] = []
         done = threading.Event()
         abandoned = threading.Event()
@@ -189,10 +187,10 @@ class _PlainConnection(HTTPConnection):
             threading.Thread(target=work, name="firecron-connect", daemon=True).start()
         except RuntimeError as error:
             if _ENDING not in str(error):
-                # No thread can be had, for want of memory: nothing was sent.
+                # No thread can be started, for want of memory. Nothing was sent.
                 raise ConnectTimeoutError(self, str(error)) from error
-            # From Python 3.12 on no thread begins while `atexit` runs, where a stop releases what it can. The socket
-            # has the deadline as its timeout; only a name's resolution may take longer.
+            # From Python 3.12 on no thread can start while `atexit` runs, but a stop releases locks there. So the
+            # connection is made here. The socket's timeout is the deadline; only name resolution may take longer.
             super().connect()
             return
         if not done.wait(_left(self.deadline)):
@@ -203,21 +201,21 @@ class _PlainConnection(HTTPConnection):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the pool may use it again. If not, it closes the connection and makes a new one."""
+        """Whether the pool may use this connection again. If not, the pool closes it and makes a new one."""
         return not getattr(_calls, "has_lost_a_reply", False) and super().is_connected
 
 
 class _TlsConnection(_PlainConnection, HTTPSConnection):
-    """The same, over TLS."""
+    """A connection over TLS."""
 
 
 class _PlainPool(HTTPConnectionPool):
-    """A pool of connections to one host, with a way to use one that goes around `urlopen`."""
+    """A pool of connections to one host. `exchange` takes the place of `urlopen`."""
 
     ConnectionCls = _PlainConnection
 
     def exchange(self, method: str, request: bytes, deadline: Deadline) -> Reply:
-        """Make a call on one of the connections. A connection whose call has failed is used no more."""
+        """Make a call on one of the connections. A connection whose call failed is not used again."""
         timeout = _left(deadline)
         connection: _PlainConnection | None = cast(_PlainConnection, self._get_conn())
         assert connection is not None
@@ -227,7 +225,7 @@ class _PlainPool(HTTPConnectionPool):
                 self.connect(connection)
             reply = connection.exchange(method, request)
         except BaseException:
-            # A thread that was left may still be connecting it.
+            # An abandoned thread may still be connecting it.
             connection.close()
             connection = None
             raise
@@ -236,12 +234,12 @@ class _PlainPool(HTTPConnectionPool):
         return reply
 
     def connect(self, connection: _PlainConnection) -> None:
-        """Connect to the host, or to the proxy that requests to it are sent to."""
+        """Connect to the host, or to the proxy that forwards requests to the host."""
         connection.connect()
 
 
 class _TlsPool(_PlainPool, HTTPSConnectionPool):
-    """The same, over TLS; through a proxy's tunnel if there is a proxy."""
+    """A pool of connections over TLS; with a proxy, through its tunnel."""
 
     ConnectionCls = _TlsConnection
 
@@ -256,10 +254,10 @@ _POOLS = {"http": _PlainPool, "https": _TlsPool}
 
 
 class _Adapter(HTTPAdapter):
-    """What `requests` knows about proxies and certificates."""
+    """Uses what `requests` knows about proxies and certificates."""
 
     def reach(self, url: str) -> tuple[_PlainPool, str]:
-        """The pool for a URL, and what comes before the paths in requests: a proxy without a tunnel wants the URL."""
+        """Return the pool for a URL, and the prefix of the paths in requests: a proxy without a tunnel wants the whole URL."""
         try:
             found = requests.Session().merge_environment_settings(url, {}, None, None, None)
             proxies, verify, cert = found["proxies"], found["verify"], found["cert"]
