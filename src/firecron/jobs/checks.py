@@ -1,4 +1,4 @@
-"""Looking at jobs before they tick: what can't work is refused, what is odd gets a WARNING, once in a process."""
+"""Checks of jobs before they tick: a job that can't work is refused; an odd one gets a WARNING, once in a process."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MINUTE = 60_000
 _HOUR = 3_600_000
 _SOME_TICKS = 3
 
-# What was said by any FireCron of this process.
+# The warnings that any FireCron of this process has emitted.
 _said: set[str] = set()
 
 
 class Checks:
-    """Looks at jobs; schedules that several of them share are looked at once."""
+    """Checks jobs. A schedule that several jobs share is examined once."""
 
     def __init__(self, settings: Settings, events: Events) -> None:
         self._settings = settings
@@ -29,11 +29,11 @@ class Checks:
         self._intervals: dict[str, float] = {}
 
     def check(self, job: Job) -> None:
-        """ConfigurationError if the job's timings can't hold what the lock promises."""
+        """Raise ConfigurationError if the job's timings would break the promise of the lock."""
         self._settings.check_ttl(job.options.lock_ttl, f"lock_ttl of {job.name!r}")
 
     def warn(self, jobs: Iterable[Job]) -> None:
-        """Say of the environment and of these jobs what is odd, unless this process has said it."""
+        """Warn of what is odd about the environment and these jobs, unless this process has warned of it before."""
         for problem, remedy in unknown_variables():
             self._say("settings.unknown", "firecron", f"{problem}: {remedy}")
         for job in jobs:
@@ -41,7 +41,7 @@ class Checks:
                 self._say("job.suspicious", job.name, warning)
 
     def warnings(self, job: Job) -> Iterator[str]:
-        """What is odd about a job, in a sentence each, with what to write."""
+        """Yield what is odd about a job, each with a remedy."""
         options = job.options
         for warning in options.schedule.warnings:
             yield f"{job.where}: {warning}"
@@ -57,7 +57,7 @@ class Checks:
         is_held = options.once_per_tick and options.has_lease
         longest = max(options.jitter, options.lock_ttl if is_held else 0)
         if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds):
-            return  # ticks of five fields are a minute apart at the least
+            return  # ticks of a line with five fields are at least a minute apart
         interval = self._interval(options.schedule)
         if jitter > interval and "jitter" not in options.doubts:
             yield (
@@ -65,7 +65,7 @@ class Checks:
                 f"({interval:g} s), so a tick may start before the one ahead of it, which is then dropped; make jitter "
                 f"{interval:g} s at most"
             )
-        # No shorter ttl is allowed.
+        # The shortest ttl that is allowed.
         least = max(self._settings.least_ttl, options.hold_at_least / 1000)
         if is_held and not is_in_milliseconds and ttl > max(interval, least):
             better = (
@@ -77,7 +77,7 @@ class Checks:
             )
 
     def _interval(self, schedule: Schedule) -> float:
-        """The shortest time between some ticks of a schedule, in seconds."""
+        """Return the shortest time between some ticks of a schedule, in seconds."""
         key = repr(schedule)
         if key not in self._intervals:
             ticks = [schedule.after(to_datetime(0))]

@@ -1,11 +1,11 @@
-"""Which jobs of this process were declared and given to no FireCron: what `start` and the command line name.
+"""The jobs of this process that were declared but given to no FireCron: `start` and the command line name them.
 
     distributed_cron ─ note ─►  (name, where) of each function, held weakly  ◄─ claim ─ explorer
 
-A function is claimed for good by the first FireCron that it is given to, itself or in an object, a class or a module;
-a method that a subclass overrides is claimed with the subclass. What is left was forgotten, or is hidden: below
-`@property`, or below a decorator without `functools.wraps`, nobody can find it. A function that is garbage is
-forgotten, and one that is declared again in the same place, as by a reload, replaces the first.
+A function is claimed for good by the first FireCron that gets it: the function itself, or its object, class or module.
+A method that a subclass overrides is claimed with the subclass. A job that stays unclaimed was forgotten, or can't be
+found: it is below `@property`, or below a decorator without `functools.wraps`. A function that was garbage collected is
+forgotten. A function that is declared again in the same place, as by a reload, replaces the first one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _unclaimed: dict[_Key, weakref.ref[object]] = {}
 
 
 class Unclaimed(NamedTuple):
-    """A job that no FireCron has: its name, and the function that declares it."""
+    """A job that no FireCron has: its name, and where its function is defined."""
 
     name: str
     where: str
@@ -30,21 +30,21 @@ def note(function: object, name: str) -> None:
     key = _key(function, name)
 
     try:
-        # A reference that is replaced is gone, and calls nothing.
+        # If another function replaces this one, its old reference is gone and removes nothing.
         _unclaimed[key] = weakref.ref(function, lambda _: _unclaimed.pop(key, None))
     except TypeError:
-        return  # an object without room for weak references: to hold it would be to keep it for ever
+        return  # the object allows no weak reference, and a strong one would keep it for ever
 
 
 def claim(function: object, name: str) -> None:
-    """A FireCron has it."""
+    """Note that a FireCron has the function."""
     _unclaimed.pop(_key(function, name), None)
 
 
 def unclaimed() -> list[Unclaimed]:
-    """The jobs that were declared in this process and that no FireCron was given, in the order of declaration."""
+    """Return the jobs that this process declared but gave to no FireCron, in the order of their declaration."""
     found: list[Unclaimed] = []
-    # The keys alone are copied in one step: a collection may run, and forget, wherever an object is made.
+    # The keys are copied in one step. A garbage collection may remove an entry whenever an object is made.
     for key in list(_unclaimed):
         reference = _unclaimed.get(key)
         function = None if reference is None else reference()
@@ -54,11 +54,12 @@ def unclaimed() -> list[Unclaimed]:
 
 
 def where_of(function: object) -> str:
-    """Where a function is defined, as its module and name; for anything without a name, its repr."""
+    """Return where a function is defined, as its module and name. Return the repr of anything without a name."""
     name = getattr(function, "__qualname__", None)
     return repr(function) if name is None else f"{getattr(function, '__module__', '?')}.{name}"
 
 
 def _key(function: object, name: str) -> _Key:
-    # By name where it has one: a wrapper made with functools.wraps, which is what a FireCron finds, has it as well.
+    # A function counts by its name if it has one. A FireCron may find a wrapper made with functools.wraps, which has
+    # the same name.
     return name, getattr(function, "__module__", None), getattr(function, "__qualname__", None) or id(function)

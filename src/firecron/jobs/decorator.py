@@ -1,8 +1,9 @@
-"""`@distributed_cron`: says of a function that it is a job. It does nothing else.
+"""`@distributed_cron`: declares a function as a job, and does nothing else.
 
-No thread, no connection, no import of an SDK: the function comes back as it was, is called as before, and carries
-what it was declared with. `FireCron` finds it (see `explorer`). What can't work is refused here, while the program is
-loaded. With other decorators it goes on top, or above one that keeps attributes (`functools.wraps`).
+It starts no thread, opens no connection and imports no SDK. It returns the function unchanged, except that the function
+now carries its options. `FireCron` finds it (see `explorer`). Options that can't work are refused here, while the
+program is loaded. If the function has other decorators, this one goes on top, or above one that keeps attributes
+(`functools.wraps`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ R = TypeVar("R")
 
 
 def _saying_what_is_missing(declare: Callable[P, R]) -> Callable[P, R]:
-    """Refuse a name or a cron line that was left out with a remedy, which Python's own TypeError doesn't have."""
+    """Refuse a missing name or cron line with an error that has a remedy, which Python's own TypeError doesn't have."""
 
     @functools.wraps(declare)
     def checked(*arguments: P.args, **options: P.kwargs) -> R:
@@ -124,9 +125,10 @@ def distributed_cron(
 
 
 def declared(thing: object) -> tuple[JobOptions, ...]:
-    """What a function was declared with, innermost decorator first; empty for anything that is no job.
+    """Return the options that a function was declared with, innermost decorator first; empty for anything that is no
+    job.
 
-    It looks without asking: no property, `__getattr__` or proxy of the thing is evaluated.
+    No property, `__getattr__` or proxy of the thing is evaluated.
     """
     found: tuple[JobOptions, ...] = inspect.getattr_static(function_of(thing), ATTRIBUTE, ())
     return found
@@ -135,7 +137,7 @@ def declared(thing: object) -> tuple[JobOptions, ...]:
 def _mark(thing: object, options: JobOptions) -> None:
     function = function_of(thing)
     if isinstance(thing, MethodType):
-        # The mark would be on the function, and so on every instance's method.
+        # The options would be set on the function, and so on the method of every instance.
         raise _refusal(thing, options, "which is bound: decorate the function in its class, or a partial of this")
     if not callable(function) or inspect.isclass(function):
         raise _refusal(thing, options, "which is no function: decorate a function or a method")
@@ -159,6 +161,6 @@ def _refusal(thing: object, options: JobOptions, why: str) -> ConfigurationError
 
 
 def function_of(thing: object) -> object:
-    """The function that carries the mark: below a static, class or bound method, or the thing itself."""
-    # By type, because isinstance asks a thing for its class, which a proxy takes from elsewhere.
+    """Return the function that carries the options: that of a static, class or bound method, or the thing itself."""
+    # `type` is used, because isinstance asks the thing for its class, and a proxy returns the class of another object.
     return object.__getattribute__(thing, "__func__") if issubclass(type(thing), _WRAPPERS) else thing

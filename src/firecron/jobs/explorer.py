@@ -1,12 +1,13 @@
-"""The explorer: finds the decorated functions in what it is given, and returns their jobs. It starts nothing.
+"""The explorer: finds the decorated functions in what a FireCron is given, and returns their jobs. It starts nothing.
 
-    an instance   methods of its class, and of all that the class inherits; static and class methods too
-    a class       the same, and none of them may need an instance
-    a module      its functions, also imported ones; not what is in its classes, objects and submodules
-    a function    itself, if it is decorated; also a partial, or an object that can be called
+    an instance   methods of its class, inherited ones included; static and class methods too
+    a class       the same; none of them may need an instance
+    a module      its functions, also imported ones; nothing in its classes, objects and submodules
+    a function    itself, if it is decorated; also a partial, or a callable object
 
-A method that is overridden is the override: it is a job if that is decorated. The same thing given twice counts once;
-two functions under one name are an error that names both. Nothing is evaluated in looking, no property either.
+An overriding method replaces the overridden one: it is a job only if it is decorated itself. A provider that is given
+twice counts once. Two functions with one name are an error that names both. The search evaluates nothing, not even a
+property.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from firecron.jobs.job import Job, make_job
 
 
 def explore(*providers: object) -> list[Job]:
-    """The jobs in these providers, in the order in which they are found."""
+    """Return the jobs in these providers, in the order in which they are found."""
     jobs: dict[str, Job] = {}
     for provider in providers:
         for function, where in _functions(provider):
@@ -40,7 +41,7 @@ def explore(*providers: object) -> list[Job]:
 
 
 def without_jobs(*providers: object) -> list[str]:
-    """Those of the providers that have no job, in words."""
+    """Return the providers that have no job, each described in words."""
     return [_in_words(provider) for provider in providers if next(_functions(provider), None) is None]
 
 
@@ -61,7 +62,7 @@ def _functions(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
 
 
 def _is_builtin(cls: type) -> bool:
-    # A class statement names its module in the class, which may be this one, too: in code that is run by exec.
+    # A class statement sets `__module__` in the class, and in code run by exec that may be "builtins" too.
     return cls.__module__ == "builtins" and "__module__" not in vars(cls)
 
 
@@ -95,7 +96,7 @@ def _methods(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
 
 
 def _in_words(provider: object) -> str:
-    # Not its repr, which is the user's code.
+    # The repr is not used, because it is the user's code.
     if isinstance(provider, ModuleType):
         return f"the module {provider.__name__}"
     if isinstance(provider, type):

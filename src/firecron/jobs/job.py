@@ -1,7 +1,7 @@
 """A job: a decorated function with its options, bound so that it can be called.
 
-A function is called with nothing, or with its `Run`, as the keyword argument that is annotated so. One that needs
-anything else is refused. Nothing is called here but by `Job.call`.
+A job's function is called without arguments, or with its `Run` as the keyword argument that is annotated `Run`. A
+function that needs any other argument is refused. Only `Job.call` calls the function.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Job:
     where: str
     is_async: bool
     run_parameter: str | None
-    # What it is called in (see `surroundings`); a FireCron's registry says so.
+    # The context in which the function is called (see `surroundings`). A FireCron's registry sets it.
     around: Callable[[], AbstractContextManager[object]] = field(default=nullcontext, repr=False, compare=False)
 
     @property
@@ -43,7 +43,7 @@ class Job:
 
 
 def make_job(options: JobOptions, function: Callable[..., object], where: str) -> Job:
-    """A job of one function. ConfigurationError if it can't be called with nothing but a Run."""
+    """Return the job of one function. Raise ConfigurationError if the function needs more than its Run."""
     parameters = _parameters(function, where)
     run = next((name for name, parameter in parameters.items() if _takes_run(parameter)), None)
     for name, needed in parameters.items():
@@ -69,7 +69,7 @@ def _parameters(function: Callable[..., object], where: str) -> Mapping[str, ins
     try:
         return inspect.signature(function, eval_str=True).parameters
     except Exception:
-        # An annotation that can't be evaluated, such as a name imported for type checking only: as it is written.
+        # An annotation can't be evaluated, such as a name that is imported for type checking only. It is read as text.
         try:
             return inspect.signature(function).parameters
         except (TypeError, ValueError) as error:
@@ -77,7 +77,7 @@ def _parameters(function: Callable[..., object], where: str) -> Mapping[str, ins
 
 
 def _takes_run(parameter: inspect.Parameter) -> bool:
-    """Whether it is annotated Run, perhaps None, and can be given by name."""
+    """Return whether the parameter is annotated Run (or Run | None), and can be given by name."""
     if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
         return False
     annotation = parameter.annotation

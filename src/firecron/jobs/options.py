@@ -1,8 +1,8 @@
-"""What a job is declared with, checked: alone and against each other, while the program is being loaded.
+"""The options of a job, checked while the program is loaded: each by itself, and against the others.
 
-Durations are milliseconds here, but for people. What `overlap`, `on_abandoned` and `catch_up` mean is asked of the
-options (`has_lease`, `reruns`, `catches_up`): nobody else compares the words. What the others mean is the scheduler's
-business.
+Durations are in milliseconds here, except in texts for people. The options answer what `overlap`, `on_abandoned` and
+`catch_up` mean (`has_lease`, `reruns`, `catches_up`): no other module compares the words. The scheduler interprets the
+other options.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DURATIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """A job's name, schedule, and how it behaves; shown as it was declared, with durations in seconds."""
+    """A job's name, schedule and options. The repr shows them as they were declared, with durations in seconds."""
 
     name: str
     schedule: Schedule
@@ -51,28 +51,29 @@ class JobOptions:
     jitter: int
     role: str | None
     disabled: bool
-    # A number without a unit may have been meant in another one. It is no difference between two declarations.
+    # These two tell whether a number without a unit may have been meant in milliseconds. Declarations that differ only
+    # in them are equal.
     lock_ttl_is_bare: bool = field(compare=False, repr=False)
     doubts: Mapping[str, str] = field(compare=False, repr=False)
 
     @property
     def has_lease(self) -> bool:
-        """Whether a run holds its lock while it runs."""
+        """Whether a run holds the lock of its job while it runs."""
         return self.overlap != "allow"
 
     @property
     def waits(self) -> bool:
-        """Whether a tick waits for the run before it, instead of being skipped."""
+        """Whether a tick waits for the previous run, instead of being skipped."""
         return self.overlap == "queue"
 
     @property
     def waits_until_next_tick(self) -> bool:
-        """Whether such a wait ends with the next tick; a grace that was given is its end otherwise."""
+        """Whether such a wait ends with the next tick. If a grace was given, the wait ends with the grace instead."""
         return self.waits and not self.grace_given
 
     @property
     def needs_recovery(self) -> bool:
-        """Whether runs that died or ticks that were missed are looked for."""
+        """Whether firecron has to look for runs that died or ticks that were missed."""
         return self.reruns or self.catches_up
 
     @property
@@ -82,16 +83,16 @@ class JobOptions:
 
     @property
     def catches_up(self) -> bool:
-        """Whether ticks that were missed are run later."""
+        """Whether missed ticks are run later."""
         return self.catch_up != "skip"
 
     @property
     def catches_up_all(self) -> bool:
-        """Whether all of those are, not only the newest."""
+        """Whether all missed ticks are run later, not only the newest."""
         return self.catch_up == "all"
 
     def places(self, most: int) -> int:
-        """How many runs of the job may go on at a time on one instance, which allows `most` to overlap."""
+        """Return how many runs of the job may overlap on one instance, if the instance allows `most`."""
         return 1 if self.has_lease else most
 
     def __repr__(self) -> str:
@@ -128,7 +129,7 @@ def check_options(
     role: str | None,
     disabled: bool,
 ) -> JobOptions:
-    """The options of a job, or a ConfigurationError that names the option, its value and the remedy."""
+    """Return the options of a job, or raise a ConfigurationError that names the option, its value and the remedy."""
     options = JobOptions(
         name=check_name(name),
         schedule=_schedule(line, timezone),
@@ -139,9 +140,9 @@ def check_options(
         overlap=_one_of(overlap, "overlap", Overlap),  # type: ignore[arg-type]  # it is one of those words
         catch_up=_one_of(catch_up, "catch_up", CatchUp),  # type: ignore[arg-type]  # as above
         catch_up_window=milliseconds(catch_up_window, "catch_up_window", most=366 * DAY),
-        # Without any, a tick would be too late as soon as it is there.
+        # Without any grace, a tick would be too late at once.
         grace=milliseconds(DEFAULT_GRACE if grace is None else grace, "grace", least=0.1),
-        # A grace that was given also ends the wait of overlap="queue".
+        # An explicit grace also ends the wait of overlap="queue".
         grace_given=grace is not None,
         on_abandoned=_one_of(on_abandoned, "on_abandoned", OnAbandoned),  # type: ignore[arg-type]  # as above
         retries=_count(retries, "retries"),
@@ -230,7 +231,7 @@ def _one_of(value: object, name: str, words: object) -> str:
 def _role(role: object) -> str | None:
     if role is None:
         return None
-    # As FIRECRON_ROLES is read: at commas, without the blanks around a name.
+    # FIRECRON_ROLES is split at commas, without the blanks around a name, so no role may have them.
     if not isinstance(role, str) or role != role.strip(", ") or not role or "," in role:
         raise ConfigurationError(
             f"role={role!r} must be one name without commas or blanks around it, or None for a job that runs anywhere"

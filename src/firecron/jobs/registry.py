@@ -1,4 +1,4 @@
-"""The registry: the jobs of this process, what state they are in, and what can be done with them by hand."""
+"""The registry: the jobs of this process, their state, and how a program pauses, resumes and runs them."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ State: TypeAlias = Literal["ticking", "running", "paused", "disabled", "elsewher
 
 
 class JobControl(Protocol):
-    """What makes the registry's jobs run: it is told what changes, and asked what is under way."""
+    """Makes the registry's jobs run. The registry reports changes to it, and asks it what is running."""
 
     @property
     def is_ticking(self) -> bool:
         """Whether jobs run by their schedules in this process."""
 
     def check(self, job: Job) -> None:
-        """Raise ConfigurationError for a job that can't be added."""
+        """Raise ConfigurationError if the job can't be added."""
 
     def add(self, job: Job) -> None:
-        """Let it tick from now on."""
+        """Make the job tick from now on."""
 
     def remove(self, name: str) -> None:
-        """Let it tick no more."""
+        """Make the job stop ticking."""
 
     def pause(self, name: str, is_paused: bool) -> None:
-        """Write to the job's node whether it is paused on all instances. Raises StoreError."""
+        """Write to the job's node whether the job is paused on all instances. Raise StoreError if that fails."""
 
     def running(self) -> dict[str, int]:
-        """How many runs of each job are under way on this instance."""
+        """Return how many runs of each job are under way on this instance."""
 
     def run_now(self, job: Job, slot: datetime | None, trigger: Trigger) -> Result:
-        """Run it once, as the run of this tick or of none, and return what came of it."""
+        """Run the job once, for the tick `slot` or for none, and return the result."""
 
     def now(self) -> datetime | None:
-        """RTDB's time, as far as it is known."""
+        """Return RTDB's time; None if it is not known."""
 
 
 class Registry:
-    """Jobs by name. Their functions are called in the `context`, unless a job brings its own."""
+    """The jobs, by name. Their functions are called in `context`, unless a job has a context of its own."""
 
     def __init__(self, roles: tuple[str, ...], control: JobControl) -> None:
         self.context: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -60,21 +60,21 @@ class Registry:
         self._paused: set[str] = set()
 
     def jobs(self) -> list[Job]:
-        """All jobs, in the order in which they were found."""
+        """Return all jobs, in the order in which they were found."""
         with self._lock:
             return list(self._jobs.values())
 
     def get(self, name: str) -> Job:
-        """The job of that name; UnknownJob if there is none."""
+        """Return the job of this name. Raise UnknownJob if there is none."""
         with self._lock:
             if name not in self._jobs:
                 raise UnknownJob(f"there is no job {name!r}; there are: {', '.join(self._jobs) or 'none'}")
             return self._jobs[name]
 
     def next_slots(self, name: str, n: int = 1) -> list[datetime]:
-        """The next n ticks, in UTC."""
+        """Return the next `n` ticks of the job, in UTC."""
         job = self.get(name)
-        # Where RTDB's time isn't known (nothing was started), this machine's has to do: it is only shown to a person.
+        # RTDB's time is not known before the start. This machine's time is good enough, because people read the result.
         now = self._control.now() or datetime.now(UTC)
         slots: list[datetime] = []
         for _ in range(n):
@@ -83,7 +83,7 @@ class Registry:
         return slots
 
     def state(self, name: str) -> State:
-        """What the job does on this instance just now."""
+        """Return what the job does on this instance now."""
         job = self.get(name)
         if self._control.running().get(name):
             return "running"
@@ -96,12 +96,12 @@ class Registry:
         return "ticking" if self._control.is_ticking else "idle"
 
     def add(self, job: Job | Callable[..., object]) -> None:
-        """Add a job at run time: a decorated function, or a Job. The same one twice counts once."""
+        """Add a job at run time: a decorated function or a Job. The same job twice counts once."""
         jobs = [job] if isinstance(job, Job) else [make_job(options, job, where_of(job)) for options in declared(job)]
         if not jobs:
             raise ConfigurationError(f"{job!r} is no job: decorate it with distributed_cron")
         for given in jobs:
-            # What another FireCron's registry said stays: a rehearsal's jobs are called in the application's context.
+            # A context that another FireCron's registry set stays: a rehearsal calls jobs in the application's context.
             one = given if given.around is not nullcontext else replace(given, around=self._around)
             self._control.check(one)
             with self._lock:
@@ -115,7 +115,7 @@ class Registry:
                 self._control.add(one)
 
     def remove(self, name: str) -> None:
-        """Forget a job: it ticks no more here. A run that is under way goes on."""
+        """Remove a job, so that it ticks no more on this instance. A run that is under way goes on."""
         self.get(name)
         with self._lock:
             self._jobs.pop(name, None)
@@ -123,8 +123,9 @@ class Registry:
         self._control.remove(name)
 
     def pause(self, name: str, *, everywhere: bool = False) -> None:
-        """Don't run it by its schedule, here or on every instance. Raises StoreError if `everywhere` can't be
-        written.
+        """Stop running the job by its schedule on this instance, or on every instance (`everywhere`).
+
+        Raise StoreError if the pause of all instances can't be written.
         """
         self.get(name)
         if everywhere:
@@ -133,17 +134,18 @@ class Registry:
             self._paused.add(name)
 
     def resume(self, name: str, *, everywhere: bool = False) -> None:
-        """Undo a pause: this instance's own, or everybody's."""
+        """End a pause of this instance, or that of all instances as well (`everywhere`)."""
         self.get(name)
         if everywhere:
             self._control.pause(name, False)
         self._paused.discard(name)
 
     def trigger(self, name: str, *, slot: datetime | None = None, source: Trigger = "manual") -> Result:
-        """Run it once, here and now, under its lock; returns when it has ended, with what came of it.
+        """Run the job once on this instance, under its lock. Return its result when the run has ended.
 
-        A run by hand claims no tick. With a `slot` it is the run of that tick, however late, unless it or a later one
-        was claimed before: once, here or anywhere. `source` is what the history calls it.
+        Without a `slot` the run claims no tick. With a `slot` it is the run of that tick, however late. It is refused
+        if that tick or a later one was claimed before, on any instance. `source` is the name of the trigger in the
+        history.
         """
         if slot is not None and slot.tzinfo is None:
             raise ValueError(f"slot={slot!r} must be an aware datetime, such as datetime(2026, 11, 18, 9, tzinfo=UTC)")
@@ -153,17 +155,17 @@ class Registry:
         return self.context()
 
     def after_fork(self) -> None:
-        """In a forked child: a thread that the child doesn't have may have held the lock."""
+        """Replace the lock in a forked child: a thread that only the parent has may hold it."""
         self._lock = threading.Lock()
 
     def runs_here(self, job: Job) -> bool:
-        """Whether this instance has the role that the job wants."""
+        """Return whether this instance has the role that the job needs."""
         return job.options.role is None or job.options.role in self._roles
 
     def is_wanted(self, job: Job) -> bool:
-        """Whether it is to run here by itself."""
+        """Return whether this instance runs the job by its schedule now."""
         return self._jobs.get(job.name) is job and self.ticks_here(job) and job.name not in self._paused
 
     def ticks_here(self, job: Job) -> bool:
-        """Whether it is to run by itself on this instance, unless it is paused."""
+        """Return whether this instance runs the job by its schedule, apart from a pause."""
         return not job.options.disabled and self.runs_here(job)

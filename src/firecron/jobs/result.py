@@ -1,4 +1,4 @@
-"""What came of a job that was asked to run."""
+"""The result of a claim."""
 
 from __future__ import annotations
 

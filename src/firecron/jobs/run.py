@@ -1,4 +1,4 @@
-"""A run, as the job sees it: what it is for, and whether it should go on."""
+"""A run, as the job sees it: which tick it is for, and whether it should go on."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Run:
         return f"<Run {self.idempotency_key} attempt {self.attempt}, {self.trigger}>"
 
 
-# Set where a run's body is called.
+# The run whose body is called in this context.
 running: ContextVar[Run | None] = ContextVar("firecron_run", default=None)
 
 
