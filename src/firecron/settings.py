@@ -42,14 +42,16 @@ class Settings(BaseSettings):
         default=None, description="The database, if it is not the Firebase app's own databaseURL."
     )
     uid: str | None = Field(
-        default=None, min_length=1, description="The user that security rules see; without one it is an administrator."
+        default=None,
+        min_length=1,
+        description="The user that the security rules see; without it, firecron is an administrator.",
     )
-    prefix: str = Field(default="", description="A path that all nodes of firecron are put under, such as `ops/cron`.")
+    prefix: str = Field(default="", description="The path above all nodes of firecron, such as `ops/cron`.")
     margin: float = Field(
         default=1.0,
         gt=0,
         le=60,
-        description="How far two instances' ideas of the time may be apart. The same in the whole fleet.",
+        description="How far apart two instances' ideas of the time may be. Use one value in the whole fleet.",
     )
     request_timeout: float = Field(
         default=3.0, gt=0, le=60, description="How long one request to RTDB may take in all."
@@ -62,10 +64,13 @@ class Settings(BaseSettings):
         default=3, ge=1, le=20, description="How many samples a synchronisation with RTDB's clock takes."
     )
     clock_drift: float = Field(
-        default=200e-6, gt=0, lt=0.01, description="How fast this machine's clock may run wrong, in seconds a second."
+        default=200e-6, gt=0, lt=0.01, description="How much this machine's clock may drift, in seconds per second."
     )
     clock_interval: float = Field(
-        default=300.0, gt=0, le=DAY, description="How old a synchronisation may become before it is made again."
+        default=300.0,
+        gt=0,
+        le=DAY,
+        description="How long a synchronisation with RTDB's clock is used before the next one.",
     )
 
     roles: Annotated[tuple[str, ...], NoDecode] = Field(
@@ -79,12 +84,12 @@ class Settings(BaseSettings):
     )
     runtime_value: str = Field(default="production", description="The value of that variable where jobs tick.")
     history_limit: int = Field(default=50, ge=1, le=1000, description="How many runs of each job `cron-runs` keeps.")
-    heartbeat: float = Field(default=30.0, ge=1, le=3600, description="How often an instance says that it is alive.")
+    heartbeat: float = Field(default=30.0, ge=1, le=3600, description="How often an instance writes its sign of life.")
     recovery_interval: float = Field(
         default=300.0,
         ge=1,
         le=DAY,
-        description="How often an instance looks for runs that died and ticks that nobody ran.",
+        description="How often an instance looks for runs that died and ticks that did not run.",
     )
     shutdown_grace: float = Field(
         default=8.0, ge=0, le=3600, description="How long runs may go on when the instance stops."
@@ -115,7 +120,7 @@ class Settings(BaseSettings):
     def _is_path(cls, prefix: str) -> str:
         trimmed = prefix.strip("/")
         if trimmed and not _PREFIX.fullmatch(trimmed):
-            raise ValueError("must be a path of RTDB keys, which can't have . $ # [ ] or control or half characters")
+            raise ValueError("must be a path of RTDB keys, without . $ # [ ], control characters or lone surrogates")
         return trimmed
 
     @model_validator(mode="after")
@@ -151,8 +156,8 @@ class Settings(BaseSettings):
         """ConfigurationError if the margin is more than a sixth of this ttl (in milliseconds)."""
         if ttl < round(self.least_ttl * 1000):
             raise ConfigurationError(
-                f"{name} ({ttl / 1000:g} s) is too short for margin ({self.margin:g} s): make it at least "
-                f"{self.least_ttl:g} s, or FIRECRON_MARGIN smaller in the whole fleet"
+                f"{name} ({ttl / 1000:g} s) is too short: it must be at least {self.least_ttl:g} s (six times the "
+                f"margin of {self.margin:g} s), or FIRECRON_MARGIN must be smaller in the whole fleet"
             )
 
 
@@ -165,7 +170,7 @@ def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[tuple
     """Return the `FIRECRON_…` variables that are not settings and so have no effect, each as a problem and a remedy."""
     known = {*FACTS, *map(_variable, Settings.model_fields)}
     return [
-        (f"{name} is no setting, and has no effect", _remedy(name[len(VARIABLES) :].lower(), _variable))
+        (f"{name} is not a setting, and has no effect", _remedy(name[len(VARIABLES) :].lower(), _variable))
         for name in sorted(environment)
         if name.upper().startswith(VARIABLES) and name.upper() not in known
     ]
@@ -178,13 +183,13 @@ def _variable(setting: str) -> str:
 def _problem(problem: ErrorDetails) -> str:
     name = ".".join(map(str, problem["loc"]))
     if problem["type"] == "extra_forbidden":
-        return f"{name} is no setting: {_remedy(name)}"
+        return f"{name} is not a setting: {_remedy(name)}"
     given = problem["input"]
-    shown = f" (given: {given!r})" if isinstance(given, str | int | float) else ""
-    return f"{name or 'settings'}: {problem['msg'].removeprefix('Value error, ')}{shown}"
+    shown = f"={given!r}" if isinstance(given, str | int | float) else ""
+    return f"{name or 'settings'}{shown}: {problem['msg'].removeprefix('Value error, ')}"
 
 
 def _remedy(name: str, shown: Callable[[str], str] = str) -> str:
     known = list(Settings.model_fields)
     close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {shown(close[0])}?" if close else f"there are {', '.join(map(shown, known))}"
+    return f"did you mean {shown(close[0])}?" if close else f"the settings are {', '.join(map(shown, known))}"

@@ -199,7 +199,7 @@ def test_a_repeated_hour_is_told_of_before_it_and_in_it(after: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("61 * * * *",), "61 is no minute"),
+        (("61 * * * *",), "61 is not a valid minute"),
         (("* * *",), "has 3 fields"),
         (("* * * * *", "-z", "Mars/Base"), "there is no time zone 'Mars/Base'"),
         (("* * * * *", "--after", "soon"), "--after 'soon' is no instant"),

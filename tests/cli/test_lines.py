@@ -137,7 +137,7 @@ def test_a_time_is_local_and_utc(instant: int, zone: ZoneInfo, said: str) -> Non
                 "held by rev-2/i2",
                 "since 09:59:50 (08:59:50Z), 10 s ago; until 2100-01-01 01:00:00 (00:00:00Z), in 73 y",
                 "it expires at 2100-01-01T00:00:00Z, later than any lease can, and blocks until then",
-                "make sure that its run has ended, then: firecron unlock job",
+                "make sure that its run has ended, then run: firecron unlock job",
             ],
             id="stuck",
         ),

@@ -116,7 +116,7 @@ def test_a_lock_that_nobody_frees_is_said(rtdb: Rtdb) -> None:
         ("stuck", True, False),
     ]
     silent, stuck, good = call("locks").stdout.splitlines()
-    for name, words, line in (("silent", "was seen last at", silent), ("stuck", "expires at 2100-01-01", stuck)):
+    for name, words, line in (("silent", "was last seen at", silent), ("stuck", "expires at 2100-01-01", stuck)):
         for said in (line, call("locks", name).stdout, call("runs", name).stdout, call("doctor").stdout):
             assert words in said
             assert f"firecron unlock {name}" in said
@@ -218,7 +218,7 @@ def test_a_run_that_is_not_recorded_yet_is_the_last_line(
         "problem": None
         if not is_live
         else "its instance has no heartbeat: it is dead, or it never had one (exec, a run by hand, a trigger)",
-        "remedy": None if not is_live else "make sure that its run has ended, then: firecron unlock job",
+        "remedy": None if not is_live else "make sure that its run has ended, then run: firecron unlock job",
     }
     lines = call("runs", "job").stdout.splitlines()
     assert len(lines) == (1 if older is None else 3)

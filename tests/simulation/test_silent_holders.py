@@ -102,8 +102,8 @@ def test_a_look_at_the_nodes_is_noted(rtdb: Rtdb) -> None:
     assert isinstance(after, Refusal)
     assert (before.is_strange, after.is_strange) == (False, True)
     assert after.message.startswith(before.message)
-    assert "its instance was seen last at 20" in after.message
-    assert after.message.endswith("make sure that its run has ended, then: firecron unlock import")
+    assert "its instance was last seen at 20" in after.message
+    assert after.message.endswith("make sure that its run has ended, then run: firecron unlock import")
 
 
 def started(line: str = "* * * * *", **options: object) -> tuple[Fleet, Instance, Instance]:
@@ -132,7 +132,7 @@ def test_ticks_that_a_silent_holder_costs_are_missed(overlap: str, first: int, l
     missed = [event.fields["slot"] for event in other.said("run.missed")]
     assert missed == [slot(seconds) for seconds in range(first, last + 1, 60)]
     assert other.said("run.skipped") == []
-    why = "its lock is held, and its instance was seen last at 2026-11-18T09:00:30Z"
+    why = "its lock is held, and its instance was last seen at 2026-11-18T09:00:30Z"
     assert all(why in event.message for event in other.said("run.missed"))
     refused = other.said("lock.refused")
     assert [event.level for event in refused].count(logging.WARNING) == 1
@@ -151,7 +151,7 @@ def test_whoever_asks_for_a_run_is_told_that_the_holder_is_silent() -> None:
     for result in results:
         assert result.refusal is not None
         assert result.refusal.reason == "held"
-        assert "its instance was seen last at 2026-11-18T09:00:30Z" in result.refusal.message
+        assert "its instance was last seen at 2026-11-18T09:00:30Z" in result.refusal.message
         assert "firecron unlock job" in result.refusal.message
     done = other.crons.registry.trigger(NAME, slot=to_datetime(START)).refusal
     assert done is not None

@@ -26,11 +26,13 @@ def milliseconds(duration: object, name: str, *, least: float = 0, most: float =
     else:
         seconds = nan
     if seconds > most:
-        raise ConfigurationError(f"{name}={duration!r} is too long: at most {most:g} s; seconds, not milliseconds?")
+        raise ConfigurationError(
+            f"{name}={duration!r} is too long: it must be at most {most:g} s. Is it in milliseconds?"
+        )
     if isnan(seconds):
-        raise ConfigurationError(f"{name}={duration!r} is no duration: give seconds or a timedelta")
+        raise ConfigurationError(f"{name}={duration!r} is not a duration: give seconds or a timedelta")
     if seconds < least:
-        raise ConfigurationError(f"{name}={duration!r} is too short: at least {least:g} s")
+        raise ConfigurationError(f"{name}={duration!r} is too short: it must be at least {least:g} s")
     return round(seconds * 1000)
 
 
@@ -47,6 +49,6 @@ def doubt(duration: object, name: str) -> str | None:
     if duration % 1000 or duration % unit == 0:
         return None
     return (
-        f"{name}={duration:.10g} is {duration / unit:.3g} {name_of_it}: seconds, not milliseconds? Write "
-        f"{name}={duration / 1000:.10g}, or timedelta(seconds={duration:.10g}) if it is meant"
+        f"{name}={duration:.10g} is {duration / unit:.3g} {name_of_it}. Is it in milliseconds? Then write "
+        f"{name}={duration / 1000:.10g}. If not, write timedelta(seconds={duration:.10g})"
     )

@@ -101,7 +101,7 @@ class Events:
         self._listeners: tuple[Listener, ...] = ()
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with every event from now on. Return a function that unsubscribes it."""
+        """Call `listener` with every event from now on; returns a function that stops it."""
         with self._lock:
             self._listeners = (*self._listeners, listener)
 
@@ -163,7 +163,7 @@ def _log(event: Event, error: BaseException | None) -> None:
 
 def _report(slug: Slug, error: BaseException) -> None:
     fields: dict[str, Scalar] = {"event": "listener.failed", "listened_to": slug}
-    _write(logging.ERROR, f"An event listener raised when it was told of {slug}", fields, {}, error)
+    _write(logging.ERROR, f"An event listener raised an exception at {slug}; firecron goes on", fields, {}, error)
 
 
 def _write(
@@ -177,5 +177,5 @@ def _write(
         # A handler or filter raised. The log itself is broken, so the message goes to standard error, as logging's own
         # complaints do.
         if logging.lastResort is not None:
-            text = f"firecron: a log handler raised at: {message}"
+            text = f"firecron: a log handler raised an exception at this message: {message}"
             logging.lastResort.handle(logging.makeLogRecord({"msg": text}))

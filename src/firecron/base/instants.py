@@ -30,7 +30,7 @@ def to_milliseconds(instant: str | datetime) -> int:
     if isinstance(instant, datetime):
         return round(exact_milliseconds(instant))
     if not _FORM.fullmatch(instant):
-        raise ValueError(f"{instant!r} is no instant: it must look like 2026-11-18T09:00:00Z")
+        raise ValueError(f"{instant!r} is not an instant: write it like 2026-11-18T09:00:00Z")
     return round(exact_milliseconds(datetime.fromisoformat(instant)))
 
 

@@ -157,7 +157,7 @@ def described(error: BaseException | None) -> str:
     try:
         text = str(error)
     except Exception as broken:
-        text = f"(and its text can't be had: {type(broken).__name__})"
+        text = f"(its text can't be read: {type(broken).__name__})"
     # RTDB takes no lone surrogates, which come from file names that are not UTF-8.
     text = redacted(text).encode("utf-8", "replace").decode()
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -57,8 +57,8 @@ class _Field:
         if text in self.names:
             return self.first + self.names.index(text)
         if not text.isdecimal() or not self.first <= int(text) <= self.last:
-            names = f" or a name from {self.names[0]} to {self.names[-1]}" if self.names else ""
-            raise ValueError(f"{text} is no {self.name}: give a number from {self.first} to {self.last}{names}")
+            names = f", or {self.names[0]} to {self.names[-1]}" if self.names else ""
+            raise ValueError(f"{text} is not a valid {self.name}: use {self.first} to {self.last}{names}")
         return int(text)
 
 
@@ -91,7 +91,9 @@ class CronLine:
         any_day, any_weekday = (_EVERY.fullmatch(fields[index]) is not None for index in (-3, -1))
         no_such_day = all(_LONGEST_MONTHS[month - 1] < min(days) for month in months)
         if any_weekday and no_such_day:
-            raise ValueError(f"the cron line {line!r} can't be used: it never fires, as no such month has such a day")
+            raise ValueError(
+                f"the cron line {line!r} can't be used: it never fires, because none of its months has such a day"
+            )
         plain = [",".join(map(str, sorted(found))) for found in values]
         # No month of the line has such a day, so only the weekdays count. croniter would search for such a day in vain.
         plain[-3] = "*" if any_day or no_such_day else plain[-3]
@@ -113,15 +115,15 @@ class CronLine:
 
 def _split(line: object) -> list[str]:
     if not isinstance(line, str):
-        raise ValueError(f"a cron line is a string, not {line!r}")
+        raise ValueError(f"a cron line must be a string, not {line!r}")
     fields = line.upper().split()
     if len(fields) == 1 and fields[0].startswith("@"):
         alias = fields[0].lower()
         if alias not in _ALIASES:
-            raise ValueError(f"the cron line {line!r} is unknown: there are {', '.join(_ALIASES)}")
+            raise ValueError(f"the cron line {line!r} is unknown: use one of {', '.join(_ALIASES)}")
         return _ALIASES[alias].split()
     if len(fields) not in (len(_FIELDS) - 1, len(_FIELDS)):
-        raise ValueError(f"the cron line {line!r} has {len(fields)} fields: give 5, or 6 with seconds first")
+        raise ValueError(f"the cron line {line!r} has {len(fields)} fields: use 5, or 6 with seconds first")
     return fields
 
 
@@ -134,7 +136,9 @@ def _values(field: _Field, text: str, warnings: list[str]) -> frozenset[int]:
 def _term(field: _Field, term: str, warnings: list[str]) -> Iterator[int]:
     match = _TERM.fullmatch(term)
     if match is None:
-        raise ValueError(f"{term!r} is no {field.name}: give *, a number, a range such as 1-5, or a step such as */2")
+        raise ValueError(
+            f"{term!r} is not a valid {field.name}: use *, a number, a range such as 1-5, or a step such as */2"
+        )
     first, last, step = match.groups()
     low = field.number(first) if first else field.first
     # "5" is 5 alone, "5/15" goes on from 5 to the end of the field, and "*" is every number.
@@ -146,9 +150,9 @@ def _term(field: _Field, term: str, warnings: list[str]) -> Iterator[int]:
         raise ValueError(f"the step of {term!r} must be 1 or more")
     values = range(low, high + 1, int(step or 1))
     if step and len(values) == 1:
-        warnings.append(f"the step of {term} is too big for a {field.name}: it means {low} alone")
+        warnings.append(f"the step of {term} is too big for a {field.name}: it matches {low} only")
     elif step and not last and field.size % int(step):
         # A range with an explicit end is uneven on purpose, so it gets no warning.
         numbers = ",".join(map(str, values))
-        warnings.append(f"{term} is uneven: it begins anew with each {field.period}; write {numbers} if that is meant")
+        warnings.append(f"{term} is uneven: it starts again with each {field.period}; write {numbers} if you want that")
     return (field.first + (value - field.first) % field.size for value in values)

@@ -45,7 +45,7 @@ class Schedule:
 
     def after(self, instant: datetime) -> datetime:
         """The first tick strictly after the instant (which has a time zone), in UTC."""
-        # Ticks are whole seconds, so the tick after 09:00:00.5 is the tick after 09:00:00.
+        # Ticks are whole seconds: the one after 09:00:00.5 is the one after 09:00:00.
         start = _in_utc(instant).replace(microsecond=0)
         wall = self._wall(start)
         tick = self._first_after(start, wall)
@@ -59,7 +59,7 @@ class Schedule:
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
         """The ticks after `start`, up to and including `end`."""
-        # This call checks the arguments now. A generator would check them only when the first tick is asked for.
+        # What can't be used is refused here, and not when the first tick is asked for.
         return self._ticks(self.after(start), _in_utc(end))
 
     def __eq__(self, other: object) -> bool:

@@ -49,8 +49,8 @@ class Checks:
         is_in_milliseconds = options.lock_ttl >= _HOUR and options.lock_ttl_is_bare and options.has_lease
         if is_in_milliseconds:
             yield (
-                f'"{job.name}": lock_ttl={ttl:g} is {ttl / 3600:.3g} hours: seconds, not milliseconds? Write '
-                f"lock_ttl=60, which is renewed while the job runs, or timedelta(seconds={ttl:g}) if it is meant"
+                f'"{job.name}": lock_ttl={ttl:g} is {ttl / 3600:.3g} hours. Is it in milliseconds? Then write '
+                f"lock_ttl=60, which is renewed while the job runs. If not, write timedelta(seconds={ttl:g})"
             )
         for doubt in options.doubts.values():
             yield f'"{job.name}": {doubt}'
@@ -62,7 +62,7 @@ class Checks:
         if jitter > interval and "jitter" not in options.doubts:
             yield (
                 f'"{job.name}": jitter ({jitter:g} s) is longer than the interval of its ticks '
-                f"({interval:g} s), so a tick may start before the one ahead of it, which is then dropped; make jitter "
+                f"({interval:g} s), so a tick may start before the previous tick, which is then dropped; make jitter "
                 f"{interval:g} s at most"
             )
         # The shortest ttl that is allowed.

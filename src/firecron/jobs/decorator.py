@@ -140,9 +140,9 @@ def _mark(thing: object, options: JobOptions) -> None:
         # The options would be set on the function, and so on the method of every instance.
         raise _refusal(thing, options, "which is bound: decorate the function in its class, or a partial of this")
     if not callable(function) or inspect.isclass(function):
-        raise _refusal(thing, options, "which is no function: decorate a function or a method")
+        raise _refusal(thing, options, "which is not a function: decorate a function or a method")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise _refusal(thing, options, "a generator, which does nothing when it is called: take the yield out")
+        raise _refusal(thing, options, "a generator, which does nothing when it is called: remove the yield")
     for other in declared(function):
         if other == options:
             return

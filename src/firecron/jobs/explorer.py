@@ -35,7 +35,7 @@ def explore(*providers: object) -> list[Job]:
                 if other.function != job.function:
                     places = f"{other.where} and {job.where}" if other.where != job.where else f"{where} of two objects"
                     raise ConfigurationError(
-                        f"two jobs are named {job.name!r}: {places}. A name is a lock: give one of them another"
+                        f"two jobs are named {job.name!r}: {places}. Each job's name is its lock: rename one of them"
                     )
     return list(jobs.values())
 
@@ -54,7 +54,7 @@ def _functions(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
         assert callable(provider), "only what can be called is ever declared"
         yield provider, where_of(provider)
     elif inspect.isroutine(provider) or isinstance(provider, functools.partial):
-        raise ConfigurationError(f"{where_of(provider)} is no job: decorate it with distributed_cron")
+        raise ConfigurationError(f"{where_of(provider)} is not a job: decorate it with distributed_cron")
     else:
         if _is_builtin(type(provider)) and not isinstance(provider, type):
             raise ConfigurationError(f"{reprlib.repr(provider)} can't be a provider of jobs: {_remedy(provider)}")

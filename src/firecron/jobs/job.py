@@ -54,8 +54,8 @@ def make_job(options: JobOptions, function: Callable[..., object], where: str) -
                     f"{where} needs the argument 'run': annotate it, `run: Run`, to get the job's Run"
                 )
             raise ConfigurationError(
-                f"{where} needs the argument {name!r}, but a job is called with nothing, or with its Run, "
-                "as the keyword argument that is annotated so"
+                f"{where} needs the argument {name!r}, but a job gets no arguments except its Run, "
+                "as the keyword argument that is annotated `Run`"
             )
     claim(function_of(function), options.name)
     return Job(options, function, where, _is_async(function), run)

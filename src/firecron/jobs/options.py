@@ -174,16 +174,16 @@ def _check_together(options: JobOptions) -> None:
     if options.jitter > options.grace:
         raise ConfigurationError(
             f"jitter ({options.jitter / 1000:g} s) must not be longer than grace ({options.grace / 1000:g} s), "
-            "or it would make ticks miss their own start"
+            "because a tick that starts later than its grace does not run"
         )
     if not options.has_lease:
         if options.hold_at_least:
             raise ConfigurationError(
-                "overlap='allow' takes no lock that hold_at_least could hold: leave one of them out"
+                "overlap='allow' holds no lock, so hold_at_least can't work: leave one of them out"
             )
         if options.reruns:
             raise ConfigurationError(
-                "overlap='allow' takes no lock whose expiry could show a dead run, so on_abandoned='rerun' can't work: "
+                "overlap='allow' holds no lock whose expiry shows a dead run, so on_abandoned='rerun' can't work: "
                 "leave one of them out"
             )
     if not options.once_per_tick:

@@ -65,16 +65,16 @@ class Registry:
             return list(self._jobs.values())
 
     def get(self, name: str) -> Job:
-        """Return the job of this name. Raise UnknownJob if there is none."""
+        """The job of that name; UnknownJob if there is none."""
         with self._lock:
             if name not in self._jobs:
                 raise UnknownJob(f"there is no job {name!r}; there are: {', '.join(self._jobs) or 'none'}")
             return self._jobs[name]
 
     def next_slots(self, name: str, n: int = 1) -> list[datetime]:
-        """Return the next `n` ticks of the job, in UTC."""
+        """The next n ticks, in UTC."""
         job = self.get(name)
-        # RTDB's time is not known before the start. This machine's time is good enough, because people read the result.
+        # Where RTDB's time isn't known (nothing was started), this machine's has to do: it is only shown to a person.
         now = self._control.now() or datetime.now(UTC)
         slots: list[datetime] = []
         for _ in range(n):
@@ -83,7 +83,7 @@ class Registry:
         return slots
 
     def state(self, name: str) -> State:
-        """Return what the job does on this instance now."""
+        """What the job does on this instance just now."""
         job = self.get(name)
         if self._control.running().get(name):
             return "running"
@@ -96,7 +96,7 @@ class Registry:
         return "ticking" if self._control.is_ticking else "idle"
 
     def add(self, job: Job | Callable[..., object]) -> None:
-        """Add a job at run time: a decorated function or a Job. The same job twice counts once."""
+        """Add a job at run time: a decorated function, or a Job. The same one twice counts once."""
         jobs = [job] if isinstance(job, Job) else [make_job(options, job, where_of(job)) for options in declared(job)]
         if not jobs:
             raise ConfigurationError(f"{job!r} is no job: decorate it with distributed_cron")
@@ -107,7 +107,9 @@ class Registry:
             with self._lock:
                 other = self._jobs.get(one.name)
                 if other is not None and other.function != one.function:
-                    raise ConfigurationError(f"two jobs are named {one.name!r}: {other.where} and {one.where}")
+                    raise ConfigurationError(
+                        f"two jobs are named {one.name!r}: {other.where} and {one.where}. Rename one of them"
+                    )
                 if other is not None:
                     continue
                 self._jobs[one.name] = one
@@ -115,7 +117,7 @@ class Registry:
                 self._control.add(one)
 
     def remove(self, name: str) -> None:
-        """Remove a job, so that it ticks no more on this instance. A run that is under way goes on."""
+        """Forget a job: it ticks no more here. A run that is under way goes on."""
         self.get(name)
         with self._lock:
             self._jobs.pop(name, None)
@@ -123,9 +125,8 @@ class Registry:
         self._control.remove(name)
 
     def pause(self, name: str, *, everywhere: bool = False) -> None:
-        """Stop running the job by its schedule on this instance, or on every instance (`everywhere`).
-
-        Raise StoreError if the pause of all instances can't be written.
+        """Don't run it by its schedule, here or on every instance. Raises StoreError if `everywhere` can't be
+        written.
         """
         self.get(name)
         if everywhere:
@@ -134,18 +135,17 @@ class Registry:
             self._paused.add(name)
 
     def resume(self, name: str, *, everywhere: bool = False) -> None:
-        """End a pause of this instance, or that of all instances as well (`everywhere`)."""
+        """Undo a pause: this instance's own, or everybody's."""
         self.get(name)
         if everywhere:
             self._control.pause(name, False)
         self._paused.discard(name)
 
     def trigger(self, name: str, *, slot: datetime | None = None, source: Trigger = "manual") -> Result:
-        """Run the job once on this instance, under its lock. Return its result when the run has ended.
+        """Run it once, here and now, under its lock; returns when it has ended, with what came of it.
 
-        Without a `slot` the run claims no tick. With a `slot` it is the run of that tick, however late. It is refused
-        if that tick or a later one was claimed before, on any instance. `source` is the name of the trigger in the
-        history.
+        A run by hand claims no tick. With a `slot` it is the run of that tick, however late, unless it or a later one
+        was claimed before: once, here or anywhere. `source` is what the history calls it.
         """
         if slot is not None and slot.tzinfo is None:
             raise ValueError(f"slot={slot!r} must be an aware datetime, such as datetime(2026, 11, 18, 9, tzinfo=UTC)")

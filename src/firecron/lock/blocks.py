@@ -18,8 +18,8 @@ from firecron.lock.lease import Lease
 from firecron.lock.refusal import NotAcquired, Refusal
 
 _UNFINISHED = (
-    "gives a generator, whose body would run without the lock, when it is iterated: give with_lock a function that "
-    "does all its work before it returns, or iterate in a block under hold()"
+    "returns a generator, whose body would run later, without the lock: give with_lock a function that does all its "
+    "work before it returns, or iterate in a block under hold()"
 )
 
 
@@ -65,7 +65,7 @@ class Hold:
     def _use(self) -> None:
         # The bid has one token, so two blocks under it would look like one holder.
         if not self._unused.acquire(blocking=False):
-            raise RuntimeError(f"this hold of {self._bid.name} was used before: call hold() anew for each block")
+            raise RuntimeError(f"this hold of {self._bid.name} was used before: call hold() again for each block")
 
     def _enter(self, answer: Lease | Refusal) -> Lease:
         if isinstance(answer, Refusal):
@@ -76,7 +76,9 @@ class Hold:
     def _leave(self) -> Lease:
         lease, self._lease = self._lease, None
         if lease is None:
-            raise RuntimeError(f"the block under {self._bid.name} was left without having been entered")
+            raise RuntimeError(
+                f"the block under {self._bid.name} was left but never entered: use it in a with statement"
+            )
         return lease
 
 
@@ -94,8 +96,7 @@ def call(contender: Contender, bid: Bid, fn: Callable[[], object]) -> object:
         if iscoroutine(result):
             result.close()
         raise TypeError(
-            f"{fn!r} returned something to await, which would run without the lock: "
-            "give with_lock the async function itself"
+            f"{fn!r} returned an awaitable, which would run without the lock: give with_lock the async function itself"
         )
     return _done(fn, result)
 

@@ -77,12 +77,12 @@ def inspect_instances(nodes: object, heartbeat: float) -> Instances:
 
 def silence(seen: int) -> str:
     """Return a sentence for people that the holder's instance is silent."""
-    return f"its instance was seen last at {to_text(seen)}: it died, or has no CPU between requests"
+    return f"its instance was last seen at {to_text(seen)}: it died, or has no CPU between requests"
 
 
 def how_to_free(name: str) -> str:
     """Return what to do about a lock whose holder is probably dead."""
-    return f"make sure that its run has ended, then: firecron unlock {name}"
+    return f"make sure that its run has ended, then run: firecron unlock {name}"
 
 
 class Roster:

@@ -196,4 +196,4 @@ class Keeper:
         except BaseException as error:
             # No exception may end this thread: the other leases would then be lost without a report.
             self.forget(lease)
-            lease.lose(f"its renewal broke: {error!r}")
+            lease.lose(f"its renewal raised {error!r}")

@@ -228,7 +228,7 @@ class Lease:
             callback()
         except Exception as error:
             # This may run on the keeper's thread or in a release. A closed event loop must break neither.
-            message = f'What was to be called when lock "{self.name}" was lost raised {error!r}'
+            message = f'The callback for the loss of lock "{self.name}" raised {error!r}'
             self._emit("listener.failed", logging.ERROR, message, why=repr(error))
 
     def _release(self, outcome: str | None, finished: str | None) -> Snapshot | Lost | None:
@@ -254,7 +254,7 @@ class Lease:
 
     def _emit_unreleased(self, why: str) -> None:
         until = to_text(self._held.term.expires_at)
-        message = f'Failed to release lock "{self.name}": {why}. It frees itself at {until}'
+        message = f'Failed to release lock "{self.name}": {why}. It expires at {until}'
         self._emit("lock.release_failed", logging.ERROR, message, why=why)
 
     def _emit(self, slug: Slug, level: int, message: str, **fields: str) -> None:

@@ -13,6 +13,6 @@ def check_name(name: object) -> str:
     """Return the name itself. Raise ConfigurationError if it can't name a lock."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigurationError(
-            f"{name!r} can't name a lock: a letter, then up to 99 letters, digits, hyphens or underscores"
+            f"{name!r} can't name a lock: use a letter, then up to 99 letters, digits, hyphens or underscores"
         )
     return name

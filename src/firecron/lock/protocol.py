@@ -42,8 +42,8 @@ from firecron.lock.record import (
 from firecron.store import NULL_ETAG, Snapshot
 
 OVERTAKEN = (
-    "The node was changed before each write arrived: others keep writing it, "
-    "or a proxy in between weakens ETags (W/…), so that none of them ever fits"
+    "The node changed before each write arrived: other clients keep writing it, "
+    "or a proxy in between weakens ETags (W/…), so that they never match"
 )
 
 
@@ -327,5 +327,5 @@ def _pause(tries: int, error: StoreError) -> Pause:
 
 def _expect(answer: Answer, kind: type[T]) -> T:
     if not isinstance(answer, kind):
-        raise TypeError(f"an exchange was answered with {answer!r}, not with a {kind.__name__}")
+        raise TypeError(f"an exchange received {answer!r} instead of a {kind.__name__}")
     return answer

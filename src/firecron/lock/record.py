@@ -75,7 +75,7 @@ class LockRecord(BaseModel):
     @property
     def owner(self) -> str:
         """The holder's instance, for people."""
-        return "/".join(part for part in (self.instanceId, self.instance) if part) or "somebody unknown"
+        return "/".join(part for part in (self.instanceId, self.instance) if part) or "an unknown instance"
 
     def is_live(self, now: int, margin: int) -> bool:
         """Return whether the lock counts as held: to a margin after its expiry, or to the end of a minimum hold."""
@@ -110,7 +110,7 @@ def parse(node: object, now: int) -> Current:
     if node is None:
         return IDLE
     if not isinstance(node, dict):
-        raise Malformed(f"it holds {type(node).__name__} {node!r:.40}, where a lock record should be")
+        raise Malformed(f"it holds {type(node).__name__} {node!r:.40} instead of a lock record")
     if not LOCK_FIELDS & node.keys():
         return Idle(node)
     try:

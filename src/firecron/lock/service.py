@@ -198,7 +198,7 @@ class LockService:
     def _note_target(self, target: Target) -> None:
         if target.unknown_host is not None:
             message = (
-                f"The database URL's host is {target.unknown_host!r}, which is none of Firebase's (*.firebaseio.com, "
+                f"The database URL's host is {target.unknown_host!r}, not a host of Firebase (*.firebaseio.com, "
                 "*.firebasedatabase.app): this service's access token is sent there. Check FIRECRON_DATABASE_URL"
             )
             self.events.emit("database.unknown_host", "firecron", logging.WARNING, message)

@@ -98,18 +98,18 @@ class RtdbStore:
         # RTDB's ETags are never weak; those that web servers make for any page often are.
         if (written and not written.startswith("W/")) or body == node:
             return written or (NULL_ETAG if node is None else _UNKNOWN_ETAG)
-        raise _stray("sent a write", body)
+        raise _stray("a write", body)
 
     def timestamp(self, path: str, deadline: Deadline) -> int:
         now = _body(self._call("PUT", path, SERVER_TIME, {}, deadline))
         if not _is_time(now):
-            raise _stray("asked for its time", now)
+            raise _stray("a request for its time", now)
         return now
 
     def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
         stored = _body(self._call("PATCH", path, values, {}, deadline))
         if not isinstance(stored, dict) or not all(_is_echo(stored.get(key), sent) for key, sent in values.items()):
-            raise _stray("sent a write", stored)
+            raise _stray("a write", stored)
         return stored
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:
@@ -188,8 +188,8 @@ def _check(reply: Reply, tokens: Tokens) -> None:
 # A 401 has two meanings: the token is not accepted, or the rules refuse the request ("Permission denied").
 _ABOUT_TOKENS = re.compile(r"\btoken\b|Unauthorized request", re.IGNORECASE)
 _REMEDY_OF_TOKEN = (
-    "The access token isn't accepted: check that the credentials are of the database's project, and that the service "
-    "account has the role Firebase Realtime Database Admin."
+    "RTDB does not accept the access token: check that the credentials belong to the database's project, and that the "
+    "service account has the role Firebase Realtime Database Admin."
 )
 _REMEDY = "Check the databaseURL and the request's path."
 _REMEDIES = {
@@ -203,7 +203,7 @@ _REMEDIES = {
 def _snapshot(reply: Reply) -> Snapshot:
     etag = reply.headers.get("ETag")
     if not etag:
-        raise Unavailable("RTDB answered without an ETag: is there a proxy between that drops headers?")
+        raise Unavailable("RTDB answered without an ETag: is there a proxy in between that drops headers?")
     return Snapshot(etag, _body(reply))
 
 
@@ -211,13 +211,13 @@ def _body(reply: Reply) -> object:
     try:
         body: object = json.loads(reply.content)
     except (ValueError, RecursionError):
-        raise Unavailable(f"RTDB answered what is no JSON: {reply.content[:80]!r}") from None
+        raise Unavailable(f"RTDB answered with something that is not JSON: {reply.content[:80]!r}") from None
     return body
 
 
 def _stray(was: str, answer: object) -> Unavailable:
     return Unavailable(
-        f"RTDB was {was} and answered {answer!r:.80}, which it never does: is there a proxy between, or a sign-in page?"
+        f"RTDB answered {answer!r:.80} to {was}, but it never does that: is a proxy or a sign-in page in between?"
     )
 
 

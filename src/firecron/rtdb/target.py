@@ -102,7 +102,7 @@ def find_target(
     url = database_url or app.options.get("databaseURL") or (DEMO_URL if emulator_host else None)
     if not url:
         raise ConfigurationError(
-            "no database: set FIRECRON_DATABASE_URL, or give the Firebase app the option databaseURL "
+            "no database is named: set FIRECRON_DATABASE_URL, or give the Firebase app the option databaseURL "
             "(https://<name>.firebaseio.com, or https://<name>.<region>.firebasedatabase.app)"
         )
     parts = _parts(url)
@@ -111,7 +111,7 @@ def find_target(
         namespace = parse_qs(parts.query).get("ns", [""])[0]
         if not namespace:
             raise ConfigurationError(
-                f"the database URL {redacted(url)!r} is an emulator's, so it must name a database: ?ns=<name>"
+                f"the database URL {redacted(url)!r} is that of an emulator, so it must name a database: add ?ns=<name>"
             )
         return Target(f"http://{parts.netloc}", {"ns": namespace, **override}, None)
     if emulator_host:
@@ -138,8 +138,8 @@ def _parts(url: str) -> SplitResult:
         raise ConfigurationError(f"{named} must look like https://<name>.firebaseio.com")
     if host == _CONSOLE:
         raise ConfigurationError(
-            f"{named} is a page of the Firebase console: the database's own URL stands above its data there, such as "
-            "https://<name>.firebaseio.com"
+            f"{named} is a page of the Firebase console: use the database's own URL, which the page shows above the "
+            "data, such as https://<name>.firebaseio.com"
         )
     if parts.path.strip("/"):
         raise ConfigurationError(
@@ -178,8 +178,8 @@ def _auth_override(app: firebase_admin.App, uid: str | None) -> dict[str, str]:
         raise ConfigurationError(f"the app's databaseAuthVariableOverride={override!r} must be a dict or None")
     if uid is not None and (override is None or override.get("uid") != uid):
         raise ConfigurationError(
-            f"the app's databaseAuthVariableOverride={override!r} is somebody else than FIRECRON_UID={uid!r}: "
-            "take one of them away, or let both name the same uid"
+            f"the app's databaseAuthVariableOverride={override!r} is not the user of FIRECRON_UID={uid!r}: "
+            "remove one of them, or let both name the same uid"
         )
     return {_OVERRIDE: json.dumps(override, separators=(",", ":"))}
 

@@ -257,7 +257,7 @@ class _Adapter(HTTPAdapter):
     """Uses what `requests` knows about proxies and certificates."""
 
     def reach(self, url: str) -> tuple[_PlainPool, str]:
-        """Return the pool for a URL, and the prefix of the paths in requests: a proxy without a tunnel wants the whole URL."""
+        """Return the pool for a URL, and what precedes paths in requests: without a tunnel, a proxy needs the URL."""
         try:
             found = requests.Session().merge_environment_settings(url, {}, None, None, None)
             proxies, verify, cert = found["proxies"], found["verify"], found["cert"]

@@ -108,7 +108,7 @@ def test_a_log_that_raises_is_reported_to_standard_error(
     heard = recorded(events)
     events.emit("lock.lost", "job", logging.ERROR, "it is lost")
     assert len(heard) == 1
-    assert "firecron: a log handler raised at: it is lost" in capsys.readouterr().err
+    assert "firecron: a log handler raised an exception at this message: it is lost" in capsys.readouterr().err
 
 
 def test_a_log_that_raises_breaks_also_without_standard_error(

@@ -83,42 +83,42 @@ def test_either_day_matches_where_both_are_restricted(line: str, expected: list[
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("", "has 0 fields: give 5, or 6 with seconds first"),
+        ("", "has 0 fields: use 5, or 6 with seconds first"),
         ("* * * *", "has 4 fields"),
         ("* * * * * * *", "has 7 fields"),
-        ("@reboot", "is unknown: there are @hourly, @daily"),
+        ("@reboot", "is unknown: use one of @hourly, @daily"),
         ("@every 5m", "has 2 fields"),
-        ("60 * * * *", "60 is no minute: give a number from 0 to 59"),
-        ("60 * * * * *", "60 is no second: give a number from 0 to 59"),
-        ("* 24 * * *", "24 is no hour: give a number from 0 to 23"),
-        ("* * 0 * *", "0 is no day of the month: give a number from 1 to 31"),
-        ("0 0 0 0 * *", "0 is no day of the month: give a number from 1 to 31"),
-        ("* * 32 * *", "32 is no day of the month"),
-        ("* * * 13 *", "13 is no month: give a number from 1 to 12 or a name from JAN to DEC"),
-        ("* * * 0 *", "0 is no month"),
-        ("* * * * 8", "8 is no day of the week: give a number from 0 to 7 or a name from SUN to SAT"),
-        ("* * * * January", "JANUARY is no day of the week"),
-        ("* MON * * *", "MON is no hour"),
-        ("-1 * * * *", "'-1' is no minute: give *, a number, a range such as 1-5, or a step such as */2"),
-        ("1- * * * *", "'1-' is no minute"),
-        ("1,,2 * * * *", "'' is no minute"),
+        ("60 * * * *", "60 is not a valid minute: use 0 to 59"),
+        ("60 * * * * *", "60 is not a valid second: use 0 to 59"),
+        ("* 24 * * *", "24 is not a valid hour: use 0 to 23"),
+        ("* * 0 * *", "0 is not a valid day of the month: use 1 to 31"),
+        ("0 0 0 0 * *", "0 is not a valid day of the month: use 1 to 31"),
+        ("* * 32 * *", "32 is not a valid day of the month"),
+        ("* * * 13 *", "13 is not a valid month: use 1 to 12, or JAN to DEC"),
+        ("* * * 0 *", "0 is not a valid month"),
+        ("* * * * 8", "8 is not a valid day of the week: use 0 to 7, or SUN to SAT"),
+        ("* * * * January", "JANUARY is not a valid day of the week"),
+        ("* MON * * *", "MON is not a valid hour"),
+        ("-1 * * * *", "'-1' is not a valid minute: use *, a number, a range such as 1-5, or a step such as */2"),
+        ("1- * * * *", "'1-' is not a valid minute"),
+        ("1,,2 * * * *", "'' is not a valid minute"),
         ("*/0 * * * *", "the step of '*/0' must be 1 or more"),
-        ("*/x * * * *", "'*/X' is no minute"),
-        ("*/5/5 * * * *", "'*/5/5' is no minute"),
-        ("1.5 * * * *", "'1.5' is no minute"),
-        ("\u0665 * * * *", "'\u0665' is no minute"),
-        ("? * * * *", "'?' is no minute"),
-        ("0 0 1,? * *", "'?' is no day of the month"),
+        ("*/x * * * *", "'*/X' is not a valid minute"),
+        ("*/5/5 * * * *", "'*/5/5' is not a valid minute"),
+        ("1.5 * * * *", "'1.5' is not a valid minute"),
+        ("\u0665 * * * *", "'\u0665' is not a valid minute"),
+        ("? * * * *", "'?' is not a valid minute"),
+        ("0 0 1,? * *", "'?' is not a valid day of the month"),
         # Differing from instance to instance.
-        ("H * * * *", "H is no minute"),
-        ("H/15 * * * *", "H is no minute"),
-        ("R * * * *", "R is no minute"),
-        ("H(0-29) * * * *", "'H(0-29)' is no minute"),
+        ("H * * * *", "H is not a valid minute"),
+        ("H/15 * * * *", "H is not a valid minute"),
+        ("R * * * *", "R is not a valid minute"),
+        ("H(0-29) * * * *", "'H(0-29)' is not a valid minute"),
         # Not cron's.
-        ("0 0 L * *", "L is no day of the month"),
-        ("0 0 15W * *", "'15W' is no day of the month"),
-        ("0 0 * * 5#2", "'5#2' is no day of the week"),
-        ("0 0 * * 5L", "'5L' is no day of the week"),
+        ("0 0 L * *", "L is not a valid day of the month"),
+        ("0 0 15W * *", "'15W' is not a valid day of the month"),
+        ("0 0 * * 5#2", "'5#2' is not a valid day of the week"),
+        ("0 0 * * 5L", "'5L' is not a valid day of the week"),
         # Never.
         ("0 0 30 2 *", "it never fires"),
         ("0 0 31 2,4,6,9,11 *", "it never fires"),
@@ -136,7 +136,7 @@ def test_a_line_that_is_none_is_refused(line: str, problem: str) -> None:
 @pytest.mark.parametrize("line", [None, 5, b"* * * * *", ["*"] * 5])
 def test_a_line_is_a_string(line: str) -> None:
     """Anything but a string is refused with its value."""
-    with pytest.raises(ValueError, match="a cron line is a string, not") as caught:
+    with pytest.raises(ValueError, match="a cron line must be a string, not") as caught:
         Schedule(line)
     assert repr(line) in str(caught.value)
 
@@ -162,7 +162,7 @@ def test_a_rare_line_fires_after_all(line: str) -> None:
 def test_a_step_that_is_too_big_is_warned_of(line: str, step: str, unit: str, alone: int) -> None:
     """A step that leads nowhere has a warning that says what the line means instead."""
     (warning,) = Schedule(line).warnings
-    assert warning == f"in the cron line {line!r} the step of {step} is too big for a {unit}: it means {alone} alone"
+    assert warning == f"in the cron line {line!r} the step of {step} is too big for a {unit}: it matches {alone} only"
     assert Schedule(line).after(NEW_YEAR) > NEW_YEAR
 
 
@@ -183,8 +183,8 @@ def test_an_uneven_step_is_warned_of(line: str, step: str, period: str, written_
     """A step that doesn't divide its field has a warning with the same line written out, which has none."""
     schedule = Schedule(line)
     assert schedule.warnings == (
-        f"in the cron line {line!r} {step} is uneven: it begins anew with each {period}; write {written_out} if that "
-        "is meant",
+        f"in the cron line {line!r} {step} is uneven: it starts again with each {period}; write {written_out} if you "
+        "want that",
     )
     same = Schedule(line.replace(step, written_out))
     assert same.warnings == ()
@@ -216,7 +216,7 @@ def test_each_month_has_its_days(month: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"), [("5", "has 1 fields: give 5"), ("@often", "is unknown: there are @hourly"), ("", "has 0 fields")]
+    ("line", "said"), [("5", "has 1 fields: use 5"), ("@often", "is unknown: use one of @hourly"), ("", "has 0 fields")]
 )
 def test_one_word_is_an_alias_or_too_little(line: str, said: str) -> None:
     """A single word is looked for among the aliases only if it is written like one."""

@@ -99,8 +99,8 @@ def test_a_bare_number_of_an_hour_may_be_milliseconds(
     assert bool(found) is is_warned_of
     if ttl == 60_000:
         assert found == [
-            '"odd": lock_ttl=60000 is 16.7 hours: seconds, not milliseconds? Write lock_ttl=60, which is renewed while '
-            "the job runs, or timedelta(seconds=60000) if it is meant"
+            '"odd": lock_ttl=60000 is 16.7 hours. Is it in milliseconds? Then write lock_ttl=60, which is renewed '
+            "while the job runs. If not, write timedelta(seconds=60000)"
         ]
 
 
@@ -114,8 +114,8 @@ def test_a_bare_number_of_any_duration_may_be_milliseconds(option: str) -> None:
     assert said("0 9 * * *", **others) == []
     assert said("0 9 * * *", **{**others, option: hours}) == []
     assert said("0 9 * * *", **{**others, option: 60_000}) == [
-        f'"odd": {option}=60000 is 16.7 hours: seconds, not milliseconds? Write {option}=60, or '
-        "timedelta(seconds=60000) if it is meant"
+        f'"odd": {option}=60000 is 16.7 hours. Is it in milliseconds? Then write {option}=60. If not, write '
+        "timedelta(seconds=60000)"
     ]
 
 
@@ -184,7 +184,7 @@ def test_looking_alone_warns_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_variable_that_is_no_setting_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """The start names a FIRECRON_… variable without effect, and the setting that may have been meant."""
     monkeypatch.setenv("FIRECRON_ROLE", "mail")
-    assert said("0 9 * * *") == ["FIRECRON_ROLE is no setting, and has no effect: did you mean FIRECRON_ROLES?"]
+    assert said("0 9 * * *") == ["FIRECRON_ROLE is not a setting, and has no effect: did you mean FIRECRON_ROLES?"]
 
 
 def test_a_command_that_does_not_tick_warns_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,7 +197,7 @@ async def async_generator() -> object:
         (Callable_, "decorate a function or a method"),
         (classmethod(5), "decorate a function or a method"),  # type: ignore[arg-type]  # refused for it
         (Jobs().method, "which is bound: decorate the function in its class, or a partial of this"),
-        (generator, "a generator, which does nothing when it is called: take the yield out"),
+        (generator, "a generator, which does nothing when it is called: remove the yield"),
         (staticmethod(generator), "a generator"),
         (functools.partial(generator), "a generator"),
         (async_generator, "a generator"),

@@ -169,7 +169,7 @@ class Undecorated:
 @pytest.mark.parametrize("function", [names, functools.partial(names), Undecorated().method, len])
 def test_a_function_without_the_decorator_is_refused(function: object) -> None:
     """A function that was given and is no job is a mistake, and is not passed over."""
-    with pytest.raises(ConfigurationError, match="is no job: decorate it with distributed_cron"):
+    with pytest.raises(ConfigurationError, match="is not a job: decorate it with distributed_cron"):
         explore(function)
 
 
@@ -237,9 +237,11 @@ def other() -> None: ...
 
 def test_two_functions_of_one_name_are_an_error() -> None:
     """Two functions under one name are refused, naming both; so are two objects of one class."""
-    with pytest.raises(ConfigurationError, match=r"two jobs are named 'same': .*test_explorer\.one and .*\.other\. A"):
+    with pytest.raises(
+        ConfigurationError, match=r"two jobs are named 'same': .*test_explorer\.one and .*\.other\. Each"
+    ):
         explore(one, other)
-    with pytest.raises(ConfigurationError, match=r"named 'second': .*\.Base\.second of two objects\. A name is a lock"):
+    with pytest.raises(ConfigurationError, match=r"named 'second': .*\.Base\.second of two objects\. Each job's name"):
         explore(Base(), Base())
     with pytest.raises(ConfigurationError, match=r"named 'class': .*Base\.class_method of two objects"):
         explore(Base.class_method, Derived.class_method)
@@ -362,9 +364,7 @@ def alias(name: LateRun) -> None: ...
 @pytest.mark.parametrize("function", [needs, needs_keyword, two_runs, positional, alias, functools.partial(needs)])
 def test_an_argument_that_nobody_gives_is_refused(function: Callable[..., object]) -> None:
     """A function that can't be called with its Run alone is refused, naming it and the argument."""
-    with pytest.raises(
-        ConfigurationError, match="needs the argument 'name', but a job is called with nothing, or with"
-    ):
+    with pytest.raises(ConfigurationError, match="needs the argument 'name', but a job gets no arguments except"):
         explore(job("job")(function))
 
 

@@ -115,30 +115,30 @@ def test_what_is_to_be_looked_for(given: dict[str, object], needs_recovery: bool
     assert options(**given).needs_recovery == needs_recovery
 
 
-DAY = "at most 86400 s; seconds, not milliseconds?"
+DAY = "it must be at most 86400 s. Is it in milliseconds?"
 DURATIONS = ["lock_ttl", "hold_at_least", "grace", "retry_backoff", "jitter"]
 
 REFUSED = [
-    ({"lock_name": "1st"}, "'1st' can't name a lock: a letter, then up to 99 letters"),
+    ({"lock_name": "1st"}, "'1st' can't name a lock: use a letter, then up to 99 letters"),
     ({"lock_name": "a/b"}, "'a/b' can't name a lock"),
     ({"lock_name": None}, "None can't name a lock"),
-    ({"cron_time": "0 9 * *"}, "the cron line '0 9 * *' has 4 fields: give 5, or 6 with seconds first"),
+    ({"cron_time": "0 9 * *"}, "the cron line '0 9 * *' has 4 fields: use 5, or 6 with seconds first"),
     ({"cron_time": "0 0 30 2 *"}, "the cron line '0 0 30 2 *' can't be used: it never fires"),
-    ({"cron_time": 60}, "a cron line is a string, not 60"),
+    ({"cron_time": 60}, "a cron line must be a string, not 60"),
     ({"timezone": "Mars/Olympus"}, "there is no time zone 'Mars/Olympus': use a name like Europe/Berlin"),
     ({"timezone": "Berlin"}, "there is no time zone 'Berlin': did you mean Europe/Berlin?"),
     *(({name: 86_401}, f"{name}=86401 is too long: {DAY}") for name in DURATIONS),
-    *(({name: -1}, f"{name}=-1 is too short: at least 0") for name in DURATIONS),
-    *(({name: "60"}, f"{name}='60' is no duration: give seconds or a timedelta") for name in DURATIONS),
+    *(({name: -1}, f"{name}=-1 is too short: it must be at least 0") for name in DURATIONS),
+    *(({name: "60"}, f"{name}='60' is not a duration: give seconds or a timedelta") for name in DURATIONS),
     ({"lock_ttl": 300_000}, f"lock_ttl=300000 is too long: {DAY}"),
     ({"lock_ttl": timedelta(days=2)}, f"lock_ttl=datetime.timedelta(days=2) is too long: {DAY}"),
-    ({"lock_ttl": 0}, "lock_ttl=0 is too short: at least 0.1 s"),
-    ({"lock_ttl": True}, "lock_ttl=True is no duration"),
-    ({"lock_ttl": None}, "lock_ttl=None is no duration"),
-    ({"lock_ttl": float("nan")}, "lock_ttl=nan is no duration"),
+    ({"lock_ttl": 0}, "lock_ttl=0 is too short: it must be at least 0.1 s"),
+    ({"lock_ttl": True}, "lock_ttl=True is not a duration"),
+    ({"lock_ttl": None}, "lock_ttl=None is not a duration"),
+    ({"lock_ttl": float("nan")}, "lock_ttl=nan is not a duration"),
     ({"lock_ttl": float("inf")}, "lock_ttl=inf is too long"),
-    ({"grace": 0}, "grace=0 is too short: at least 0.1 s"),
-    ({"max_runtime": 0}, "max_runtime=0 is too short: at least 0.1 s"),
+    ({"grace": 0}, "grace=0 is too short: it must be at least 0.1 s"),
+    ({"max_runtime": 0}, "max_runtime=0 is too short: it must be at least 0.1 s"),
     ({"max_runtime": timedelta(days=8)}, "max_runtime=datetime.timedelta(days=8) is too long"),
     ({"catch_up_window": timedelta(days=367)}, "catch_up_window=datetime.timedelta(days=367) is too long"),
     ({"once_per_tick": 1}, "once_per_tick=1 must be True or False"),
@@ -160,7 +160,7 @@ REFUSED = [
     ({"lock_ttl": 30, "hold_at_least": 31}, "hold_at_least (31 s) must not be longer than lock_ttl (30 s)"),
     ({"grace": 5, "jitter": 6}, "jitter (6 s) must not be longer than grace (5 s)"),
     ({"jitter": 61}, "jitter (61 s) must not be longer than grace (60 s)"),
-    ({"overlap": "allow", "hold_at_least": 1}, "overlap='allow' takes no lock that hold_at_least could hold"),
+    ({"overlap": "allow", "hold_at_least": 1}, "overlap='allow' holds no lock, so hold_at_least can't work"),
     ({"overlap": "allow", "on_abandoned": "rerun"}, "on_abandoned='rerun' can't work: leave one of them out"),
     ({"once_per_tick": False, "catch_up": "all"}, "once_per_tick=False remembers no ticks, so catch_up='all'"),
     ({"once_per_tick": False, "on_abandoned": "rerun"}, "so on_abandoned='rerun' can't work: leave one of them out"),

@@ -139,7 +139,7 @@ def test_a_release_never_raises(world: World, one: Instance, error: Exception) -
     assert told.level == logging.ERROR
     assert told.message.startswith('Failed to release lock "job": ')
     assert str(error) in told.message
-    assert told.message.endswith("It frees itself at 2026-11-18T09:01:00Z")
+    assert told.message.endswith("It expires at 2026-11-18T09:01:00Z")
     assert not lease.is_held()
 
 

@@ -41,5 +41,5 @@ def test_a_good_name_is_itself(name: str) -> None:
 @pytest.mark.parametrize("name", BAD, ids=[ascii(name)[:20] for name in BAD])
 def test_what_can_be_no_name_is_refused(name: object) -> None:
     """A refusal shows the name and says what would do."""
-    with pytest.raises(ConfigurationError, match="can't name a lock: a letter, then up to 99 letters, digits"):
+    with pytest.raises(ConfigurationError, match="can't name a lock: use a letter, then up to 99 letters, digits"):
         check_name(name)

@@ -230,7 +230,7 @@ def test_what_is_no_failure_of_the_store_ends_the_conversation() -> None:
 
 def test_an_answer_of_the_wrong_kind_is_a_bug() -> None:
     """A driver that mixes up the answers is told so."""
-    with pytest.raises(TypeError, match="not with a Moment"):
+    with pytest.raises(TypeError, match="instead of a Moment"):
         acquire((Now, THEIRS))
 
 

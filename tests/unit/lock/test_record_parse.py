@@ -189,7 +189,7 @@ def test_the_refusal_of_a_slot_far_ahead_names_it() -> None:
         ({}, "rev-2/i2"),
         ({"instance": None}, "rev-2"),
         ({"instanceId": None}, "i2"),
-        ({"instance": None, "instanceId": None}, "somebody unknown"),
+        ({"instance": None, "instanceId": None}, "an unknown instance"),
     ],
 )
 def test_an_owner_is_described_with_what_there_is(fields: dict[str, object], owner: str) -> None:

@@ -33,7 +33,7 @@ def test_i02_a_hold_is_for_one_block() -> None:
     timing = FakeTiming()
     locks = LockService(store=MemoryStore(timing.now), timing=timing, has_threads=False)
     hold = locks.hold("job", 60)
-    with hold, pytest.raises(RuntimeError, match="call hold\\(\\) anew"), hold:
+    with hold, pytest.raises(RuntimeError, match="call hold\\(\\) again"), hold:
         raise AssertionError("a second block ran under the first one's lock")
 
 
@@ -105,7 +105,7 @@ def test_a_generator_is_not_run_without_the_lock(function: Callable[[], Any]) ->
     """A body that would only run when its caller iterates is refused, and the lock is free again."""
     locks, store = make_service()
     ran.clear()
-    with pytest.raises(TypeError, match="body would run without the lock"):
+    with pytest.raises(TypeError, match="body would run later, without the lock"):
         locks.with_lock("job", function, 60)
     assert ran == []
     assert store.get("cron-locks/job") is None
@@ -116,7 +116,7 @@ def test_a_generator_function_is_refused_before_the_lock_is_taken(function: Call
     """What is known to be a generator function beforehand costs no request."""
     locks, _ = make_service()
     heard = recorded(locks.events)
-    with pytest.raises(TypeError, match="body would run without the lock"):
+    with pytest.raises(TypeError, match="body would run later, without the lock"):
         locks.with_lock("job", function, 60)
     assert heard == []
 
@@ -124,7 +124,7 @@ def test_a_generator_function_is_refused_before_the_lock_is_taken(function: Call
 def test_a_generator_that_an_async_function_returns_is_refused() -> None:
     """What an async function returns is looked at too."""
     locks, store = make_service()
-    with pytest.raises(TypeError, match="body would run without the lock"):
+    with pytest.raises(TypeError, match="body would run later, without the lock"):
         asyncio.run(_awaited(locks))
     locks.close()
     assert store.get("cron-locks/job") is None
@@ -185,8 +185,8 @@ def test_a_bare_number_that_may_be_milliseconds_is_asked_about(call: str, argume
         CALLS[call](locks, **{"ttl": hours, argument: duration})
         said.append([(event.name, event.level, event.message) for event in heard if event.slug == "lock.suspicious"])
     message = (
-        f'Lock "job": {argument}=60000 is 16.7 hours: seconds, not milliseconds? Write {argument}=60, or '
-        "timedelta(seconds=60000) if it is meant"
+        f'Lock "job": {argument}=60000 is 16.7 hours. Is it in milliseconds? Then write {argument}=60. If not, write '
+        "timedelta(seconds=60000)"
     )
     assert said == [[("job", logging.WARNING, message)], []]
 

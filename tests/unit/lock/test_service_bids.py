@@ -21,7 +21,7 @@ WAYS: dict[str, Callable[[Instance, str, float], object]] = {
 WRONG = {
     "a bad name": ("a/b", 60.0, "can't name a lock"),
     "no name": ("", 60.0, "can't name a lock"),
-    "a ttl in milliseconds": ("job", 300_000.0, "seconds, not milliseconds"),
+    "a ttl in milliseconds": ("job", 300_000.0, "Is it in milliseconds"),
     "a ttl of nothing": ("job", 0.0, "too short"),
     "a negative ttl": ("job", -1.0, "too short"),
 }

@@ -106,7 +106,7 @@ def test_all_tries_share_a_token(world: World, one: Instance) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wait", "said"), [(-1, "too short"), (700_000, "too long"), ("5", "no duration"), (True, "no duration")]
+    ("wait", "said"), [(-1, "too short"), (700_000, "too long"), ("5", "not a duration"), (True, "not a duration")]
 )
 def test_a_patience_that_can_not_be_is_refused(one: Instance, wait: float, said: str) -> None:
     """A wait is a duration of up to a week."""

@@ -170,12 +170,12 @@ def test_a_malformed_lock_is_a_problem() -> None:
 def test_locks_that_nobody_frees_are_named() -> None:
     """A lock that is stuck is a problem, one whose holder is silent a warning, each with the command that frees it."""
     stuck = LockView("stuck", "held", is_stuck=True, problem="it expires at some time")
-    silent = LockView("silent", "held", owner="api-1/0a", problem="its instance was seen last at some time")
+    silent = LockView("silent", "held", owner="api-1/0a", problem="its instance was last seen at some time")
     found = list(findings.locks([stuck, silent, LockView("good", "held")]))
     assert [(finding.level, finding.kind) for finding in found] == [("problem", "other"), ("warning", None)]
     assert [finding.message for finding in found] == [
         "stuck is blocked: it expires at some time",
-        "silent is held by api-1/0a: its instance was seen last at some time",
+        "silent is held by api-1/0a: its instance was last seen at some time",
     ]
     assert [str(finding.remedy).rpartition("firecron ")[2] for finding in found] == ["unlock stuck", "unlock silent"]
 

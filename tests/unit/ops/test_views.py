@@ -181,10 +181,10 @@ PLAIN = {**ACQUIRED, "acquiredAt": NOW - 300_000, "expiresAt": NOW + 60_000, "fe
     ("node", "seen", "words"),
     [
         pytest.param(SCHEDULED, {"0a-1": NOW - 90_000}, None, id="seen three beats ago"),
-        pytest.param(SCHEDULED, {"0a-1": NOW - 90_001}, "its instance was seen last at", id="silent"),
+        pytest.param(SCHEDULED, {"0a-1": NOW - 90_001}, "its instance was last seen at", id="silent"),
         pytest.param(SCHEDULED, {"0a-1": 1, "0a-2": NOW}, None, id="another process of it is alive"),
         pytest.param(SCHEDULED, {"0a1-1": 1}, None, id="another instance is silent"),
-        pytest.param(PLAIN, {"0a-1": NOW - 90_001}, "its instance was seen last at", id="plain, and silent"),
+        pytest.param(PLAIN, {"0a-1": NOW - 90_001}, "its instance was last seen at", id="plain, and silent"),
         pytest.param(LONG_HELD, {}, "has no heartbeat", id="gone for ten beats"),
         pytest.param(LONG_HELD, {"clock": 1, "0a": 1}, "has no heartbeat", id="gone, beside the clock"),
         pytest.param({**LONG_HELD, "acquiredAt": NOW - 299_999}, {}, None, id="gone, and acquired a moment ago"),

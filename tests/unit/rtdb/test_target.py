@@ -111,7 +111,7 @@ def test_an_emulator(url: str | None, environment: dict[str, str], base_url: str
 def test_the_demo_database_is_for_the_emulator_only() -> None:
     """Without a URL and without an emulator there is no database."""
     assert DEMO_URL.startswith("https://demo-")
-    with pytest.raises(ConfigurationError, match="no database: set FIRECRON_DATABASE_URL"):
+    with pytest.raises(ConfigurationError, match="no database is named: set FIRECRON_DATABASE_URL"):
         find_target(None, None, {})
 
 
@@ -161,7 +161,11 @@ ERRORS: dict[str, tuple[str | None, dict[str, str], str]] = {
     "no scheme": ("shop.firebaseio.com", {}, r"'shop.firebaseio.com' must look like https://"),
     "another scheme": ("ftp://shop.firebaseio.com", {}, "must look like https://"),
     "no host": ("https://", {}, "must look like https://"),
-    "an emulator without a namespace": (f"http://{HOST}", {}, r"an emulator's, so it must name a database: \?ns="),
+    "an emulator without a namespace": (
+        f"http://{HOST}",
+        {},
+        r"is that of an emulator, so it must name a database: add \?ns=",
+    ),
     "an emulator with an empty namespace": (f"http://{HOST}/?ns=", {}, r"\?ns="),
     "no port": ("https://shop.firebaseio.com:abc", {}, "can't be used: Port could not be cast"),
     "without the s": ("http://shop.firebaseio.com", {}, "lacks the s of https: write https://shop.firebaseio.com$"),
@@ -170,7 +174,7 @@ ERRORS: dict[str, tuple[str | None, dict[str, str], str]] = {
     "the console": (
         "https://console.firebase.google.com/project/shop/database/shop-default-rtdb/data",
         {},
-        "is a page of the Firebase console: the database's own URL",
+        "is a page of the Firebase console: use the database's own URL",
     ),
     "a path": (
         "https://shop.firebaseio.com/ops/cron/",

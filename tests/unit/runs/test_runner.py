@@ -90,7 +90,7 @@ class Unspeakable(Exception):
         (ValueError(), "ValueError"),
         (SystemExit(3), "SystemExit: 3"),
         (KeyError("x" * 2_000), "KeyError: '" + "x" * 489),
-        (Unspeakable(), "Unspeakable: (and its text can't be had: RuntimeError)"),
+        (Unspeakable(), "Unspeakable: (its text can't be read: RuntimeError)"),
         # Those of some other lock, or raised without cause, are errors like any other.
         (LeaseLost("another"), "LeaseLost: another"),
     ],

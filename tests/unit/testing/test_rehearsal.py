@@ -104,7 +104,7 @@ def test_a_rehearsal_has_the_settings_of_its_firecron(digests: Digests) -> None:
 def test_a_job_that_can_not_work_refuses_the_rehearsal() -> None:
     """A ttl too short for the margin is refused as at a start, and one that a smaller margin allows is not."""
     short = distributed_cron("short", "0 9 * * *", lock_ttl=4)(lambda: None)
-    with pytest.raises(ConfigurationError, match=r"lock_ttl of 'short' \(4 s\) is too short for margin \(1 s\)"):
+    with pytest.raises(ConfigurationError, match=r"lock_ttl of 'short' \(4 s\) is too short: it must be at least 6 s"):
         FireCron(short).testing(NINE)
     with FireCron(short, settings=load(margin=0.5)).testing("2026-11-18T08:59:00Z") as test:
         test.move_to(NINE)
