@@ -1,14 +1,14 @@
-"""`FireCron`: the jobs of a program, ticking from `start` to `stop`.
+"""`FireCron`: the jobs of a program, which tick from `start` to `stop`.
 
     crons = FireCron(Digests(mailer))
     app = FastAPI(lifespan=crons.lifespan)      # or:  with crons: …     or:  crons.start() … crons.stop()
 
-Importing the name loads only the standard library: what a FireCron is made of is loaded when one is made, so the
-imports of that stand in the functions that need them.
+Importing this module loads only the standard library. The functions import what they need, so the parts of a FireCron
+are loaded when the first one is created.
 
-Making one finds the jobs and does no I/O. `start` is explicit, and counts once per process: a forked child has the
-jobs but ticks only if it calls `start` itself. The threads are daemons, and at the end of the process `stop` is
-called if nobody has.
+Creating a FireCron finds the jobs and does no I/O. The program calls `start` once per process. A forked child has the
+jobs, but ticks only if it calls `start` itself. The threads are daemons. If the program has not called `stop`, it is
+called at the end of the process.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class FireCron:
         self.events = self.locks.events
         self._enabled = enabled
         self.history = History(self.locks, self._timing, chance)
-        # Of a signal's handler that stops what this very thread is about to start, too.
+        # Reentrant: a signal's handler may call `stop` while this thread is inside `start`.
         self._state_lock = threading.RLock()
         self._started_in: int | None = None
         self._stops = 0
@@ -102,7 +102,7 @@ class FireCron:
 
         return judge(self._enabled, self.settings.runtime_variable, self.settings.runtime_value)
 
-    # --- the life of it
+    # --- start and stop
 
     def start(self) -> Self:
         """Start ticking, if the production guard allows it. Once per process: a second call changes nothing.
@@ -118,20 +118,20 @@ class FireCron:
                 return self
             stops = self._stops
             verdict = self.verdict
-            # Asked first: other commands of Flask and Django need no database for what they do.
+            # Checked before the database: other commands of Flask and Django need none.
             against = reason_not_to_start() if verdict.may_tick else None
             ticks = verdict.may_tick and against is None
             self.check_jobs()
             database = self.locks.connect() if ticks else named_database(self.settings.database_url)
             if self._stops != stops:
-                return self  # a listener's stop came in between
-            # Runs by hand are possible in any case, and end with the process.
+                return self  # a listener has called `stop` meanwhile
+            # Runs by hand are possible even where jobs don't tick; they end with the process.
             self.engine.runner.open()
             self._started_in = os.getpid()
         atexit.register(self.stop)
         try:
             if against is not None and self._enabled:
-                against += " (enabled=True opens the production guard, not this)"
+                against += " (enabled=True overrides the production guard, but not this check)"
             announce(self.locks, self.registry, verdict, against, database)
             if against is None:
                 warn_of_jobs(self.events, len(self.registry.jobs()), self._jobless)
@@ -139,7 +139,7 @@ class FireCron:
             if ticks:
                 self._begin(stops)
         except BaseException:
-            self._stopper.stop_here()  # half of it would tick, and nobody would know
+            self._stopper.stop_here()  # else a part of the engine would go on without the program's knowledge
             raise
         return self
 
@@ -185,7 +185,7 @@ class FireCron:
         try:
             return await asyncio.shield(starting)
         except BaseException:
-            # Also where this task is cancelled: a start that nobody waits for is no reason to tick.
+            # Also when this task is cancelled: the jobs must not tick if nothing waits for the start.
             await asyncio.wait([starting])
             await off_loop(self._stopper.stop_here)
             self.engine.runner.loop = None
@@ -196,7 +196,7 @@ class FireCron:
     ) -> None:
         from firecron.base.off_loop import off_loop
 
-        # Runs on this loop are to end meanwhile.
+        # Stop on another thread, so that runs on this loop can end meanwhile.
         await off_loop(self._stopper.stop_here)
         self.engine.runner.loop = None
 
@@ -249,7 +249,7 @@ class FireCron:
         """
         extensions = getattr(app, "extensions", None)
         if not isinstance(extensions, dict) or not hasattr(app, "app_context"):
-            raise ConfigurationError(f"init_app wants a Flask application, not {app!r}")
+            raise ConfigurationError(f"init_app got {app!r}, which is not a Flask application: pass a flask.Flask")
         extensions["firecron"] = self
         self.registry.context = cast("flask.Flask", app).app_context
         self.start()
@@ -315,4 +315,4 @@ class FireCron:
         say_jobs(self.events, self.registry)
         self.engine.start()
         if self._stops != stops:
-            self._stopper.stop_here()  # it was stopped while it began
+            self._stopper.stop_here()  # `stop` was called while the engine started

@@ -1,10 +1,11 @@
-"""The log as Cloud Logging reads it: one JSON object a line, with severity, message, fields, labels and trace.
+"""The log in the form that Cloud Logging reads: one JSON object a line, with severity, message, fields, labels, trace.
 
-It is google-cloud-logging's own handler, which needs no credentials and makes no request, with its traps closed:
-nothing that is logged through it can raise into who logs it, or lose the line because of a value that JSON can't hold:
-where a value has no text either, the line has its message alone.
-Each line says which lock it is about and which run it is part of, also those that a job's own code writes. Secrets are
-redacted, in messages, tracebacks and fields.
+The handler extends google-cloud-logging's own, which needs no credentials and makes no request. It makes two promises
+more. A logging call never raises. A value that JSON can't hold never costs the line: the value is written as its text,
+and if it has no text, the line is written with its message alone.
+
+Each line names its lock and its run in labels, also the lines that a job's own code logs. Secrets are redacted in
+messages, tracebacks and fields.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ _OWN = frozenset(vars(logging.makeLogRecord({})))
 
 
 class CloudHandler(StructuredLogHandler):
-    """Writes to `stream`. A trace is linked once the project is known, from the environment or the metadata server."""
+    """A logging handler that writes to `stream`.
+
+    Traces are linked once the project is known, from the environment or from the metadata server.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(  # type: ignore[no-untyped-call]  # google-cloud-logging declares no types
@@ -39,12 +43,12 @@ class CloudHandler(StructuredLogHandler):
         )
 
     def find_project(self) -> None:
-        """Ask the metadata server for the project, on a thread, if the environment doesn't name it."""
+        """Ask the metadata server for the project, on a thread of its own, unless the environment names it."""
         if self.project_id is None:
             threading.Thread(target=self._ask, name="firecron-project", daemon=True).start()
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Write a copy, so that what is added for Google is seen by no other handler."""
+        """Write a copy of the record, so that no other handler sees the attributes that are added for Google."""
         try:
             try:
                 return bool(super().handle(self._prepared(record)))
@@ -55,7 +59,8 @@ class CloudHandler(StructuredLogHandler):
             return False
 
     def emit(self, record: logging.LogRecord) -> None:
-        # Not Google's, which would begin the log with two lines about itself. What has no form raises, for `handle`.
+        # Replaces Google's `emit`, which would begin the log with two lines about itself. A record that can't be
+        # formatted raises here, and `handle` writes it without its fields.
         line = self.format(record)
         try:
             self.stream.write(f"{line}{self.terminator}")
@@ -64,7 +69,8 @@ class CloudHandler(StructuredLogHandler):
             self.handleError(record)
 
     def format(self, record: logging.LogRecord) -> str:
-        # Which Google's handler may have found by itself, in Flask or Django, and writes without its encoder.
+        # Google's handler may have found the request by itself, in Flask or Django, and would write it without the
+        # encoder that redacts.
         request = getattr(record, "_http_request", None)
         record._http_request_str = json.dumps(request or {}, cls=Plain)
         text: str = super().format(record)  # type: ignore[no-untyped-call]  # as above
@@ -92,7 +98,7 @@ class CloudHandler(StructuredLogHandler):
 
     def _ask(self) -> None:
         project = ask_metadata("project/project-id")
-        if project is not None:  # else traces have no project, and are not linked
+        if project is not None:  # without a project, traces are not linked
             self.project_id = project
             for one in self.filters:
                 if isinstance(one, CloudLoggingFilter):
@@ -100,23 +106,23 @@ class CloudHandler(StructuredLogHandler):
 
 
 class Plain(json.JSONEncoder):
-    """Writes anything: what JSON has no form for as its text, and secrets not at all."""
+    """A JSON encoder for any value: it writes a value that JSON can't hold as its text, and redacts secrets."""
 
     def encode(self, o: object) -> str:
-        self.ensure_ascii = True  # half a character, as file names may have, can't be written otherwise
+        self.ensure_ascii = True  # else a lone surrogate, which a file name may contain, could not be written
         return super().encode(_plain(o))
 
 
 def run_labels() -> dict[str, str]:
-    """The labels of a line that is written during a run."""
+    """Return the labels that name the current run; none outside of a run."""
     run = current_run()
     return {} if run is None else {LOCK_LABEL: run.name, RUN_LABEL: run.idempotency_key}
 
 
 def _bare(record: logging.LogRecord, error: Exception) -> logging.LogRecord:
-    """The record with nothing but what logging itself has put into it, and a message that is a text, and no JSON."""
+    """Return the record with only the attributes that `logging` itself sets, and its message as plain text."""
     made = logging.makeLogRecord({name: value for name, value in vars(record).items() if name in _OWN})
-    made.msg = f"without its fields, which could not be written ({type(error).__name__}): {_said(record)}"
+    made.msg = f"this line is without its fields, which could not be written ({type(error).__name__}): {_said(record)}"
     made.args = None
     return made
 

@@ -1,12 +1,12 @@
-"""`setup()`: the log of a program with jobs, for Cloud Logging on Cloud Run and for people elsewhere.
+"""`setup()` configures the log of a program: for Cloud Logging on Cloud Run, for people elsewhere.
 
     import firecron.logging
 
     firecron.logging.setup()
 
-firecron logs through the logger "firecron" whether or not this is called: it is for programs that have no logging of
-their own yet. Every event's record has its slug and fields in `json_fields`, and the lock's name in `labels`, where
-Google's handlers look for them.
+`setup` is for programs that don't configure logging themselves. Without it, firecron logs through the logger
+"firecron" all the same. The log record of every event has the slug and the fields in `json_fields`, and the lock's
+name in `labels`, where Google's handlers look for them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from firecron.jobs.run import current_run
 _NAME = "firecron"
 _BARE = frozenset("=[]\"'\\")
 _LONGEST_ERROR = 100
-# What ends a line or begins a command for a terminal (C0 but the tab, C1, U+2028), or turns text about; and half
-# characters.
+# Characters that end a line or begin a terminal's command (C0 but the tab, C1, U+2028), that change the direction of
+# text, and lone surrogates.
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -69,7 +69,8 @@ class Readable(logging.Formatter):
         line, newline, traceback = super().format(record).partition("\n")
         if not newline:
             return line
-        # Split at line feeds only, as terminals do; whatever else ends a line for somebody is escaped.
+        # Split at line feeds only, as terminals do. Other characters that some programs read as a line's end are
+        # escaped.
         below = (f"    {_escaped(part)}".rstrip() for part in redacted(traceback).split("\n"))
         return "\n".join([line, *below])
 
@@ -83,12 +84,12 @@ class Readable(logging.Formatter):
 
 
 def _escaped(text: str) -> str:
-    """The text in one line, in which nothing moves a cursor, changes a colour or turns the order of signs about."""
+    """Return the text as one line without characters that move a cursor, change a colour or reverse the text."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def _shortened(message: str, error: BaseException) -> str:
-    """The message with no more than the beginning of a long error, all of which the traceback below it has."""
+    """Return the message with a long error cut to its beginning: the traceback below it shows the whole error."""
     try:
         text = redacted(str(error))
     except Exception:
@@ -112,7 +113,7 @@ def _details(record: logging.LogRecord, sentence: str) -> str:
 
 
 def _is_told(value: object, sentence: str) -> bool:
-    """Whether the sentence has this text as a word, or this number of milliseconds as one of seconds."""
+    """Return whether the sentence contains this text as a word, or this number of milliseconds in seconds."""
     if isinstance(value, str):
         return _has_word(sentence, value)
     return isinstance(value, int) and not isinstance(value, bool) and f" {value / 1000:g} s" in sentence

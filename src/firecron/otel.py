@@ -1,15 +1,16 @@
-"""Metrics for OpenTelemetry, made of firecron's events. Needs `pip install 'firecron[otel]'`.
+"""Metrics for OpenTelemetry, computed from firecron's events. Needs `pip install 'firecron[otel]'`.
 
     from firecron.otel import instrument
 
     stop = instrument(crons)  # or a LockService alone
 
-Each instance counts what it has seen itself: a tick that three instances lose is three acquisitions with the outcome
-`slot_done` or `held`, and one run. A tick that nobody saw, because no instance was there, is in no metric: the
-bookkeeper's `books.missed` in the log has it.
+Each instance counts only what it has seen itself. If one instance runs a tick and three others are refused its lock,
+the metrics show one run, and three acquisitions with the outcome `slot_done` or `held`. A tick that passed while no
+instance was running is in no metric: the log has it as the bookkeeper's `books.missed`.
 
-Attributes are the name of the job or lock, the outcome, and what triggered a run: never a key, a holder or a slot. Of
-locks that are named after data (`invoice-4711`) the first thousand keep their names, and the others are `_other`.
+The attributes are the name of the job or lock, the outcome, and the trigger of a run, never a key, a holder or a slot.
+Each process keeps the first thousand names that it sees. Any further name is reported as `_other`, so that locks named
+after data (`invoice-4711`) can't make metrics without end.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from firecron.base.forks import tell_after_fork
 OTHER = "_other"
 _MOST_NAMES = 1_000
 
-# Seconds; the defaults are made for milliseconds. A run may take a day.
+# Seconds: OpenTelemetry's default boundaries suit milliseconds. A run may take a day.
 _DURATIONS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400, 43_200, 86_400)
 _LAGS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600, 86_400)
 
@@ -65,7 +66,7 @@ def instrument(
 
 
 class _Measures:
-    """The instruments, and which event goes into which."""
+    """The instruments, and the rule that says which event is recorded by which instrument."""
 
     def __init__(self, provider: MeterProvider, now: Callable[[], float]) -> None:
         self._now = now
@@ -112,10 +113,10 @@ class _Measures:
         name = self._name(event.name)
         outcome = event.slug.partition(".")[2]
         if event.slug == "run.started":
-            # A run's lock is acquired without an event of its own.
+            # Acquiring a run's lock emits no event of its own.
             self._acquisitions.add(1, {"firecron.lock": name, "firecron.outcome": "acquired"})
             if isinstance(lag := fields.get("lag"), int):
-                # A claim may come early, by as much as the margin.
+                # A claim may be early by up to the margin.
                 self._lag.record(max(0, lag) / 1000, {"firecron.job": name, "firecron.trigger": str(fields["trigger"])})
         elif event.slug in _ENDED:
             attributes = {"firecron.job": name, "firecron.outcome": outcome}
@@ -137,12 +138,15 @@ class _Measures:
             self._leases_lost.add(1, {"firecron.lock": name})
 
     def after_fork(self) -> None:
-        """In a forked child: a thread that the child doesn't have may have held the lock, and no run was its own."""
+        """Reset the state in a forked child.
+
+        The lock may have been held by a thread that the child doesn't have, and the successes are the parent's.
+        """
         self._lock = threading.Lock()
         self._successes = {}
 
     def forget(self) -> None:
-        """Report no success any more: an instrument can't be taken back, but it can be silent."""
+        """Report no success any more: an instrument can't be removed, but it can report nothing."""
         with self._lock:
             self._successes.clear()
 

@@ -105,7 +105,7 @@ def test_a_command_does_not_tick_though_the_guard_is_open(
         assert crons.registry.state(NAME) == "idle"
     (message,) = heard.messages("crons.not_started")
     assert "the Flask command 'shell'" in message
-    assert ("enabled=True opens the production guard, not this" in message) is bool(enabled)
+    assert ("enabled=True overrides the production guard, but not this check" in message) is bool(enabled)
 
 
 @pytest.mark.parametrize(

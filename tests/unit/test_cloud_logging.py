@@ -161,7 +161,7 @@ def test_what_is_added_for_google_is_seen_by_no_other_handler(log: Log, root: lo
 CYCLE: dict[str, object] = {"password": "s3cret"}
 CYCLE["self"] = CYCLE
 HUGE = 10**5000
-BARE = "without its fields, which could not be written"
+BARE = "this line is without its fields, which could not be written"
 
 
 @pytest.mark.parametrize(
