@@ -58,12 +58,12 @@ TOKENS: dict[str, tuple[Callable[[Google], str], int | None, str]] = {
     "an address that is an object": (lambda one: one.token(email={EMAIL: 1}), 403, "without an e-mail"),
     "wrong issuer": (lambda one: one.token(iss="https://evil.example"), 401, "issuer"),
     "no issuer": (lambda one: one.token(iss=None), 401, "issuer"),
-    "another key": (lambda one: one.token(key=one.other_key), 401, "no token that Google has signed"),
-    "an unknown key id": (lambda one: one.token(kid="key-2"), 401, "no token that Google has signed"),
-    "alg none": (lambda one: one.token(alg="none"), 401, "no token that Google has signed"),
-    "alg HS256": (lambda one: one.token(alg="HS256"), 401, "no token that Google has signed"),
-    "no expiry": (lambda one: one.token(exp=None), 401, "no token that Google has signed"),
-    "times that are texts": (lambda one: one.token(exp="never"), 401, "no token that Google has signed"),
+    "another key": (lambda one: one.token(key=one.other_key), 401, "Google has not signed this token"),
+    "an unknown key id": (lambda one: one.token(kid="key-2"), 401, "Google has not signed this token"),
+    "alg none": (lambda one: one.token(alg="none"), 401, "Google has not signed this token"),
+    "alg HS256": (lambda one: one.token(alg="HS256"), 401, "Google has not signed this token"),
+    "no expiry": (lambda one: one.token(exp=None), 401, "Google has not signed this token"),
+    "times that are texts": (lambda one: one.token(exp="never"), 401, "Google has not signed this token"),
     "wrong address": (lambda one: one.token(email="eve@example.com"), 403, "eve@example.com may not"),
     "no address": (lambda one: one.token(email=None), 403, "without an e-mail"),
     "an address that is not verified": (lambda one: one.token(email_verified=False), 403, "not verified"),
@@ -73,10 +73,10 @@ TOKENS: dict[str, tuple[Callable[[Google], str], int | None, str]] = {
         401,
         "trust_cloud_run_iam=True",
     ),
-    "garbage": (lambda one: "garbage", 401, "no token that Google has signed"),
-    "two dots": (lambda one: "..", 401, "no token that Google has signed"),
-    "no base64": (lambda one: "é.!.~", 401, "no token that Google has signed"),
-    "deep": (lambda one: "W1tb" * 4_000 + ".e30.e30", 401, "no token that Google has signed"),
+    "garbage": (lambda one: "garbage", 401, "Google has not signed this token"),
+    "two dots": (lambda one: "..", 401, "Google has not signed this token"),
+    "no base64": (lambda one: "é.!.~", 401, "Google has not signed this token"),
+    "deep": (lambda one: "W1tb" * 4_000 + ".e30.e30", 401, "Google has not signed this token"),
 }
 
 
@@ -118,7 +118,7 @@ def test_the_scheme_is_bearer_in_any_case(
     assert (denial is None) == is_served
     assert denial is None or denial.status == 401
     is_there = bool(header) and header != "{token}"
-    assert denial is None or not is_there or "must be: Bearer, and an OIDC token" in denial.message
+    assert denial is None or not is_there or "send the word Bearer, and an OIDC token" in denial.message
 
 
 def test_certificates_are_fetched_once(world: tuple[Google, OidcVerifier]) -> None:
@@ -221,7 +221,7 @@ def test_a_stranger_is_told_nothing_of_the_network(rtdb: Rtdb, unused_tcp_port_u
     reply = instance.call("POST", "/digest", {"Authorization": "Bearer a.b.c"})
     assert reply.said == (503, "unavailable")
     assert reply.body["message"] == (
-        "Google's certificates can't be had just now, so no token can be verified: try again later"
+        "Google's certificates can't be fetched now, so no token can be verified: try again later"
     )
     [event] = instance.said("trigger.denied")
     assert unused_tcp_port_url.removeprefix("http://").partition("/")[0].partition(":")[2] in event.message

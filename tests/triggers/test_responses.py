@@ -196,7 +196,7 @@ def test_a_schedule_time_is_cut_to_the_second(text: str) -> None:
 )
 def test_what_is_no_instant_is_an_error(text: str) -> None:
     """The error has the text and an example."""
-    with pytest.raises(ValueError, match="must look like 2026-11-18T09:00:00Z"):
+    with pytest.raises(ValueError, match="is not a valid time: send one such as 2026-11-18T09:00:00Z"):
         parse_schedule_time(text)
 
 
@@ -209,7 +209,7 @@ def test_the_future_begins_after_the_margin(ahead: int, expected: bool) -> None:
 @pytest.mark.parametrize(
     ("wishes", "complaint"),
     [
-        ({}, "nothing was said.*audience= and email=.*trust_cloud_run_iam=True"),
+        ({}, "the trigger doesn't say which callers it serves.*audience= and email=.*trust_cloud_run_iam=True"),
         ({"audience": AUDIENCE}, "email= is missing.*everybody with a Google account"),
         ({"email": EMAIL}, "audience= is missing.*another service"),
         ({"audience": AUDIENCE, "email": EMAIL, "trust_cloud_run_iam": True}, "more than one"),
@@ -218,7 +218,7 @@ def test_the_future_begins_after_the_margin(ahead: int, expected: bool) -> None:
         ({"audience": "", "email": EMAIL}, "audience=''"),
         ({"audience": [AUDIENCE, " "], "email": EMAIL}, "audience="),
         ({"audience": AUDIENCE, "email": []}, r"email=\[\]"),
-        ({"audience": AUDIENCE, "email": "scheduler"}, "email='scheduler' is no e-mail address"),
+        ({"audience": AUDIENCE, "email": "scheduler"}, "email='scheduler' is not an e-mail address"),
     ],
 )
 @pytest.mark.parametrize("make", ["trigger_app", "trigger_blueprint"])

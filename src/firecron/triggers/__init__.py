@@ -1,9 +1,10 @@
-"""Triggers from outside: a job run by an HTTP request, under the lock that its ticks have.
+"""Triggers: an HTTP request runs a job, under the same lock as the job's ticks.
 
     POST /<name>     run the job; Cloud Scheduler's header says for which tick
-    GET /            the jobs, their states, last runs and next ticks
+    GET /            list the jobs with their states, last runs and next ticks
 
-For services that scale to zero, and for whoever wants Cloud Scheduler to keep the time. Made by
-`FireCron.trigger_app` (ASGI) and `FireCron.trigger_blueprint` (Flask); what is answered is decided in `handler` and
-`responses`, the same for both. Nothing is open: who may call is said when they are made.
+Triggers are for services that scale to zero, and for programs whose ticks come from Cloud Scheduler.
+`FireCron.trigger_app` creates the trigger for ASGI, `FireCron.trigger_blueprint` for Flask. Both give the same
+responses, which `handler` and `responses` decide. A trigger is never open by default: its creation has to say which
+callers it serves.
 """

@@ -1,7 +1,7 @@
-"""Who may trigger: said when the trigger is made, because nothing is open by default.
+"""Which callers a trigger serves: the program says it when it creates the trigger, because nothing is open by default.
 
-Either the caller's OIDC token is verified here, or Cloud Run has asked IAM before the request came in, and the program
-says that it relies on that.
+Either firecron verifies the caller's OIDC token, or the program relies on Cloud Run, which has checked IAM before the
+request arrives, or the program brings a verifier of its own.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ OneOrMore: TypeAlias = "str | Iterable[str]"
 
 
 class CloudRunIam:
-    """Serves everybody who comes so far. A WARNING says so where it isn't Cloud Run that they come through."""
+    """A verifier that serves every request, because Cloud Run has checked IAM.
+
+    Creating it outside of a Cloud Run service logs a WARNING.
+    """
 
     def __init__(self, events: Events, environment: Mapping[str, str] = os.environ) -> None:
         place = find_cloud_run(environment)
         if place is None or place.kind != "service":
             message = (
-                "A trigger was made with trust_cloud_run_iam=True, but this is not Cloud Run (K_SERVICE is not set): "
-                "whoever reaches its port can run jobs"
+                "A trigger was created with trust_cloud_run_iam=True, but this is not a Cloud Run service (K_SERVICE "
+                "is not set): every caller that reaches its port can run jobs"
             )
             events.emit("trigger.open", "firecron", logging.WARNING, message)
 
@@ -43,14 +46,17 @@ def choose_verifier(
     trust_cloud_run_iam: bool,
     verifier: Verifier | None,
 ) -> Verifier:
-    """What the arguments of `trigger_app` ask for; ConfigurationError unless they ask for exactly one thing."""
+    """Return the verifier that the arguments of `trigger_app` ask for.
+
+    Raise ConfigurationError unless they ask for exactly one: OIDC tokens, Cloud Run's IAM, or a verifier of their own.
+    """
     wishes = [audience is not None or email is not None, trust_cloud_run_iam, verifier is not None]
     if wishes.count(True) != 1:
-        said = "nothing was said" if not any(wishes) else "more than one of these was said"
+        said = "doesn't say" if not any(wishes) else "says in more than one way"
         raise ConfigurationError(
-            f"who may trigger jobs? {said}: give audience= and email= (of the service account that Cloud Scheduler "
-            "uses) to have its OIDC tokens verified, or trust_cloud_run_iam=True if the service requires "
-            "authentication on Cloud Run, or a verifier= of your own"
+            f"the trigger {said} which callers it serves: give either audience= and email= (of the service account "
+            "that Cloud Scheduler uses) to have its OIDC tokens verified, or trust_cloud_run_iam=True if the service "
+            "requires authentication on Cloud Run, or a verifier= of your own"
         )
     if verifier is not None:
         return verifier
@@ -58,7 +64,7 @@ def choose_verifier(
         return CloudRunIam(events)
     if audience is None or email is None:
         missing, why = (
-            ("audience", "a token for another service would do")
+            ("audience", "a token for another service would be accepted")
             if audience is None
             else ("email", "everybody with a Google account can get a token for any audience")
         )
@@ -71,7 +77,7 @@ def _emails(email: OneOrMore) -> tuple[str, ...]:
     for one in emails:
         if "@" not in one:
             raise ConfigurationError(
-                f"email={one!r} is no e-mail address: give a service account's, such as "
+                f"email={one!r} is not an e-mail address: give a service account's address, such as "
                 "scheduler@my-project.iam.gserviceaccount.com"
             )
     return emails
@@ -80,5 +86,5 @@ def _emails(email: OneOrMore) -> tuple[str, ...]:
 def _texts(name: str, given: OneOrMore) -> tuple[str, ...]:
     texts = (given,) if isinstance(given, str) else tuple(given)
     if not texts or not all(text.strip() for text in texts):
-        raise ConfigurationError(f"{name}={given!r} names nothing: give a text, or several")
+        raise ConfigurationError(f"{name}={given!r} is empty or has an empty text: give one text or several")
     return texts

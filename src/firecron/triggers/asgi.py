@@ -1,12 +1,13 @@
-"""The trigger as an ASGI application: to be mounted (Starlette, FastAPI), or served alone.
+"""The trigger as an ASGI application, mounted (Starlette, FastAPI) or served alone.
 
     app.mount("/cron", crons.trigger_app(...))
     uvicorn program:cron_app                        # cron_app = crons.trigger_app(...)
 
-The event loop is never blocked: what receives and what runs are threads, each a bounded number of them. A run goes on
-to its end under its lock, also if the client hangs up or the server cancels the request. Served alone, it starts and
-stops the jobs with the server, as `crons.lifespan` does; a mounted one is told nothing of the server's life, so there
-the outer application has to.
+The application never blocks the event loop: one bounded set of threads receives requests, another one performs runs.
+A run goes on to its end under its lock, even if the client hangs up or the server cancels the request.
+
+Served alone, the application starts and stops the jobs with the server, as `crons.lifespan` does. A mounted application
+gets no lifespan events, so there the outer application has to start and stop the jobs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from firecron.triggers.handler import Call, Handler
 from firecron.triggers.responses import Answer
 from firecron.triggers.schedule_time import HEADER
 
-# As ASGI has them: what is in them is told by their "type".
+# ASGI's own form: the fields depend on the "type".
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
@@ -40,7 +41,7 @@ class TriggerApp:
     def __init__(self, handler: Handler, life: AbstractAsyncContextManager[object], workers: int) -> None:
         self._handler = handler
         self._life = life
-        # Apart, so that all but runs is answered at once also while every worker runs a job.
+        # Two sets, so that requests without a run get their response at once while every worker runs a job.
         self._receiving = Workers(_RECEIVING)
         self._running = Workers(workers)
         tell_after_fork(self)
@@ -55,10 +56,10 @@ class TriggerApp:
                 await receive()
                 await send({"type": "websocket.close", "code": 1000})
             case other:
-                raise ValueError(f"a trigger serves http, not {other!r}")
+                raise ValueError(f"the ASGI scope {other!r} is not supported: a trigger serves http")
 
     def after_fork(self) -> None:
-        """In a forked child: no thread is here."""
+        """Forget the threads in a forked child: they are the parent's."""
         self._receiving.after_fork()
         self._running.after_fork()
 
@@ -100,6 +101,9 @@ def _header(scope: Message, name: str) -> str | None:
 
 
 def _path_below(path: str, root: str) -> str:
-    """The path below the mount. It is part of `path` by the ASGI specification; some servers leave it out."""
+    """Return the path below the mount.
+
+    By the ASGI specification `path` begins with the mount's path `root`; some servers leave that out.
+    """
     below = path.removeprefix(root.rstrip("/"))
     return below if below[:1] in ("", "/") else path

@@ -1,4 +1,4 @@
-"""The trigger as a Flask blueprint: a request is served on the thread that has it.
+"""The trigger as a Flask blueprint: a request is served on the thread that Flask gives it.
 
 app.register_blueprint(crons.trigger_blueprint(...), url_prefix="/cron")
 """
@@ -17,12 +17,12 @@ from firecron.triggers.schedule_time import HEADER
 if TYPE_CHECKING:
     import flask
 
-# All, so that the handler says which it takes, and not Flask.
+# All methods, so that the handler and not Flask refuses the wrong ones.
 _METHODS = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
 
 
 def make_blueprint(handler: Handler, name: str) -> flask.Blueprint:
-    """The blueprint; its name is Flask's, for more than one in an application."""
+    """Return the blueprint. Flask needs a different `name` for each trigger in one application."""
     try:
         import flask
     except ModuleNotFoundError as error:

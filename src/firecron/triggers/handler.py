@@ -1,11 +1,11 @@
-"""The handler: takes a request in whatever framework it came, and decides what is done and answered.
+"""The handler: decides for a request of any framework what it runs and which response it gets.
 
-    who      the verifier says, before anything else is looked at
-    what     `/` is the overview, `/<name>` a job; other methods are 405, other names 404
-    when     the tick that Cloud Scheduler names, if it is not in the future by RTDB's clock; else a run by hand
+    who      the verifier decides this before the handler looks at anything else
+    what     `/` is the overview, `/<name>` a job; other methods give 405, other names 404
+    when     the tick that Cloud Scheduler names, unless it is in the future by RTDB's clock; else a run by hand
     then     the run, in this request, under its lock
 
-Everything here blocks: `receive` for as long as Google and RTDB take, and what it hands back until the job has ended.
+All of it blocks: `receive` while the verifier asks Google, and the work that `receive` returns until the job has ended.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ Work: TypeAlias = Callable[[], Answer]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is looked at in a request. `path` is the one below the mount, decoded; of a header that came more than once
-    the values are joined.
+    """The parts of a request that the handler needs.
+
+    `path` is the decoded path below the mount. The values of a repeated header are joined.
     """
 
     method: str
@@ -49,7 +50,7 @@ class Call:
 
 
 class Handler:
-    """Serves the jobs of one registry."""
+    """Serves the requests for the jobs of one registry."""
 
     def __init__(
         self, registry: Registry, locks: LockService, history: History, overview: Overview, verifier: Verifier
@@ -63,7 +64,10 @@ class Handler:
         self._margin = locks.settings.margin_ms
 
     def receive(self, call: Call) -> Answer | Work:
-        """The answer, or the run that will have it. It never raises. Both are part of the request's trace."""
+        """Return the response, or the work that blocks and returns it.
+
+        Neither this call nor the work raises. Both belong to the request's trace.
+        """
         with traced(call.trace):
             try:
                 denial = self._verifier.check(call.authorization)
@@ -84,7 +88,7 @@ class Handler:
         if not name:
             if call.method in ("GET", "HEAD"):
                 return self._serve(self._overview.answer)
-            return _not_allowed("GET, HEAD", "this is the list of the jobs: GET it, or POST to /<name>")
+            return _not_allowed("GET, HEAD", "this is the list of the jobs: GET it, or POST to /<name> to run a job")
         try:
             job = self._registry.get(name)
         except UnknownJob as error:
@@ -92,14 +96,14 @@ class Handler:
         if call.method != "POST":
             return _not_allowed("POST", f'to run "{name}", POST', job=name)
         if not self._registry.runs_here(job):
-            message = f'"{name}" needs the role {job.options.role!r}, which this service doesn\'t have (FIRECRON_ROLES)'
+            message = f'"{name}" needs the role {job.options.role!r}, and this service lacks it: set FIRECRON_ROLES'
             return answer(404, "elsewhere", message, job=name)
         if job.options.disabled:
             return answer(200, "disabled", f'"{name}" is declared disabled, and did not run', job=name)
         try:
             slot = parse_schedule_time(call.schedule_time)
         except ValueError as error:
-            # As a run by hand it would come on top of the tick that it was meant for.
+            # Not a run by hand instead: it would come in addition to the run of the tick that was meant.
             self._events.emit("trigger.unreadable", name, logging.WARNING, f'"{name}" was not run: {error}')
             return answer(400, "bad_request", str(error), job=name)
         return lambda: self._serve(lambda: self._run(job, slot), name, slot)
@@ -110,7 +114,7 @@ class Handler:
         except UnknownJob as error:
             return answer(404, "unknown_job", str(error))
         except Stopping:
-            return answer(503, "stopping", "this instance is shutting down, and runs nothing more", job=name)
+            return answer(503, "stopping", "this instance is stopping and starts no more runs", job=name)
         except StoreError as error:
             return of_error(error, name, _text(slot))
         except Exception as error:
@@ -118,7 +122,7 @@ class Handler:
         except KeyboardInterrupt as error:
             if threading.current_thread() is threading.main_thread():
                 raise
-            # The job's own: Ctrl-C reaches the main thread only.
+            # Raised by the job itself: Ctrl-C reaches the main thread only.
             return answer(500, "failed", described(error), job=name, slot=_text(slot))
 
     def _run(self, job: Job, slot: datetime | None) -> Answer:
@@ -136,7 +140,7 @@ class Handler:
             why = "" if result.error is None else f": {described(result.error)}"
             return of_run(job.options, result.run, result.outcome, f'"{name}" {result.outcome}{why}')
         assert result.refusal is not None, "a trigger ends with a run or a refusal"
-        # Held by nobody in particular: by this instance, which may be at this very tick.
+        # A refusal "held" without a holder means that this instance runs the job, perhaps for this very tick.
         is_here = result.refusal.reason == "held" and result.refusal.holder is None
         if due is not None and (is_here or result.refusal.reason == "slot_done"):
             past = self._find_past(job, due)
@@ -149,16 +153,16 @@ class Handler:
         try:
             current = parse(self._locks.read(job.name), now)
         except Malformed:
-            current = IDLE  # since the claim was refused; what the history says is true nevertheless
+            current = IDLE  # malformed since the claim was refused; the history is still right
         return find_past(job.options, due, current, self._history.entry(job.name, due), now, self._margin)
 
     def _compare(self, job: Job, due: str) -> None:
-        """Say that somebody else's schedule is not the job's; the tick is claimed all the same."""
+        """Log a WARNING if the job's schedule doesn't have the tick. The tick is claimed all the same."""
         schedule = job.options.schedule
         if not is_tick(schedule, due):
             message = (
                 f'"{job.name}" was triggered for {due}, which its schedule [{schedule.line}] ({schedule.timezone}) '
-                "doesn't have: give Cloud Scheduler the same line and time zone, or ticks run twice or not at all"
+                "doesn't have: give Cloud Scheduler the same line and time zone, else ticks run twice or not at all"
             )
             self._events.emit("trigger.off_schedule", job.name, logging.WARNING, message, slot=due, line=schedule.line)
 
@@ -176,7 +180,7 @@ class Handler:
     def _broken(self, name: str | None, error: Exception) -> Answer:
         message = f"A trigger could not be served: {described(error)}"
         self._events.emit("trigger.failed", name or "firecron", logging.ERROR, message, error)
-        # What firecron says of itself is for whoever called; anything else is a defect's, and for the log.
+        # An error of firecron's is meant for the caller. Any other error is a defect, and its text is for the log only.
         said = str(error) if isinstance(error, FirecronError) else "the trigger could not be served; see the log"
         return answer(500, "error", said, job=name)
 

@@ -1,11 +1,12 @@
-"""Tokens as Cloud Scheduler sends them: signed by Google, for this service, in the name of an allowed service account.
+"""The verifier of OIDC tokens as Cloud Scheduler sends them: signed by Google for this service and an allowed account.
 
-    401   no token, or none of Google's: garbage, expired, for another audience, from another issuer, badly signed
-    403   Google vouches for the caller, who is not one of the allowed, or whose address is not verified
-    503   Google's certificates can't be had, so nobody can tell
+    401   no token, or an invalid one: unreadable, expired, badly signed, for another audience, from another issuer
+    403   a valid token, but its e-mail address is not allowed, or Google has not verified the address
+    503   Google's certificates can't be fetched, so the token can't be verified
 
-The certificates are fetched once, and kept for as long as Google says. A token's times are compared with this machine's
-wall clock, as TLS does; they let a caller in and decide nothing about ticks. No token is ever logged or answered back.
+The certificates are fetched when they are needed, and kept for as long as Google says. A token's times are compared
+with this machine's wall clock, as TLS does. They decide only whether the caller is served, nothing about ticks. No
+token is ever logged or sent back.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ _CLOCK_SKEW = 10
 _TIMEOUT = 5.0
 _LONGEST_KEPT = 86_400
 _POOL_SIZE = 8
-# What google-auth says of these comes without any of the token's text that Google hasn't signed.
+# The beginnings of those of google-auth's errors that quote no part of a token that Google has not signed.
 _TOLD = ("Token expired", "Token used too early", "Token has wrong audience")
-# Where a service requires authentication, Cloud Run verifies the token itself and puts this where its signature was.
+# Where a service requires authentication, Cloud Run verifies the token itself and replaces its signature by this.
 _REMOVED = "SIGNATURE_REMOVED_BY_GOOGLE"
 
 
 class OidcVerifier:
-    """Verifies Google's OIDC tokens for these audiences and e-mail addresses.
+    """A verifier of Google's OIDC tokens for these audiences and e-mail addresses.
 
-    `certs_url` serves certificates as Google does, `{key id: PEM}`; fetching them takes `timeout` seconds at
-    most.
+    `certs_url` serves the certificates in Google's form, `{key id: PEM}`. Fetching them takes at most `timeout`
+    seconds.
     """
 
     def __init__(
@@ -61,18 +62,18 @@ class OidcVerifier:
         self.certificates = _Certificates(certs_url, timeout, SystemTiming())
 
     def check(self, authorization: str | None) -> Denial | None:
-        """None if the token does."""
+        """Return None if the token is valid and its account allowed, else the denial."""
         scheme, _, token = (authorization or "").strip().partition(" ")
         token = token.strip()
         if not authorization:
-            return Denial(401, "there is no token: send an OIDC token in the header Authorization, as a Bearer")
+            return Denial(401, "the request has no token: send an OIDC token in the header Authorization, as a Bearer")
         if scheme.lower() != "bearer" or not token:
-            return Denial(401, "the Authorization header must be: Bearer, and an OIDC token")
+            return Denial(401, "the Authorization header has the wrong form: send the word Bearer, and an OIDC token")
         if token.endswith(_REMOVED):
             return Denial(
                 401,
                 "Cloud Run has verified this token and removed its signature: this service requires authentication, "
-                "so make the trigger with trust_cloud_run_iam=True",
+                "so create the trigger with trust_cloud_run_iam=True",
             )
         claims = self._claims(token)
         return claims if isinstance(claims, Denial) else self._judge(claims)
@@ -81,20 +82,20 @@ class OidcVerifier:
         try:
             certificates = self.certificates.get()
         except Unavailable as error:
-            message = "Google's certificates can't be had just now, so no token can be verified: try again later"
+            message = "Google's certificates can't be fetched now, so no token can be verified: try again later"
             return Denial(503, message, detail=str(error))
         try:
             claims: Mapping[str, object] = jwt.decode(  # type: ignore[no-untyped-call]  # google-auth declares no types
                 token, certs=certificates, audience=self._audiences, clock_skew_in_seconds=_CLOCK_SKEW
             )
         except Exception as error:
-            # Whatever a stranger's text makes the parsers raise: it is no token. The error may quote it.
+            # A caller's text may make the parsers raise anything, and the error may quote the text.
             text = str(error)
-            return Denial(401, text if text.startswith(_TOLD) else "this is no token that Google has signed")
+            return Denial(401, text if text.startswith(_TOLD) else "Google has not signed this token")
         return claims
 
     def _judge(self, claims: Mapping[str, object]) -> Denial | None:
-        """What google-auth doesn't look at. A claim may be of any type that JSON has."""
+        """Check the claims that google-auth doesn't check. A claim may have any of JSON's types."""
         issuer, email, earliest = claims.get("iss"), claims.get("email"), claims.get("nbf")
         if not isinstance(issuer, str) or issuer not in GOOGLE_ISSUERS:
             return Denial(401, "the token's issuer is not Google")
@@ -103,27 +104,27 @@ class OidcVerifier:
                 401, f"Token used too early, it is valid from {earliest!r:.40}: is this machine's clock right?"
             )
         if not isinstance(email, str) or email not in self._emails:
-            who = f"{email} may" if isinstance(email, str) else "a token without an e-mail address does"
-            return Denial(403, f"{who} not trigger jobs here: it is not one of the addresses that were allowed")
+            who = f"the address {email}" if isinstance(email, str) else "a token without an e-mail address"
+            return Denial(403, f"{who} may not trigger jobs here: only the addresses in the trigger's email= may")
         if claims.get("email_verified") is not True:
             return Denial(403, f"Google has not verified the address {email}")
         return None
 
 
 class _Certificates:
-    """Google's certificates, fetched when they are needed, and kept for as long as HTTP allows."""
+    """Google's certificates, fetched when they are needed, and kept for as long as the response's headers allow."""
 
     def __init__(self, url: str, timeout: float, timing: Timing) -> None:
         self._url = url
         self._timeout = timeout
         self._timing = timing
-        # Together, because threads read them while another one writes.
+        # The certificates and their end in one tuple, because threads read them while another one writes.
         self._kept: tuple[Mapping[str, str], float] = ({}, -math.inf)
         self._connect()
         tell_after_fork(self)
 
     def get(self) -> Mapping[str, str]:
-        """The certificates by their key ids. Unavailable where there are none to be had in time."""
+        """Return the certificates by their key ids. Raise Unavailable if they can't be fetched in time."""
         kept, until = self._kept
         now = self._timing.mono()
         if now < until:
@@ -131,12 +132,12 @@ class _Certificates:
         reply = self._fetch()
         found = _certificates(reply.content) if reply.status == HTTPStatus.OK else {}
         if not found:
-            raise Unavailable(f"{self._url} answered {reply.status}, without certificates")
+            raise Unavailable(f"{self._url} returned the status {reply.status} and no certificates")
         self._kept = found, now + _fresh_for(reply.headers) * 1000
         return found
 
     def after_fork(self) -> None:
-        """In a forked child: the parent's sockets are not used."""
+        """Open a session of its own in a forked child: the sockets are the parent's."""
         self._connect()
 
     def _connect(self) -> None:
@@ -156,7 +157,7 @@ def _has_come(claim: object) -> bool:
 
 
 def _certificates(body: bytes) -> dict[str, str]:
-    """The certificates in a reply; none in what is anything else."""
+    """Return the certificates in a reply; none if the reply is anything else."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -165,7 +166,7 @@ def _certificates(body: bytes) -> dict[str, str]:
 
 
 def _fresh_for(headers: HTTPMessage) -> int:
-    """For how many seconds a reply may be kept."""
+    """Return for how many seconds a reply may be kept."""
     control, age = headers.get("Cache-Control", "").lower(), headers.get("Age", "0")
     most = re.search(r"\bmax-age=([0-9]{1,9})\b", control)
     if most is None or "no-store" in control or "no-cache" in control or not re.fullmatch("[0-9]{1,9}", age):

@@ -1,8 +1,8 @@
-"""`GET /`: the jobs, what they do on this instance, whether they are paused, how they ran last and when they run next.
+"""`GET /`: the jobs, their states on this instance, whether they are paused, their last runs and their next ticks.
 
-What the database is asked for it is one request for all locks, and one for each job's newest entry, as long as there is
-time: the `last_run` of the others is null. Where it doesn't answer, the status says so, and the body has what is known
-without it: `paused` and `last_run` are null then.
+It reads all locks with one request, and then the newest entry of each job with one request a job, while there is time.
+The `last_run` of the other jobs is null. If the database can't be read, the status is an error's, and the body has what
+is known without the database: `paused` and `last_run` are null then.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from firecron.triggers.responses import Answer, of_error
 
 
 class Overview:
-    """The overview over one registry."""
+    """The overview of the jobs of one registry."""
 
     def __init__(self, registry: Registry, locks: LockService, history: History) -> None:
         self._registry = registry
@@ -28,7 +28,7 @@ class Overview:
         self._history = history
 
     def answer(self) -> Answer:
-        """All of it; it blocks for as long as an acquire may."""
+        """Return the response with the overview. It blocks for about as long as an acquire may."""
         jobs = self._registry.jobs()
         shown = {job.name: self._show(job) for job in jobs}
         body: dict[str, object] = {"jobs": list(shown.values())}
@@ -53,13 +53,13 @@ class Overview:
         }
 
     def _look(self, shown: dict[str, dict[str, object]]) -> None:
-        """Fill in what the database knows. Raises StoreError, with what was read until then filled in."""
+        """Fill in the fields from the database. Raise StoreError; what was read before the error is filled in."""
         deadline = self._locks.deadline(self._locks.settings.acquire_timeout)
         paused = {view.name for view in self._operator.look_at_all().views if view.is_paused}
         for name, fields in shown.items():
             fields["paused"] = name in paused
         for name, fields in shown.items():
-            # Many jobs, a far database: what there is no time for is left out.
+            # With many jobs and a distant database the time may end here: the other jobs keep their null.
             if deadline.remaining() > 0:
                 fields["last_run"] = self._last_run(name)
 

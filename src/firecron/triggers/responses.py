@@ -1,10 +1,10 @@
-"""What a trigger answers: a status for Cloud Scheduler, and a body that says what came of it. Pure.
+"""A trigger's responses: a status for Cloud Scheduler, and a body with the outcome of the request. Pure decisions.
 
-    200   there is nothing left to do: it ran, it was done before, it is running, or it is not to run
-    500   it went wrong, and another try would be told the same
-    503   another try can help
+    200   nothing is left to do: the job ran, its tick is done, it is running, or it is not to run
+    500   the request failed, and a retry would get the same response
+    503   a retry can help
 
-Anything but 2xx makes Cloud Scheduler try again, if it was told to.
+Every status but 2xx makes Cloud Scheduler retry, if retries are configured.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OF_OUTCOME: dict[Outcome, int] = {
     "skipped": 200,
     "missed": 200,
 }
-# What was begun and didn't come to its own end: with on_abandoned="rerun" another claim runs it again.
+# The outcomes of runs that began and did not finish: with on_abandoned="rerun" another claim runs the tick again.
 _CUT_SHORT: frozenset[Outcome] = frozenset({"lost", "interrupted", "abandoned"})
 
 _OF_REASON: dict[Reason, int] = {
@@ -51,7 +51,7 @@ _OF_REASON: dict[Reason, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer in HTTP's terms; the body is for JSON."""
+    """An HTTP response; the body is to be encoded as JSON."""
 
     status: int
     body: Mapping[str, object]
@@ -69,13 +69,13 @@ def answer(
     headers: Mapping[str, str] | None = None,
     retry_after: float | None = None,
 ) -> Answer:
-    """An answer with this body; a 503 says when to try again."""
+    """Return a response with this body. A 503 has the header Retry-After."""
     body = {
         "job": job,
         "result": result,
         "slot": slot,
         "run": None if run is None else run.idempotency_key,
-        # A run's error and RTDB's may quote what they stumbled over.
+        # An error of a run, or of RTDB, may quote a secret.
         "message": redacted(message),
     }
     later = {"Retry-After": str(math.ceil(max(RETRY_AFTER, retry_after or 0)))} if status == 503 else {}
@@ -83,21 +83,21 @@ def answer(
 
 
 def of_run(options: JobOptions, run: Run, outcome: Outcome, message: str) -> Answer:
-    """A run that has ended in this request."""
+    """Return the response for a run that has ended in this request."""
     slot = None if run.slot is None else to_text(run.slot)
     can_rerun = slot is not None and may_rerun(options, run.attempt)
     return answer(_status(outcome, can_rerun), outcome, message, job=options.name, slot=slot, run=run)
 
 
 def of_refusal(refusal: Refusal, slot: str | None) -> Answer:
-    """No run, because of this; what became of a tick that is done is `of_past`."""
+    """Return the response for a refused claim. `of_past` makes the response for a tick that was claimed before."""
     retry_after = refusal.error.retry_after if isinstance(refusal.error, Unavailable) else None
     status, result = _OF_REASON[refusal.reason], refusal.reason if refusal.reason != "slot_done" else "already_done"
     return answer(status, result, refusal.message, job=refusal.name, slot=slot, retry_after=retry_after)
 
 
 def of_error(error: StoreError, job: str | None = None, slot: str | None = None) -> Answer:
-    """RTDB didn't do what it was asked."""
+    """Return the response for an error of the database."""
     if isinstance(error, Unavailable):
         return answer(503, "unavailable", str(error), job=job, slot=slot, retry_after=error.retry_after)
     result = "denied" if isinstance(error, Denied) else "malformed" if isinstance(error, Malformed) else "error"
@@ -106,8 +106,9 @@ def of_error(error: StoreError, job: str | None = None, slot: str | None = None)
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What became of a tick that was claimed before: its outcome, if anybody knows, or that it still runs. `is_open`
-    if it is to be run again.
+    """What is known of a tick that was claimed before: its outcome (None: not known), or that its run is under way.
+
+    `is_open` means that the tick is to be run again.
     """
 
     outcome: Outcome | None
@@ -116,13 +117,13 @@ class Past:
 
 
 def find_past(options: JobOptions, slot: str, current: Current, entry: object, now: int, margin: int) -> Past:
-    """From the job's lock node, and the tick's entry in the history."""
+    """Find the past of a tick in the job's record and in the tick's entry of the history."""
     record = current if isinstance(current, LockRecord) else None
     found = read_entry(slot, entry)
     outcome = None if found.outcome == "malformed" else found.outcome
     if record is not None and record.unfinished == slot:
         claims = int(record.attempt or 1)
-        # An entry of this very attempt says that it has ended, although its lock lasts until it expires.
+        # If the entry is of this very attempt, the run has ended, even if its lock has not expired yet.
         has_ended = record.releasedAt is not None or (outcome is not None and (found.attempt or 0) >= claims)
         if not has_ended and record.is_live(now, margin):
             return Past(None, is_running=True)
@@ -135,16 +136,16 @@ def find_past(options: JobOptions, slot: str, current: Current, entry: object, n
 
 
 def of_past(options: JobOptions, slot: str, past: Past) -> Answer:
-    """A tick that was claimed before, and that this request has not run."""
+    """Return the response for a tick that was claimed before and that this request has not run."""
     name = options.name
     if past.is_running:
-        return answer(200, "running", f'"{name}" is at its tick {slot} just now', job=name, slot=slot)
+        return answer(200, "running", f'"{name}" is running its tick {slot}', job=name, slot=slot)
     if past.outcome is None:
-        message = f'"{name}" has claimed a later tick; what became of {slot} is not known, and it was not run'
+        message = f'"{name}" has claimed a later tick; the outcome of its tick {slot} is not known, and it was not run'
         return answer(200, "already_done", message, job=name, slot=slot)
     if past.outcome == "succeeded":
-        return answer(200, "already_done", f'"{name}" has done its tick {slot} already', job=name, slot=slot)
-    message = f'the outcome of "{name}" at {slot} is {past.outcome}; it was not run again'
+        return answer(200, "already_done", f'"{name}" has already run its tick {slot}', job=name, slot=slot)
+    message = f'the outcome of "{name}" at {slot} is {past.outcome}; this request did not run it again'
     return answer(_status(past.outcome, past.is_open), past.outcome, message, job=name, slot=slot)
 
 

@@ -1,7 +1,8 @@
-"""Which tick a request is about: what Cloud Scheduler says in `X-CloudScheduler-ScheduleTime`.
+"""The tick of a request: Cloud Scheduler names it in the header `X-CloudScheduler-ScheduleTime`.
 
-The header is the same over all retries of one tick. Scheduler may send fractions of a second, up to nine digits; a slot
-has none, so they are cut off. A request that was sent by hand carries no header, or the time of the next tick.
+The header is the same in all retries of one tick. Cloud Scheduler may send fractions of a second, with up to nine
+digits. A slot has no fractions, so they are cut off. If a person runs the Cloud Scheduler job by hand, the header is
+missing or names the next tick.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ _FORM = re.compile(
 
 
 def parse_schedule_time(text: str | None) -> datetime | None:
-    """The instant in UTC, cut to the second; None without a header. ValueError for what is no instant of RFC 3339."""
+    """Return the header's instant in UTC, cut to the second; None without a header.
+
+    Raise ValueError for a header that is not an instant by RFC 3339.
+    """
     said = (text or "").strip()
     if not said:
         return None
@@ -31,11 +35,14 @@ def parse_schedule_time(text: str | None) -> datetime | None:
         day, time, zone = found.groups()
         return datetime.fromisoformat(f"{day}T{time}{zone.upper()}").astimezone(UTC)
     except (ValueError, OverflowError):
-        raise ValueError(f"{HEADER} is {said[:60]!r}: it must look like 2026-11-18T09:00:00Z, or be left out") from None
+        raise ValueError(
+            f"{HEADER} {said[:60]!r} is not a valid time: send one such as 2026-11-18T09:00:00Z, or no header"
+        ) from None
 
 
 def is_future(slot: datetime, now: int, margin: int) -> bool:
-    """Whether it is still to come by RTDB's time (in milliseconds); what is only ahead by the margin may have begun for
-    Cloud Scheduler.
+    """Return whether the slot is in the future by RTDB's time, in milliseconds.
+
+    A slot that is ahead by no more than the margin is not: it may have begun by Cloud Scheduler's clock.
     """
     return to_milliseconds(slot) > now + margin
