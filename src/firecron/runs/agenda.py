@@ -1,4 +1,4 @@
-"""The agenda: what a run leaves for later, without knowing the threads that do it."""
+"""The agenda: the work that a run schedules for later, on threads that this room doesn't know."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from firecron.runs.turn import Turn
 
 
 class Agenda(Protocol):
-    """What is to be done, and when. No method blocks."""
+    """Takes work to be done now or at an instant. No method blocks."""
 
     def submit(self, turn: Turn) -> None:
-        """Have a worker go on with the turn."""
+        """Give the turn to a worker, which goes on with it."""
 
     def at(self, instant: int, call: Callable[[], None]) -> None:
-        """Call this when RTDB's clock shows the instant; the call must not block."""
+        """Make this call when RTDB's clock shows the instant. The call must not block."""
 
     def look_again(self, job: Job, instant: int) -> None:
-        """Look for a run that died when RTDB's clock shows the instant: a lock that was seen expires then."""
+        """Look for a died run of the job at this instant of RTDB's clock: a lock that was seen expires then."""

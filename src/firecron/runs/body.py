@@ -1,9 +1,11 @@
-"""Calling a job's function: sync on this thread, async on the application's loop if it has one, else on a loop of its
-own.
+"""The body: one call of a job's function.
 
-`Body.call` returns an `Ending` whatever the function does: no exception of a job goes further. It returns only when
-the function has ended: a cancelled one may take its time to clean up, and its lock is held until then. Ctrl-C, or an
-exception of a signal's handler, cancels an async function, and is its error once it has ended.
+A sync function is called on this thread. An async function runs on the application's loop if there is one, else on a
+loop of its own. `Body.call` returns an `Ending` whatever the function does: no exception of a job goes further.
+
+`Body.call` returns only when the function has ended. A cancelled function may take its time to clean up, and the lock
+is held until then. Ctrl-C, or an exception of a signal's handler, cancels an async function, and is reported as its
+error once the function has ended.
 """
 
 from __future__ import annotations
@@ -29,21 +31,23 @@ from firecron.runs.surroundings import surrounded, surrounded_async
 Loop: TypeAlias = asyncio.AbstractEventLoop
 Error: TypeAlias = "BaseException | None"
 
-# How often a look is taken at the application's loop.
+# Seconds between two looks at the application's loop.
 _LOOK = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a call ended: `interrupted` if the shutdown ended it, `lost` if the loss of the lease did."""
+    """How a call ended: `interrupted` if the stop of the instance ended it, `lost` if the loss of the lease did."""
 
     outcome: Outcome
     error: BaseException | None = None
 
 
 class Body:
-    """One call of a job's function. Another thread can cancel it if it is async. `tell_blocked` gets the number of
-    milliseconds for which it blocked the application's loop.
+    """One call of a job's function.
+
+    Another thread can cancel the call if the function is async. `tell_blocked` is called with the number of
+    milliseconds for which the function blocked the application's loop.
     """
 
     def __init__(
@@ -60,12 +64,12 @@ class Body:
         self._raised: Error = None
 
     def call(self) -> Ending:
-        """Call it, and wait for its end."""
+        """Call the function, wait for its end, and return how it ended."""
         try:
-            # In a context of its own: nothing that the job sets there is left on this thread.
+            # In a context of its own, so that no context variable that the job sets stays on this thread.
             error = self._await(self._call_async) if self._job.is_async else copy_context().run(self._call)
         except BaseException as raised:
-            # Also SystemExit and its like: on a worker thread they end nothing but the job.
+            # Also SystemExit and the like: on a worker thread they end only the job.
             error = raised
         error = self._jobs_own(error)
         if error is None:
@@ -78,14 +82,14 @@ class Body:
         return Ending("failed", error)
 
     def cancel(self) -> None:
-        """Cancel it, once, if it is async; a sync one sees `run.lost` and `run.stopping`."""
+        """Cancel the function once, if it is async. A sync function has to look at `run.lost` and `run.stopping`."""
         with self._lock:
             if self._is_cancelled:
-                return  # a second time would hit it while it cleans up
+                return  # a second cancellation would interrupt the function's cleanup
             self._is_cancelled = True
             task = self._task
         if task is not None:
-            with suppress(RuntimeError):  # the loop is closed, so there is nothing left to cancel
+            with suppress(RuntimeError):  # a closed loop has nothing left to cancel
                 task.get_loop().call_soon_threadsafe(task.cancel)
 
     def _call(self) -> Error:
@@ -93,8 +97,8 @@ class Body:
             running.set(self._run)
             try:
                 result = self._job.call(self._run)
-                # A sync function that hands out a coroutine, such as a lambda or a partial: it has to run under the
-                # lock as well.
+                # A sync function, such as a lambda or a partial, may return a coroutine: it must run under the lock,
+                # too.
                 error = self._await(lambda: result, own_loop=True) if inspect.isawaitable(result) else None
                 if error is not None:
                     raise error
@@ -107,29 +111,29 @@ class Body:
         async with surrounded_async(self._job):
             try:
                 result = self._job.call(self._run)
-                assert inspect.isawaitable(result), "an async function gives something to await"
+                assert inspect.isawaitable(result), "an async function returns an awaitable"
                 await result
             except BaseException as raised:
                 self._raised = raised
                 raise
 
     def _jobs_own(self, error: Error) -> Error:
-        """What the job raised goes before what its surroundings raised as they were left: it decides the outcome."""
+        """Return the error that decides the outcome: the job's own before that of its surroundings' exit."""
         own = self._raised
         if own is None or own is error:
             return error
         if error is not None:
-            own.add_note(f"and as its surroundings were left: {''.join(format_exception_only(error)).strip()}")
+            own.add_note(f"leaving the job's surroundings raised, too: {''.join(format_exception_only(error)).strip()}")
         return own
 
     def _await(self, make: Callable[[], Awaitable[object]], *, own_loop: bool = False) -> Error:
-        """What it raised."""
+        """Run the awaitable to its end, and return the error that it raised, if any."""
         here = _running_loop()
         if not own_loop and self._loop is not None and self._loop.is_running() and self._loop is not here:
             return self._await_on(self._loop, make)
         if here is None:
             return asyncio.run(self._await_here(make))
-        # This thread's loop is busy with this very call (a test's, mostly), and can't have another inside.
+        # This thread already runs a loop, mostly a test's, and a thread can't run a second loop inside it.
         with concurrent.futures.ThreadPoolExecutor(1) as elsewhere:
             work = copy_context().run
             return elsewhere.submit(work, lambda: asyncio.run(self._await_here(make))).result()
@@ -152,20 +156,20 @@ class Body:
         loop.call_soon_threadsafe(begin)
         while not (done.done() or loop.is_closed()):
             try:
-                with suppress(RuntimeError):  # the loop was closed just now
+                with suppress(RuntimeError):  # the loop may be closed at any moment
                     watch.look(self._task)
                 with changed:
                     if not done.done():
                         self._timing.wait(changed, _LOOK)
             except BaseException as raised:
-                # Ctrl-C ends the wait, not the function.
+                # Ctrl-C cancels the function, and the wait for its end goes on.
                 interrupt = interrupt or raised
                 self.cancel()
         watch.end()
         if interrupt is not None:
-            self._raised = interrupt  # it goes before what the job made of its cancellation
+            self._raised = interrupt  # it decides the outcome, and not the error that the cancelled job raised
             return interrupt
-        return done.result() if done.done() else RuntimeError("the application's event loop was closed under the job")
+        return done.result() if done.done() else RuntimeError("the application's event loop was closed during the job")
 
     async def _await_here(self, make: Callable[[], Awaitable[object]]) -> Error:
         done: concurrent.futures.Future[Error] = concurrent.futures.Future()
@@ -175,20 +179,20 @@ class Body:
     def _begin(
         self, make: Callable[[], Awaitable[object]], done: concurrent.futures.Future[Error]
     ) -> asyncio.Task[None]:
-        """Begin on the loop of this thread; `done` gets what it raised."""
+        """Start the awaitable as a task on this thread's loop. `done` gets the error that it raises, or None."""
 
         async def call() -> None:
             running.set(self._run)
             try:
                 await make()
             except BaseException as error:
-                # As a value: a SystemExit would end the application's loop.
+                # A value, not raised: a SystemExit would end the application's loop.
                 done.set_result(error)
             else:
                 done.set_result(None)
 
         task = asyncio.get_running_loop().create_task(call())
-        # One that is cancelled before it begins never gets to its own end.
+        # A task that is cancelled before it begins never runs the lines that set `done`.
         task.add_done_callback(lambda _: _set_cancelled(done))
         with self._lock:
             self._task = task

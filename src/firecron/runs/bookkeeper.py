@@ -1,9 +1,9 @@
 """The bookkeeper: writes the ticks that did not run to the history.
 
-The instance whose claim replaces a record writes the ticks between the two slots; no other instance does. It writes on
-a thread of its own, after the claim: the run does not wait, and a write that fails is only logged. The events have
-slugs of their own, `books.skipped` and `books.missed`, because each instance has emitted `run.skipped` or `run.missed`
-for its own ticks at the time.
+The instance whose claim replaces a record writes the ticks between the two slots; no other instance does. The
+bookkeeper writes on a thread of its own, after the claim: the run does not wait for it, and a write that fails is only
+logged. Its events have slugs of their own, `books.skipped` and `books.missed`: each instance has already emitted
+`run.skipped` or `run.missed` for the ticks that it did not run itself.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from firecron.runs.entry import Entry
 from firecron.runs.history import History
 from firecron.runs.policy import Claim, between
 
-# Of what did not run; nothing else is owed to the history.
+# The outcomes of ticks that did not run, or not to the end: the bookkeeper writes no others.
 _SLUGS: dict[str, Slug] = {"abandoned": "run.abandoned", "skipped": "books.skipped", "missed": "books.missed"}
 
 
 class Bookkeeper:
-    """Writes what claims owe to the history, on the threads of its `crew`."""
+    """Writes to the history, on the threads of its `crew`, the ticks that claims have passed over."""
 
     def __init__(
         self, history: History, crew: Crew, identity: Identity, timing: Timing, events: Events, roster: Roster
@@ -43,8 +43,9 @@ class Bookkeeper:
         self.outstanding = Outstanding(timing)
 
     def note(self, job: Job, held: Held, claim: Claim) -> None:
-        """Have the ticks written that this claim owes. An error is only logged: the lock is held, and the run must
-        begin.
+        """Give the ticks that this claim has passed over to a thread, which writes them.
+
+        An error is only logged: the lock is held, and the run must begin.
         """
         if held.replaced is None or not job.options.once_per_tick:
             return
@@ -60,10 +61,10 @@ class Bookkeeper:
 
     def tell(self, job: Job, entry: Entry) -> None:
         """Emit the event of an entry."""
-        ticks = f"{'at least ' if entry.at_least else ''}{entry.count} ticks up to" if entry.count > 1 else "tick"
+        ticks = f"{'at least ' if entry.at_least else ''}{entry.count} ticks up to" if entry.count > 1 else "its tick"
         is_abandoned = entry.outcome == "abandoned"
         level = logging.INFO if entry.outcome == "skipped" else logging.WARNING
-        said = f'"{job.name}": {ticks} {entry.slot} {"did not run to the end" if is_abandoned else "did not run"}'
+        said = f'"{job.name}" {"did not finish" if is_abandoned else "did not run"} {ticks} {entry.slot}'
         message = f"{said}: {entry.outcome}"
         self._events.emit(
             _SLUGS[entry.outcome],
@@ -76,11 +77,11 @@ class Bookkeeper:
         )
 
     def wait(self, until: float) -> None:
-        """Wait until everything is written, or `until` then on the monotonic clock."""
+        """Wait until everything is written, but not longer than `until` on the monotonic clock."""
         self.outstanding.wait(until)
 
     def after_fork(self) -> None:
-        """In a forked child: what is open is the parent's to write."""
+        """Forget in a forked child the entries that are not written yet: the parent writes them."""
         self.outstanding.after_fork()
         self.crew.after_fork()
 
@@ -97,12 +98,12 @@ class Bookkeeper:
                 own = replace(entry, instance_id=writer.instance_id, instance=writer.instance)
                 self._history.record(job.name, own)
         except Malformed:
-            return  # nobody could have replaced such a record: an operator's hand was in between
+            return  # a claim can't replace a malformed record, so an operator has changed the node
         except Exception as error:
             self._complain(job, error)
         finally:
             self.outstanding.remove(mark)
 
     def _complain(self, job: Job, error: Exception) -> None:
-        message = f'The ticks of "{job.name}" that did not run could not be written down: {error!r}'
+        message = f'The ticks of "{job.name}" that did not run could not be written to its history: {error!r}'
         self._events.emit("history.failed", job.name, logging.WARNING, message, why=repr(error))

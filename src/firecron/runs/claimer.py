@@ -1,8 +1,8 @@
-"""Claiming: from a tick that is due to a lock in hand, or to the reason why not.
+"""Claiming: the claimer takes the lock for a tick that is due, or returns the refusal.
 
-A claim is tried until there is an answer that lasts, or until the tick's grace is over. All tries share one token, so a
-write whose reply was lost becomes a win. A loser is done after one request. If the lock that it saw is of a run that
-may die, it has the ticker look again when that lock expires.
+A claim is tried until its answer is final, or until the tick's grace is over. All tries share one token, so a write
+whose reply was lost becomes a win. An instance that loses a tick has made one request. If the refused lock belongs to
+a run that may die, the claimer asks the agenda to look again when that lock expires.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from firecron.runs.unrun import report_missed, report_skipped
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A lock in hand, and the claim that it was taken with (None: a run by hand, which claims no tick)."""
+    """An acquired lock and its claim. The claim is None for a run by hand, which claims no tick."""
 
     bid: Bid
     held: Held
@@ -42,7 +42,7 @@ class Claimed:
 
 
 class Claimer:
-    """Makes claims. The `agenda` is given each lock that was seen, to look again in case its run dies."""
+    """Makes claims. The `agenda` is asked to look again at a refused lock when it expires, in case its run has died."""
 
     def __init__(
         self,
@@ -60,13 +60,16 @@ class Claimer:
         self._strange: set[str] = set()
 
     def prepare(self, job: Job, wanted: WantedClaim) -> PendingClaim:
-        """Give a wanted claim its token."""
+        """Return a pending claim, with a token of its own, for a wanted claim."""
         pending = PendingClaim(job, wanted)
         pending.bid = self._bid_for(pending)
         return pending
 
     def retarget(self, pending: PendingClaim, wanted: WantedClaim) -> None:
-        """Leave the tick for another one, and give it up; one that may have been claimed, once that is known."""
+        """Turn a pending claim to another tick, and give up the tick that it was for.
+
+        If that tick may have been claimed by a write whose reply was lost, it is given up once this is known.
+        """
         due, refusal = pending.wanted.due, pending.refusal
         assert due is not None, "only a tick is tried again"
         assert refusal is not None, "it has been tried"
@@ -77,12 +80,13 @@ class Claimer:
         pending.retarget(wanted)
 
     def drop(self, pending: PendingClaim) -> None:
-        """Try no more: give up the ticks that are in doubt."""
+        """End a pending claim: give up the ticks that are in doubt."""
         self._settle_doubts(pending)
 
     def claim(self, pending: PendingClaim) -> Claimed | Refusal | float | None:
-        """Try once. Returns the claim, the refusal that is final, or the seconds until the next try; None once the
-        tick's grace is over.
+        """Try once. Return the acquired lock, the final refusal, or the seconds until the next try.
+
+        Return None once the tick's grace is over.
         """
         job, wanted, due = pending.job, pending.wanted, pending.wanted.due
         while True:
@@ -98,7 +102,7 @@ class Claimer:
             if isinstance(answer, Held):
                 replaced = _record(answer.replaced, answer.term.reading.server)
                 self._compare(job, None if replaced is None else replaced.slot)
-                # What was asked for at the reading from which this very lease is aged.
+                # The claim that was asked for at the reading from which this lease's age is counted.
                 claim = pending.asked[answer.term.reading.server]
                 self._settle_doubts(pending, claim.slot)
                 return Claimed(pending.bid, answer, claim)
@@ -109,11 +113,11 @@ class Claimer:
             pending.tries += 1
             delay = self._delay(pending, answer)
             if not (wanted.is_patient and pending.ends is None and self._is_late(job.options, due)):
-                break  # else RTDB's time was not known before, and so not how late the tick is
+                break  # else RTDB's time has just become known, and shows that the grace is over
         if delay is None:
             if answer.reason == "unavailable" and wanted.trigger == "rerun":
                 self._look_again_soon(job)
-            # A look that finds nothing to do has lost nothing.
+            # A look (a claim without a tick) that finds nothing to do is not worth an event.
             slot = wanted.tick_to_report
             if answer.reason != "slot_done" or slot is not None:
                 self._locks.contender.tell(answer)
@@ -122,11 +126,11 @@ class Claimer:
             return answer
         if pending.tries == 1:
             self._say_that_it_waits(job, due, answer)
-        # Not past the end of its grace.
+        # The next try comes at the end of the grace at the latest.
         return max(0.0, min(delay, self._left(pending)))
 
     def claim_manually(self, job: Job) -> Claimed | Refusal:
-        """Take the lock for a run that claims no tick."""
+        """Acquire the lock for a run by hand, which claims no tick."""
         options = job.options
 
         def ask(request: Request, node: object, now: int) -> Request:
@@ -144,13 +148,14 @@ class Claimer:
         return math.inf if pending.ends is None else (pending.ends - self._timing.mono()) / 1000
 
     def _ends(self, options: JobOptions, due: str | None) -> float | None:
-        """Until when a tick may start, on the monotonic clock; None without a tick, or while RTDB's time is not
-        known.
+        """Return until when the tick may start, on the monotonic clock.
+
+        Return None without a tick, or while RTDB's time is not known.
         """
         moment = self._locks.clock.peek()
         if due is None or moment is None:
             return None
-        # The reading is cut to the millisecond, and within that one the tick may still start.
+        # RTDB's time is cut to whole milliseconds, and the tick may still start within its last one.
         return moment.mono + start_ends(options, due) - moment.server + 1
 
     def _is_late(self, options: JobOptions, due: str | None) -> bool:
@@ -158,18 +163,18 @@ class Claimer:
         return ends is not None and self._timing.mono() >= ends
 
     def _bid_for(self, pending: PendingClaim) -> Bid:
-        """A bid that asks, at each try, for the claim that is wanted by then."""
+        """Return a bid that asks at each try for the claim that is wanted at that time."""
         options = pending.job.options
 
         def ask(request: Request, node: object, now: int) -> Request | Refused:
             try:
                 current = parse(node, now)
             except Malformed:
-                return request  # `decide` will refuse it, and say why
+                return request  # `decide` refuses a malformed record, with the reason
             wanted, due = pending.wanted, pending.wanted.due
             record = current if isinstance(current, LockRecord) else None
             if due is not None and wanted.is_patient and now > start_ends(options, due):
-                due = None  # RTDB's time was not known before; what the record says is claimed all the same
+                due = None  # RTDB's time has just become known: too late for the tick, not for the record's own claims
             if wanted.looks_back and (record is None or record.slot is None):
                 return Refused("slot_done", current)
             claim = choose(record, options, due, now, self._margin, wanted.trigger)
@@ -195,7 +200,7 @@ class Claimer:
         )
 
     def _delay(self, pending: PendingClaim, refusal: Refusal) -> float | None:
-        """Seconds until the next try for the same tick; None if this refusal is final."""
+        """Return the seconds until the next try for the same tick; None if this refusal is final."""
         if pending.wanted.due is None or not pending.wanted.is_patient:
             return None
         if refusal.reason in ("unavailable", "slot_early"):
@@ -205,7 +210,7 @@ class Claimer:
         return None
 
     def _settle_doubts(self, pending: PendingClaim, claimed: str | None = None) -> None:
-        """Which tick was claimed, if any, is known now: give up the others."""
+        """Give up the ticks in doubt, except the `claimed` one: it is now known which tick was claimed, if any."""
         doubts, pending.in_doubt = pending.in_doubt, []
         for due, refusal in doubts:
             if due != claimed:
@@ -223,11 +228,11 @@ class Claimer:
 
     def _say_that_it_waits(self, job: Job, due: str | None, refusal: Refusal) -> None:
         level = logging.WARNING if refusal.reason == "unavailable" else logging.INFO
-        message = f'"{job.name}" can\'t start its tick {due} yet, and goes on trying: {refusal.message}'
+        message = f'"{job.name}" can\'t start its tick {due} yet, and tries again: {refusal.message}'
         self._events.emit("run.delayed", job.name, level, message, slot=due, reason=refusal.reason)
 
     def _note(self, job: Job, refusal: Refusal) -> None:
-        """What a refusal shows besides: a run that may have to be taken over, or another schedule."""
+        """Look in a refusal for a run that may have to be taken over, and for a tick of another schedule."""
         self._compare(job, refusal.slot)
         if job.options.reruns and refusal.unfinished is not None and refusal.until is not None:
             expires = to_milliseconds(refusal.until) + self._margin
@@ -236,12 +241,15 @@ class Claimer:
                 self._agenda.look_again(job, expires)
 
     def _look_again_soon(self, job: Job) -> None:
-        """Look again in a few seconds: the database could not be reached when a run was to be taken over."""
+        """Ask the agenda to look again in a few seconds.
+
+        The database could not be reached when a run was to be taken over.
+        """
         moment = self._locks.clock.peek()
         self._agenda.look_again(job, 0 if moment is None else moment.server + round(2_000 + 3_000 * self._chance()))
 
     def _compare(self, job: Job, slot: str | None) -> None:
-        """Say once that somebody claims ticks that this instance's schedule doesn't have."""
+        """Log once per job a claimed slot that is no tick of this instance's schedule."""
         if slot is None or job.name in self._strange or not job.options.once_per_tick:
             return
         schedule = job.options.schedule
@@ -250,15 +258,16 @@ class Claimer:
         self._strange.add(job.name)
         message = (
             f'"{job.name}" ran a tick at {slot}, which its schedule [{schedule.line}] ({schedule.timezone}) doesn\'t '
-            "have: another revision has another schedule, and each runs its own while both are there; or somebody ran "
-            "that instant by hand"
+            "have: another revision has another schedule, and each revision runs its own ticks until one is gone; or "
+            "somebody has started a run for that instant by hand"
         )
         self._events.emit("job.schedule_differs", job.name, logging.WARNING, message, slot=slot, line=schedule.line)
 
 
 def _is_no_overlap(refusal: Refusal) -> bool:
-    """Whether the lock in the way is no run's that is under way: its holder is silent, or nothing frees it but an
-    operator.
+    """Return whether a lock is held although no run is under way.
+
+    Its holder's instance is silent, or only an operator can free the lock.
     """
     return refusal.reason == "held" and refusal.is_strange
 

@@ -1,8 +1,10 @@
-"""An entry of the history: `cron-runs/<name>/<key>`, a run that has ended or ticks that did not run. Pure.
+"""An entry of the history, `cron-runs/<name>/<key>`: a run that has ended, or ticks that did not run. Pure.
 
-What is written can be read; what is read may be anything, and is never refused: a field that makes no sense is left
-out, and what is no entry is `malformed`. Between two entries for one key, the higher fence wins; between a run's own
-and the bookkeeper's guess, the later attempt does, and the run's own where that is the same.
+Every entry that is written can be read. A node may hold anything, and reading never fails: an invalid field is left
+out, and a node that is not an entry is read as `malformed`.
+
+Of two entries with one key, the one with the higher fence wins. Between a run's own entry and the bookkeeper's, the
+later attempt wins; with equal attempts, the run's own entry wins.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ _ERROR_LENGTH = 500
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A run, or ticks that did not run: `count` of them (or more: `at_least`), the last of which is `slot`.
+    """A run, or `count` ticks that did not run, of which `slot` is the last. `at_least` means `count` or more ticks.
 
-    Instants are milliseconds of RTDB's clock; what is not known is None. With `recorded_by`, the instance is the one
-    that wrote the entry, and nothing ran there.
+    Instants are milliseconds of RTDB's clock. A field that is not known is None. With `recorded_by`, the instance is
+    the one that wrote the entry; the job did not run there.
     """
 
     key: str
@@ -44,23 +46,24 @@ class Entry:
 
     @property
     def owner(self) -> str:
-        """Where it ran, or who recorded it."""
+        """The instance that ran the job, or that recorded the entry."""
         return owner_of(self.instance_id, self.instance)
 
     def outranks(self, node: object) -> bool:
-        """Whether this entry replaces what is there under its key."""
+        """Return whether this entry replaces the node that stands under its key."""
         if not isinstance(node, dict):
             return True
         other = read_entry(self.key, node)
         is_ours, is_theirs = (entry.recorded_by == _BOOKKEEPER for entry in (self, other))
         if is_ours != is_theirs:
-            # The bookkeeper was not there, and the fence that it found may be a later run's: a run by hand raises it.
+            # The bookkeeper has not seen the run, and its fence may be a later run's, because a run by hand raises
+            # the fence: so the attempts decide.
             ours, theirs = self.attempt or 0, other.attempt or 0
             return ours > theirs if is_ours else ours >= theirs
         return (self.fence or 0) > (other.fence or 0)
 
     def to_node(self) -> dict[str, object]:
-        """What the database holds."""
+        """Return the node that the database holds for this entry."""
         fields: dict[str, object] = {
             "outcome": self.outcome,
             "slot": self.slot,
@@ -71,7 +74,7 @@ class Entry:
             "attempt": self.attempt,
             "fence": self.fence,
             "count": None if self.count == 1 else self.count,
-            "atLeast": self.at_least or None,  # there are more than `count`, and nobody counted them
+            "atLeast": self.at_least or None,  # true: more than `count` ticks, which are not counted further
             "recordedBy": self.recorded_by,
             "instanceId": self.instance_id,
             "instance": self.instance,
@@ -80,7 +83,7 @@ class Entry:
         return {name: value for name, value in fields.items() if value is not None}
 
     def to_json(self) -> dict[str, object]:
-        """For programs: every field is always there, and instants are texts."""
+        """Return the entry for programs: it always has every field, and instants are texts."""
         return {
             "key": self.key,
             "outcome": self.outcome,
@@ -108,7 +111,7 @@ def unrun(
     count: int = 1,
     at_least: bool = False,
 ) -> Entry:
-    """The bookkeeper's entry for ticks that did not run, or not to the end."""
+    """Return the bookkeeper's entry for ticks that did not run, or for one that did not run to its end."""
     return Entry(
         slot,
         outcome,
@@ -122,12 +125,12 @@ def unrun(
 
 
 def manual_key(started_at: int, run_id: str) -> str:
-    """The key of a run by hand: it sorts among the slots, where the run happened."""
+    """Return the key of a run by hand. It sorts among the slots by the time of the run."""
     return f"{to_text(started_at)}-manual-{run_id}"
 
 
 def read_entry(key: str, node: object) -> Entry:
-    """The entry that a node holds. A malformed one says so in `error`, and keeps the fields that make sense."""
+    """Return the entry that a node holds. A malformed entry says so in `error`, and keeps its valid fields."""
     fields = node if isinstance(node, dict) else {}
     said, count = fields.get("outcome"), number(fields.get("count"))
     outcome: Outcome | Literal["malformed"] = next((one for one in get_args(Outcome) if one == said), "malformed")
@@ -151,7 +154,7 @@ def read_entry(key: str, node: object) -> Entry:
 
 
 def owner_of(instance_id: str | None, instance: str | None) -> str:
-    """Revision and instance, as far as they are known."""
+    """Return revision and instance as one text, as far as they are known."""
     return "/".join(part for part in (instance_id, instance) if part)
 
 

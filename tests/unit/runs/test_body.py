@@ -409,7 +409,7 @@ def test_a_loop_that_is_closed_under_the_job_is_a_failure() -> None:
 
     ending = body_of(job_of(work), make_run(), loop, timing).call()
     assert ending.outcome == "failed"
-    assert str(ending.error) == "the application's event loop was closed under the job"
+    assert str(ending.error) == "the application's event loop was closed during the job"
 
 
 def test_ctrl_c_waits_for_the_end_of_an_async_function() -> None:

@@ -157,14 +157,14 @@ def test_a_stop_waits_for_the_books_up_to_its_end(go_on: threading.Event, monkey
 @pytest.mark.parametrize(
     ("entry", "level", "said"),
     [
-        (unrun(slot(), "missed"), logging.WARNING, "tick {} did not run: missed"),
-        (unrun(slot(), "skipped", count=2), logging.INFO, "2 ticks up to {} did not run: skipped"),
+        (unrun(slot(), "missed"), logging.WARNING, "did not run its tick {}: missed"),
+        (unrun(slot(), "skipped", count=2), logging.INFO, "did not run 2 ticks up to {}: skipped"),
         (
             unrun(slot(), "missed", count=9, at_least=True),
             logging.WARNING,
-            "at least 9 ticks up to {} did not run: missed",
+            "did not run at least 9 ticks up to {}: missed",
         ),
-        (unrun(slot(), "abandoned", 1, 5), logging.WARNING, "tick {} did not run to the end: abandoned"),
+        (unrun(slot(), "abandoned", 1, 5), logging.WARNING, "did not finish its tick {}: abandoned"),
     ],
 )
 def test_the_books_are_told(entry: Entry, level: int, said: str) -> None:
@@ -172,7 +172,7 @@ def test_the_books_are_told(entry: Entry, level: int, said: str) -> None:
     bench = Bench(lambda: None)
     bench.crons.engine.bookkeeper.tell(bench.crons.registry.get(NAME), entry)
     (event,) = bench.heard
-    assert (event.level, event.message) == (level, f'"{NAME}": {said.format(slot())}')
+    assert (event.level, event.message) == (level, f'"{NAME}" {said.format(slot())}')
 
 
 def test_an_entry_names_the_instance_that_wrote_it() -> None:

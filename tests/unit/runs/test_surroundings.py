@@ -139,7 +139,7 @@ def test_a_teardown_that_raises_does_not_hide_what_the_job_raised(
         raise ValueError("no more database")
 
     assert crons.registry.trigger(NAME).outcome == "interrupted"
-    assert error.__notes__ == ["and as its surroundings were left: ValueError: no more database"]
+    assert error.__notes__ == ["leaving the job's surroundings raised, too: ValueError: no more database"]
     stops.clear()
     result = crons.registry.trigger(NAME)
     assert (result.outcome, str(result.error)) == ("failed", "no more database")
