@@ -52,7 +52,7 @@ EQUIVALENT: dict[str, str] = {
     ),
     "runner.Runner.run_tick: for _ in range(MOST_MISSED + MOST_CLAIMS + 1): -> for _ in range(MOST_MISSED + "
     "MOST_CLAIMS + 2):": "There can't be that many rounds.",
-    'runner.Runner.run_tick: raise AssertionError(f"{job.name}: more claims before {slot} than there can be") '
+    'runner.Runner.run_tick: raise AssertionError(f"{job.name}: more claims before {slot} than are possible") '
     "-> nothing": "There can't be so many rounds that it is reached.",
     "runner._fence: return int(fence) if claimed.bid.request.fenced and fence is not None else None -> return "
     "int(fence) if claimed.bid.request.fenced else None": "A claim that asked for a fence has one.",

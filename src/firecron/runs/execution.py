@@ -1,10 +1,10 @@
-"""Executions: one claimed run from its first line to the release of its lock, several at a time.
+"""Executions: a claimed run from the call of its function to the release of its lock.
 
-    Execution   the body, and again after a failure if the job has retries, until it ends, is stopped or is lost
-    Performer   an execution with its lease renewed; the release tells whether the lease lasted to the end
+    Execution   calls the body, and calls it again after a failure if the job has retries
+    Performer   performs executions, several at a time: keeps the lease renewed, releases the lock, returns the outcome
 
-An interruption at any line, such as Ctrl-C, leaves no lease that is renewed and no run that counts as under way. It may
-leave the lock: where the release is interrupted, the lock is free only when it expires.
+An interruption at any line, such as Ctrl-C, never leaves a lease that is still renewed, or a run that still counts as
+under way. It may leave the lock held: if the release is interrupted, the lock becomes free when it expires.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _SLUGS: dict[Outcome, Slug] = {
     "interrupted": "run.interrupted",
 }
 _LEVELS = {"succeeded": logging.INFO, "interrupted": logging.WARNING}
-# The ending of a run whose thread was interrupted, so that its body has not come to its own.
+# The ending of a run whose thread was interrupted before its body returned an ending.
 _CUT_SHORT = Ending("interrupted")
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The result of a run that has ended, and its entry for the history: None, if another process writes it."""
+    """The result of a run that has ended, and its entry for the history: None if another process writes the entry."""
 
     result: Result
     entry: Entry | None = None
@@ -64,7 +64,7 @@ class Unlocked:
 
     @property
     def was_lost(self) -> bool:
-        """Whether it has ended before the run did."""
+        """Whether `max_runtime` has ended it before the run ended."""
         return bool(self.lost)
 
     def when_lost(self, callback: Callable[[], object]) -> None:
@@ -83,14 +83,14 @@ class Unlocked:
         self.lost.set()
 
     def release(self, *, outcome: str | None = None, finished: str | None = None) -> bool:
-        """There is no lock to give back."""
+        """Return False: there is no lock to release."""
         return False
 
 
 class Execution:
-    """A run under way: its body, from the first call to the last. The loss of its `lease` cancels the body.
+    """A run under way: all calls of its body. The loss of its `lease` cancels the body.
 
-    `slot` is the run's slot as the record holds it.
+    `slot` is the run's slot in the record's form.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Execution:
         lease.when_lost(self.on_lost)
 
     def perform(self) -> Ending:
-        """Call the job's function, and again after a failure, as often as it has retries."""
+        """Call the job's function, after a failure again, as often as it has retries. Return the last ending."""
         tries = 0
         while True:
             ending = self._call()
@@ -126,7 +126,7 @@ class Execution:
                 return ending
             tries += 1
             delay = min(self._job.options.retry_backoff / 1000 * 2 ** (tries - 1), _LONGEST_RETRY)
-            message = f'"{self.run.name}" failed and is tried again in {delay:g} s: {described(ending.error)}'
+            message = f'"{self.run.name}" failed and is called again in {delay:g} s: {described(ending.error)}'
             self._events.emit(
                 "run.retried", self.run.name, logging.WARNING, message, key=self.run.idempotency_key, tries=tries
             )
@@ -135,12 +135,12 @@ class Execution:
                 return Ending("interrupted", Stopping())
 
     def stop(self) -> None:
-        """Tell the run that this instance is stopping; there are no more retries."""
+        """Tell the run that this instance is stopping, and begin no more retries."""
         self.run.stopping.set()
         self._look_up()
 
     def cancel(self) -> None:
-        """Cancel the body if it is async, and begin none from now on."""
+        """Cancel the body if it is async, and begin no other body."""
         with self._changed:
             self._is_cancelled = True
             body = self._body
@@ -148,7 +148,7 @@ class Execution:
             body.cancel()
 
     def on_lost(self) -> None:
-        """The lease is lost: cancel the body, and try no more."""
+        """Cancel the body, and begin no more retries: the lease is lost."""
         self._look_up()
         self.cancel()
 
@@ -159,17 +159,17 @@ class Execution:
             is_cancelled = self._is_cancelled
         if self.run.lost:
             return Ending("lost", LeaseLost())
-        # What was claimed is begun also while the instance stops, because nobody else can claim that tick; only the
-        # last seconds of a stop are too late.
+        # A claimed run begins even while the instance stops, because no other instance can claim its tick. In the last
+        # seconds of a stop all runs are cancelled, and then it doesn't begin.
         return Ending("interrupted", Stopping()) if is_cancelled else body.call()
 
     def _tell_blocked(self, blocked: int) -> None:
         if self._has_blocked:
-            return  # once a run is enough
+            return  # one event a run is enough
         self._has_blocked = True
         message = (
-            f'"{self.run.name}" blocked the event loop for {blocked / 1000:.0f} s, in which nothing else ran there: '
-            "declare the job with def (it then runs on a thread), or await asyncio.to_thread(...) for what blocks"
+            f'"{self.run.name}" blocked the event loop for {blocked / 1000:.0f} s, and nothing else ran there: '
+            "declare the job with def (it then runs on a thread), or await asyncio.to_thread(...) where it blocks"
         )
         self._events.emit(
             "loop.blocked", self.run.name, logging.WARNING, message, key=self.run.idempotency_key, blocked=blocked
@@ -187,7 +187,7 @@ class Execution:
 
 
 class Performer:
-    """Performs runs, several at a time, each on the thread that asks for it."""
+    """Performs runs, several at a time, each on the thread that calls `perform`."""
 
     def __init__(self, locks: LockService, timing: Timing, identity: Identity, is_stopping: Callable[[], bool]) -> None:
         self._locks = locks
@@ -199,22 +199,25 @@ class Performer:
         self._active: list[Execution] = []
 
     def active(self) -> list[Execution]:
-        """The runs under way."""
+        """Return the runs under way."""
         with self._lock:
             return list(self._active)
 
     def after_fork(self) -> None:
-        """In a forked child: nothing runs here."""
+        """Forget the runs in a forked child: they are the parent's."""
         self._lock = threading.Lock()
         self._active = []
 
     def perform(self, job: Job, run: Run, claimed: Claimed, loop: Loop | None, run_id: str = "") -> Ran:
-        """Run the job and release its lock. `loop` is for an async job, `run_id` for a run without a slot."""
+        """Run the job, release its lock, and return the result.
+
+        `loop` is where an async job runs. `run_id` is part of the history's key for a run without a slot.
+        """
         slot = None if claimed.claim is None else claimed.claim.slot
         execution = Execution(job, run, slot, self._lease(claimed), loop, self._timing, self._events)
         under_way = self._active
         started = claimed.held.term.reading
-        # What Ctrl-C, a signal's handler or a listener raises may come at any line: nothing is kept outside of this.
+        # Ctrl-C, a signal's handler or a listener may raise at any line, so the lease is kept only inside this block.
         try:
             try:
                 self._begin(execution, job, claimed, under_way)
@@ -225,10 +228,10 @@ class Performer:
             finally:
                 self._end(execution, under_way)
         except BaseException:
-            self._end(execution, under_way)  # Ctrl-C interrupts the end as well, at any line
+            self._end(execution, under_way)  # Ctrl-C may have interrupted the first call at any line
             raise
         if self._active is not under_way:
-            return Ran(Result(run, "lost"))  # the body has forked, and this is the child: the parent records the run
+            return Ran(Result(run, "lost"))  # the body has forked and this is the child: the parent records the run
         outcome, error = ending.outcome, ending.error
         took = round(self._timing.mono() - started.mono)
         said = f'"{run.name}" {outcome} after {took / 1000:g} s' + (f": {described(error)}" if error else "")
@@ -250,17 +253,17 @@ class Performer:
         return Ran(Result(run, outcome, error=error), entry)
 
     def _lease(self, claimed: Claimed) -> Lease | Unlocked:
-        """The run's lease, which nobody renews yet."""
+        """Return the run's lease, which is not renewed yet."""
         bid = claimed.bid
         return Unlocked(bid.name) if bid.request.momentary else self._locks.contender.unkept(bid, claimed.held)
 
     def _begin(self, execution: Execution, job: Job, claimed: Claimed, under_way: list[Execution]) -> None:
-        """Keep the lease from now on, count the run among those under way, and say that it has started."""
+        """Have the lease renewed from now on, add the run to those under way, and emit `run.started`."""
         run, started = execution.run, claimed.held.term.reading
         limit = started.mono + job.options.max_runtime
         self._locks.contender.keeper.keep(execution.lease, renews=job.options.renew, limit=limit)
         with self._lock:
-            # A stop either finds this run here, or is found by it.
+            # Under the lock, so that a stop either finds this run in the list, or has set its flag before.
             under_way.append(execution)
             if self._is_stopping():
                 run.stopping.set()
@@ -269,23 +272,24 @@ class Performer:
         self._emit(execution, "run.started", logging.INFO, said, lag=lag)
 
     def _end(self, execution: Execution, under_way: list[Execution]) -> None:
-        """Keep the lease no more, and count the run no more. A second call changes nothing."""
+        """Renew the lease no more, and remove the run from those under way. A second call changes nothing."""
         self._locks.contender.keeper.forget(execution.lease)
         with self._lock:
             under_way[:] = [other for other in under_way if other is not execution]
 
     def _is_over(self, job: Job, claimed: Claimed) -> bool:
-        """Whether the job's own options have ended the run: a rerun would only be ended by them once more."""
+        """Return whether the job's own options have ended the run: they would end a rerun in the same way."""
         held_for = self._timing.mono() - claimed.held.term.reading.mono
         return not job.options.renew or held_for >= job.options.max_runtime
 
     def _release(self, execution: Execution, ending: Ending, is_over: bool = False) -> Ending:
-        """Release the lock, and return the ending of the run: only the release tells whether the lease lasted. A run
-        that `is_over` is finished although its lease was lost.
+        """Release the lock, and return the ending of the run: only the release shows whether the lease has lasted.
+
+        A run that `is_over` counts as finished even if its lease was lost.
         """
         run, lease = execution.run, execution.lease
         outcome: Outcome = "lost" if run.lost else ending.outcome
-        # What was cut short stays unfinished, so that it is found.
+        # A run that was cut short stays `unfinished` in the record, so that another claim finds it.
         is_finished = ending.outcome in ("succeeded", "failed") or (ending.outcome == "lost" and is_over)
         lease.release(outcome=outcome, finished=execution.slot if is_finished else None)
         outcome = "lost" if lease.was_lost else outcome

@@ -1,8 +1,9 @@
-"""The history: `cron-runs/<name>/<key>`, one entry a run or a tick that did not run.
+"""The history, `cron-runs/<name>/<key>`: one entry for each run, and entries for the ticks that did not run.
 
-An entry is written after the lock's own writes, and never delays them. A write that fails is tried again until the
-deadline, then logged and given up: the history may lack an entry. An entry replaces another one only if it outranks it
-(see `entry`). About every tenth write prunes the oldest entries; two instances that prune at once delete the same ones.
+An entry is written after the lock's own writes, and never delays them. A write that fails is tried again until its
+deadline. Then it is logged and given up, so the history may lack an entry. An entry replaces another one only if it
+outranks it (see `entry`). About every tenth write deletes the oldest entries. Two instances that do so at the same time
+delete the same entries.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _PRUNE_ONE_IN = 10
 
 
 class History:
-    """Writes the history in the store of `locks`, keeping `history_limit` entries a job."""
+    """Reads and writes the history in the store of `locks`, and keeps `history_limit` entries a job."""
 
     def __init__(self, locks: LockService, timing: Timing, chance: Callable[[], float] = random.random) -> None:
         self._locks = locks
@@ -34,35 +35,35 @@ class History:
         self._chance = chance
 
     def record(self, name: str, entry: Entry) -> None:
-        """Write the entry, and now and then prune. An error of the store is logged, not raised."""
+        """Write the entry, and sometimes prune. An error of the store is logged, not raised."""
         try:
             self._put(self._path(name, entry.key), entry)
         except StoreError as error:
-            message = f'The history of "{name}" could not be written ({entry.key}: {entry.outcome}): {error}'
+            message = f'The history of "{name}" may lack the entry {entry.key} ({entry.outcome}): {error}'
             self._events.emit("history.failed", name, logging.WARNING, message, key=entry.key, why=str(error))
             return
         if self._chance() < 1 / _PRUNE_ONE_IN:
             try:
                 self.prune(name)
             except StoreError as error:
-                message = f'The history of "{name}" could not be pruned: {error}'
+                message = f'The history of "{name}" was not pruned, and a later write tries again: {error}'
                 self._events.emit("history.failed", name, logging.WARNING, message, why=str(error))
 
     def read(self, name: str) -> dict[str, object]:
-        """The entries of a job by key, oldest first. Raises StoreError."""
+        """Return the entries of a job by their keys, oldest first. Raise StoreError."""
         node = self._store.read(self._paths.runs_of(name), self._deadline()).node
         return dict(sorted(node.items())) if isinstance(node, dict) else {}
 
     def entry(self, name: str, key: str) -> object:
-        """One entry, None if there is none. Raises StoreError."""
+        """Return the node of one entry, None if there is none. Raise StoreError."""
         return self._store.read(self._path(name, key), self._deadline()).node
 
     def latest(self, name: str, deadline: Deadline) -> tuple[str, object] | None:
-        """The newest entry's key, and the entry. Raises StoreError."""
+        """Return the key and the node of the newest entry, None if there is none. Raise StoreError."""
         return self._store.newest(self._paths.runs_of(name), deadline)
 
     def prune(self, name: str) -> None:
-        """Delete the oldest entries beyond the limit."""
+        """Delete the oldest entries beyond the limit. Raise StoreError."""
         path = self._paths.runs_of(name)
         keys = self._store.keys(path, self._deadline())
         old = sorted(keys)[: -self._limit]
@@ -76,8 +77,9 @@ class History:
         return self._locks.deadline(self._locks.settings.release_timeout)
 
     def _put(self, path: str, entry: Entry) -> None:
-        """Write the entry, or find one there that it gives way to. What may have been written already is just such
-        a one, so it can be tried again.
+        """Write the entry, unless the key holds an entry that it doesn't outrank.
+
+        An entry doesn't outrank itself. So a write whose reply was lost can be tried again.
         """
         deadline = self._deadline()
         etag, node = NULL_ETAG, entry.to_node()
@@ -87,7 +89,7 @@ class History:
                 answer = self._store.swap(path, etag, node, deadline)
                 if not isinstance(answer, Snapshot) or not entry.outranks(answer.node):
                     return
-                etag, problem = answer.etag, Unavailable("others keep changing it")
+                etag, problem = answer.etag, Unavailable("others keep changing the entry")
             except Unavailable as error:
                 problem = error
             tries += 1

@@ -1,7 +1,8 @@
-"""Lanes: which turn of a job may claim on this instance, and how many runs of the job go on at a time.
+"""Lanes: they decide which turn of a job may claim on this instance, and how many runs of the job go on at a time.
 
-At most one turn per job tries to claim at a time, the lane's current turn: it is called to try, it tries, or it waits
-for its next try (without a thread). The others stand in line. After each change the lane is settled:
+At most one turn per job tries to claim at a time: the lane's current turn. Its state is "called" (a worker is to call
+it), "trying", or "waiting" for its next try, without a thread. The other turns stand in line. After each change the
+lane is settled:
 
     no current turn, a place is free            the first in line becomes the current turn, and is called
     no current turn, all places are taken       the line stays if ticks queue; else its ticks are skipped
@@ -9,9 +10,9 @@ for its next try (without a thread). The others stand in line. After each change
     and a newer one comes                       claim, token and all; catch_up runs what was not claimed until then
     the current turn tries                      the line waits for the answer
 
-Only the newest turn stays in line. If ticks queue for a grace of their own, all do, in the order of their ticks. A look
-(a turn without a tick, for a run that died or ticks that were missed) comes after all of them. One look is enough, and
-none is needed once a run begins, because its claim has looked.
+Only the newest turn stays in line. If ticks queue and each has a grace of its own, all turns stay, in the order of
+their ticks. A look is a turn without a tick, for a run that died or for missed ticks. It comes after all turns in line.
+One look is enough, and a run that begins makes it needless, because the run's claim has looked.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from firecron.runs.unrun import report_skipped
 
 
 class Lanes:
-    """The lanes of all jobs. A job with overlap="allow" may have `most` runs at a time; the `agenda` gets each turn
-    that is called.
+    """The lanes of all jobs.
+
+    A job with overlap="allow" may have `most` runs at a time. The `agenda` gets each turn that is called.
     """
 
     def __init__(self, most: int, events: Events, agenda: Agenda) -> None:
@@ -48,16 +50,16 @@ class Lanes:
         return lane
 
     def enter(self, turn: Turn) -> bool:
-        """Whether this turn tries now; if not, it stands in line, or is over."""
+        """Return whether this turn tries now. If not, it stands in line or is over."""
         lane, dropped = turn.lane, _Dropped()
         with self._lock:
             if self._lanes.get(turn.job.name) is not lane:
-                return False  # it is the parent's, of a process that has forked
+                return False  # this process is a forked child, and the turn is the parent's
             if not turn.has_entered:
                 turn.has_entered = True
                 self._stand_in_line(turn, dropped)
             elif lane.current is turn and lane.is_full:
-                lane.current = None  # a run by hand came between its tries
+                lane.current = None  # a run by hand took the place between two of its tries
                 self._stand_in_line(turn, dropped)
             called = self._settle(lane, dropped)
             is_its_turn = lane.current is turn and lane.state != "trying"
@@ -69,11 +71,14 @@ class Lanes:
         return is_its_turn
 
     def is_open(self, turn: Turn) -> bool:
-        """Whether it may still try: it has not entered yet, or is the current turn."""
+        """Return whether the turn may still try: it has not entered yet, or it is the current turn."""
         return not turn.has_entered or turn.lane.current is turn
 
     def wait(self, turn: Turn) -> bool:
-        """Its try had no answer that lasts. Returns whether it waits for the next try; if not, a newer turn does."""
+        """Let the turn wait after a try without a final answer.
+
+        Return whether it waits for its next try. If not, a newer turn has become the current one.
+        """
         with self._lock:
             if turn.lane.current is turn:
                 turn.lane.state = "waiting"
@@ -81,7 +86,7 @@ class Lanes:
         return turn.lane.current is turn
 
     def begin(self, turn: Turn) -> None:
-        """It has claimed, and its run begins."""
+        """Count the turn as running: it has claimed, and its run begins."""
         lane = turn.lane
         with self._lock:
             lane.running.add(turn)
@@ -90,13 +95,13 @@ class Lanes:
         self._go_on(lane)
 
     def give_up(self, turn: Turn) -> None:
-        """It has nothing to run."""
+        """End the turn: it has nothing to run."""
         with self._lock:
             _make_room(turn)
         self._go_on(turn.lane)
 
     def end(self, turn: Turn, *, goes_on: bool) -> None:
-        """Its run has ended; if it goes on with another claim, it comes before all that stand in line."""
+        """End the turn's run. If it `goes_on` with another claim, it comes before all turns in line."""
         lane, dropped = turn.lane, _Dropped()
         with self._lock:
             lane.running.discard(turn)
@@ -108,7 +113,7 @@ class Lanes:
         self._go_on(lane)
 
     def reserve(self, place: Place) -> bool:
-        """Reserve the place for a run by hand, before it has its lock. Returns whether there is one."""
+        """Reserve the place for a run by hand, before the run has its lock. Return whether the lane had room."""
         lane = place.lane
         with self._lock:
             if lane.is_full:
@@ -117,7 +122,7 @@ class Lanes:
         return True
 
     def occupy(self, place: Place) -> None:
-        """The run by hand has its lock and begins. Once is enough, however often it claims."""
+        """Count the run by hand as running: it has its lock and begins. Further calls change nothing."""
         lane = place.lane
         with self._lock:
             lane.running.add(place)
@@ -125,7 +130,10 @@ class Lanes:
         self._go_on(lane)
 
     def vacate(self, place: Place, *, again: bool = False) -> None:
-        """The run by hand is over. `again`: a first call may have been interrupted at any line."""
+        """Free the place of a run by hand that is over.
+
+        `again` says that this is the second call, because the first one may have been interrupted at any line.
+        """
         lane = place.lane
         with self._lock:
             lane.running.discard(place)
@@ -133,7 +141,7 @@ class Lanes:
         self._go_on(lane, again=again)
 
     def clear(self) -> None:
-        """Drop every turn that is called, waits, or stands in line. A turn that is trying ends by itself."""
+        """Drop every turn that is called, waits or stands in line. A turn that is trying ends by itself."""
         with self._lock:
             for lane in self._lanes.values():
                 lane.line.clear()
@@ -142,7 +150,7 @@ class Lanes:
                     lane.current = None
 
     def after_fork(self) -> None:
-        """In a forked child: nothing runs here, and the turns are the parent's."""
+        """Forget the lanes in a forked child: their turns and runs are the parent's."""
         self._lock = threading.Lock()
         self.clear()
         self._lanes = {}
@@ -152,7 +160,7 @@ class Lanes:
         with self._lock:
             called = self._settle(lane, dropped)
             if again and called is None and lane.state == "called":
-                called = lane.current  # perhaps not resumed yet; to be resumed twice does no harm
+                called = lane.current  # perhaps not submitted yet; submitting it twice does no harm
         self._tell(dropped)
         if called is not None:
             self._agenda.submit(called)
@@ -168,7 +176,7 @@ class Lanes:
         if lane.current is not None:
             if lane.state == "trying" or lane.keeps_all or not first.is_newer_than(lane.current):
                 return None
-            # A turn that has not tried for its own tick has reported nothing of it, and never will.
+            # A turn that has not tried for its own tick has not reported the tick, and will not: report it here.
             if not lane.current.has_tried:
                 dropped.overtaken.append(lane.current)
             first.pending = lane.current.pending
@@ -183,7 +191,7 @@ class Lanes:
     def _stand_in_line(self, turn: Turn, dropped: _Dropped) -> None:
         line = turn.lane.line
         if turn.wanted.due is None:
-            # Kept: the turns ahead of it may be given up without another try.
+            # Kept although other turns are ahead: they may be given up without another try.
             turn.lane.look = turn
             return
         line.append(turn)
@@ -192,7 +200,8 @@ class Lanes:
             *older, kept = line
             heir = next((one for one in older if one.pending is not None), None)
             if heir is not None and kept.pending is None:
-                # With its token: a write whose reply was lost may still become a win. Its tick is reported then.
+                # The newest turn takes over the pending claim and its token: a write whose reply was lost may still
+                # become a win. The claimer reports the older turn's tick then, if that turn had tried for it.
                 kept.pending = heir.pending
                 older = [one for one in older if one is not heir or not one.has_tried]
             dropped.overtaken += older
@@ -208,13 +217,13 @@ class Lanes:
 
 @dataclass(eq=False)
 class _Dropped:
-    """Turns that are over before they could try: the job runs, or a newer tick has come."""
+    """Turns that ended before they could try, because the job runs (`running`) or a newer tick came (`overtaken`)."""
 
     running: list[Turn] = field(default_factory=list)
     overtaken: list[Turn] = field(default_factory=list)
 
 
 def _make_room(turn: Turn) -> None:
-    """Let another turn become the current one. Called under the lock."""
+    """Make the lane free for another current turn, if this turn is the current one. Called under the lock."""
     if turn.lane.current is turn:
         turn.lane.current = None

@@ -1,7 +1,7 @@
-"""Notices that a task keeps an event loop from everything else: it blocks where it should await.
+"""The loop watch: notices that a task blocks its event loop instead of awaiting.
 
-Asked now and then on another thread, which sends a probe through the loop. If a probe is overdue while the loop is in
-that very task, then the task blocks.
+Another thread calls `look` from time to time, which sends a probe through the loop. If the probe is overdue while the
+loop is running that task, the task blocks the loop.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Callable
 
 from firecron.base.clocks import Timing
 
-# Milliseconds, from a sign of life to the next probe, and from that to its return.
+# Milliseconds from the loop's last sign of life to the next probe, and from a probe to when it is overdue.
 _PAUSE = 1_000
 _OVERDUE = 2_000
-# A task that blocks for longer may never end, so it is told of while it does.
+# A task that blocks for longer than this many milliseconds may never end, so it is reported while it still blocks.
 _LONGEST = 30_000
 
 
 class LoopWatch:
-    """Watches `loop` for one task; `tell` is called with for how many milliseconds the task has blocked it."""
+    """Watches `loop` for one task. `tell` is called with the number of milliseconds for which the task blocked it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, timing: Timing, tell: Callable[[int], None]) -> None:
         self._loop = loop
@@ -30,11 +30,11 @@ class LoopWatch:
         self._blocked = 0.0
 
     def begin(self) -> None:
-        """On the loop: it begins with the task."""
+        """Begin to watch. Called on the loop, before the task begins."""
         self._alive_at = self._timing.mono()
 
     def look(self, task: asyncio.Task[None] | None) -> None:
-        """Send a probe, or see what has become of the last one. Raises RuntimeError if the loop is closed."""
+        """Send a probe, or check whether the last one is overdue. Raise RuntimeError if the loop is closed."""
         now, alive_at, sent_at = self._timing.mono(), self._alive_at, self._sent_at
         if sent_at is None:
             self.end()
@@ -47,12 +47,12 @@ class LoopWatch:
                 self.end()
 
     def end(self) -> None:
-        """Tell what was found."""
+        """Report for how long the task has blocked the loop, if it has."""
         if self._blocked:
             self._tell(round(self._blocked))
 
     def _return(self) -> None:
-        """On the loop: the probe."""
+        """Note that the probe has come through. Called on the loop."""
         now = self._timing.mono()
         if self._blocked:
             self._blocked = now - self._alive_at

@@ -1,18 +1,18 @@
-"""When nobody held a lock: what a record says of it, and what a claim has to remember.
+"""The spans of time in which a lock was free: how a record shows them, and which of them a claim has to remember.
 
-A tick at which somebody held the lock is skipped (overlap); one at which nobody held it was missed. The record alone
-must tell the two apart, because the claim that replaces it is decided inside the compare-and-swap.
+A tick counts as skipped if the lock was held at its slot (overlap), and as missed if the lock was free. The record
+alone must tell the two apart, because the claim that replaces it is decided inside the compare-and-swap.
 
     slot    missedAfter   missedUntil     acquiredAt     expiresAt or releasedAt      now
       |  held   |    free      |     held                     |         free           |
 
-A record of one claim says when that claim's own time began to be free. A claim that leaves ticks behind which nobody
-ran (a catch-up of an older tick, a rerun, a run by hand, or a claim that came late) takes the free spans before it
-along. The oldest span is in `missedAfter` and `missedUntil`; `missedMore` has the later ones, as pairs with a slash.
-Spans without a tick are left out, and two spans with no tick between them are one, so there are rarely two.
+The record of a claim shows when the lock became free after that claim. A claim may leave missed ticks behind: a
+catch-up of an older tick, a rerun, a run by hand, or a late claim. Such a claim copies the free spans before it into
+its own record. `missedAfter` and `missedUntil` are the oldest span. `missedMore` has the later spans, as pairs with a
+slash. Spans without a tick are left out, and two spans with no tick between them become one, so there are rarely two.
 
-What it doesn't promise: after an unlock (`expiresAt = 0`) nothing tells when the lock was freed. It counts as free
-from `acquiredAt` on. Of more than ten spans the newest ten are remembered.
+Limits: after an unlock (`expiresAt = 0`) the record doesn't show when the lock was freed. The lock then counts as free
+from `acquiredAt` on. Of more than ten spans only the newest ten are remembered.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ MOST_SPANS = 10
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time, in milliseconds: later than `start`, up to and including `end`."""
+    """A span of time in milliseconds: after `start`, up to and including `end`."""
 
     start: int
     end: int
 
 
 def free(record: LockRecord, end: int, silent_since: int | None = None) -> list[Span]:
-    """When nobody held the lock, after the record's slot and up to `end`; oldest first. With `silent_since`, the time
-    that its holder was dead counts as free, too: for the history only, because no record tells it.
+    """Return the spans in which the lock was free, after the record's slot and up to `end`, oldest first.
+
+    With `silent_since`, the time since the holder's last sign of life counts as free, too. This is for the history
+    only, because the record doesn't show it.
     """
     if record.slot is None:
         return []
@@ -47,7 +49,7 @@ def free(record: LockRecord, end: int, silent_since: int | None = None) -> list[
 
 
 def held(record: LockRecord, end: int, silent_since: int | None = None) -> list[Span]:
-    """When somebody held the lock: all other time after the record's slot and up to `end`; oldest first."""
+    """Return the spans in which the lock was held: all other time after the slot and up to `end`, oldest first."""
     if record.slot is None:
         return []
     bounds = [to_milliseconds(record.slot)]
@@ -58,8 +60,9 @@ def held(record: LockRecord, end: int, silent_since: int | None = None) -> list[
 
 
 def remember(record: LockRecord, schedule: Schedule, now: int, slot: str | None = None) -> Missed:
-    """What a claim at `now` has to remember: the free spans with ticks that are later than its own slot, or, where it
-    claims no later slot, than the record's.
+    """Return what the record of a claim at `now` has to remember: the free spans with ticks after the claim's slot.
+
+    If the claim has no `slot`, or one that is not later than the record's, the spans after the record's slot count.
     """
     spans: list[Span] = []
     for span in _in_order(free(record, now - 1), 0 if slot is None else to_milliseconds(slot), now - 1):
@@ -87,14 +90,15 @@ def _remembered(record: LockRecord) -> Iterator[Span]:
 
 
 def _ended(record: LockRecord) -> int:
-    """When the claim's own time began to be free. Others are kept out to the end of a minimum hold, which may be later
-    than the release; an unlock is an expiry in the past.
+    """Return when the lock became free after the record's claim.
+
+    A minimum hold keeps the lock held beyond the release. An unlock sets an expiry in the past.
     """
     return max(int(number or 0) for number in (record.expiresAt, record.releasedAt, record.acquiredAt))
 
 
 def _in_order(spans: list[Span], after: int, end: int) -> Iterator[Span]:
-    """The spans between two instants; none overlaps the one before, whatever somebody typed into the record."""
+    """Yield the parts of the spans between two instants. No part overlaps another, even if the record was edited."""
     for span in spans:
         start, stop = max(span.start, after), min(span.end, end)
         if start < stop:
@@ -103,7 +107,7 @@ def _in_order(spans: list[Span], after: int, end: int) -> Iterator[Span]:
 
 
 def _has_tick(schedule: Schedule, span: Span) -> bool:
-    # Ticks are whole seconds, so most claims, which come in their tick's own second, need no look at the schedule.
+    # Ticks are at whole seconds. Most claims come within their tick's own second, and are decided without the schedule.
     if span.start // 1000 >= span.end // 1000:
         return False
     return schedule.after(to_datetime(span.start)) <= to_datetime(span.end)

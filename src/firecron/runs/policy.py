@@ -1,8 +1,8 @@
-"""Which tick to claim, and what becomes of the ticks in between: pure decisions over a record just read.
+"""The policy: which tick to claim, and how the ticks that a claim passes over are recorded. Pure decisions on a record.
 
-`choose` is called inside the compare-and-swap, for each record that is read on the way, so its claim is right for the
-very record that it replaces. `between` returns, after a claim, the ticks that the claimer has to write to the history:
-those between the slot of the record that the claim replaced and its own. No other instance writes them.
+`choose` is called inside the compare-and-swap, for each record that is read on the way. So its claim is right for the
+very record that it replaces. `between` is called after the claim. It returns the history's entries for the ticks
+between the replaced record's slot and the claim's own slot. No other instance writes these entries.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ MOST_COUNTED = 500
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The slot to claim, and what its run is called. `missed` is what the record has to remember of ticks that nobody
-    ran. `is_rerun` is said by `choose` alone: the slot is the one that the record has as unfinished.
+    """The slot to claim, and the trigger of its run.
+
+    `missed` is what the new record has to remember of missed ticks. `is_rerun` means that the slot is the record's
+    unfinished one. Only `choose` sets it.
     """
 
     slot: str
@@ -40,8 +42,9 @@ _LEAST_GRACE = 1_000
 
 
 def start_ends(options: JobOptions, due: str) -> int:
-    """Until when a tick may start, in RTDB's time: to the end of its grace, or until the next tick if it waits for
-    that.
+    """Return until when a tick may start, in RTDB's time: the end of its grace.
+
+    With an overlap policy that waits until the next tick, it is the slot of the next tick.
     """
     if options.waits_until_next_tick:
         return to_milliseconds(options.schedule.after(to_datetime(due)))
@@ -56,8 +59,9 @@ def choose(
     margin: int,
     trigger: Trigger = "schedule",
 ) -> Claim | None:
-    """What to claim, given the record: an abandoned run first, then a missed tick, then the tick that is due, whose run
-    is called `trigger`. None if there is nothing to claim.
+    """Return what to claim, given the record: an abandoned run, else a missed tick, else the tick that is `due`.
+
+    `trigger` is the trigger of the due tick's run. Return None if there is nothing to claim.
     """
     own = None if due is None else Claim(due, trigger)
     if record is None or not options.once_per_tick or record.is_live(now, margin):
@@ -74,20 +78,21 @@ def choose(
 
 
 def needs_rerun(record: LockRecord, options: JobOptions, now: int, margin: int) -> bool:
-    """Whether a run was begun and has not ended, nobody holds its lock, and it is to be run again."""
+    """Return whether a run has begun and not ended, its lock is free, and its tick is to be run again."""
     is_abandoned = record.unfinished is not None and not record.is_live(now, margin)
     return is_abandoned and may_rerun(options, int(record.attempt or 1))
 
 
 def may_rerun(options: JobOptions, attempt: int) -> bool:
-    """Whether a run that this attempt leaves unfinished is to be run again."""
+    """Return whether a tick whose run is unfinished after this attempt is to be run again."""
     return options.reruns and attempt < MOST_CLAIMS
 
 
 def missed(record: LockRecord, options: JobOptions, now: int, due: str | None) -> list[str]:
-    """The ticks that nobody ran, and nobody will: nobody held the lock, and the claim of the tick that is due passes
-    them over; without such a tick, they are older than grace, so no live instance tries them. Inside the window, the
-    newest 100; oldest first.
+    """Return the missed ticks, oldest first: the lock was free at their slots, and no instance will run them.
+
+    With a `due` tick, they are the ticks before it, which its claim would pass over. Without one, they are the ticks
+    older than grace, which no live instance tries. At most the newest 100 inside the catch-up window are returned.
     """
     end = now - max(options.grace, _LEAST_GRACE) - 1 if due is None else to_milliseconds(due) - 1
     found: list[str] = []
@@ -100,8 +105,9 @@ def missed(record: LockRecord, options: JobOptions, now: int, due: str | None) -
 def between(
     record: LockRecord | None, options: JobOptions, claim: Claim, silent_since: int | None = None
 ) -> list[Entry]:
-    """What a claim that replaced this record has to write to the history. `silent_since` is the last sign of life of
-    the record's holder, if its instance is known to be silent.
+    """Return the history's entries that a claim which replaced this record has to write.
+
+    `silent_since` is the last sign of life of the holder's instance, if that is known to be silent.
     """
     if record is None or not options.once_per_tick:
         return []

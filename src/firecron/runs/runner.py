@@ -1,8 +1,8 @@
-"""The runner: what one instance does with one tick of one job.
+"""The runner: takes a tick of a job through this instance.
 
-    claim      the tick, or what the record says comes first: an abandoned run, a missed tick
+    claim      the tick, or what comes before it by the record: an abandoned run, a missed tick
     perform    call the job's function while its lease is renewed, then release the lock
-    record     write the run to the history, and, as the bookkeeper, the ticks between it and the one before
+    record     write the run to the history; the bookkeeper writes the ticks that the claim has passed over
 
 A turn has a worker thread while it claims, runs and records, but not while it waits for its next try.
 """
@@ -41,7 +41,7 @@ _CANCEL_AHEAD = 2.0
 
 
 class Runner:
-    """Takes turns of the jobs that the registry wants to run here, and runs jobs by hand."""
+    """Claims and runs the turns of the jobs that the registry wants to run here, and runs jobs by hand."""
 
     def __init__(
         self,
@@ -69,20 +69,21 @@ class Runner:
         self._unanswered: dict[str, PendingClaim] = {}
 
     def turn(self, job: Job, wanted: WantedClaim) -> Turn:
-        """A new turn of a job, to `go_on` with."""
+        """Return a new turn of a job, for `go_on`."""
         return Turn(job, wanted, self._lanes.lane(job))
 
     def wants(self, job: Job) -> bool:
-        """Whether turns of the job are taken: it runs here by itself, and the instance does not stop."""
+        """Return whether turns of the job are taken: the registry wants it here, and this instance is not stopping."""
         return not self.stopping and self._registry.is_wanted(job)
 
     def go_on(self, turn: Turn) -> float | None:
-        """Claim and run as far as it goes. Returns the seconds until it is to go on again; None if it is over, or if
-        the agenda has it.
+        """Claim and run until the turn is over or has to wait.
+
+        Return the seconds until its next try. Return None if the turn is over, or if the agenda will call it again.
         """
         job = turn.job
         with self._at_work():
-            # Each round claims another slot, so this many are more than there can be.
+            # Each round claims another slot, and there can't be as many slots as this.
             for _ in range(MOST_MISSED + MOST_CLAIMS + 1):
                 if not self.wants(job):
                     self._drop(turn)
@@ -93,8 +94,8 @@ class Runner:
                 if isinstance(answer, float):
                     return answer if self._lanes.wait(turn) else None
                 if answer is None and turn.results and job.options.catches_up:
-                    # Catching up took longer than the tick's own grace, so that tick is missed as well, and comes next.
-                    # Left to the next tick, it would delay that one as well, and no tick would start in time again.
+                    # Catching up has outlasted the grace of the turn's own tick, so that tick is missed, too. Catch it
+                    # up now: if the next tick had to do it, that tick would be late as well, and so on.
                     turn.wanted, turn.pending = WantedClaim(None, "catch_up"), None
                     if not self._lanes.wait(turn):
                         return None
@@ -117,9 +118,10 @@ class Runner:
         return None
 
     def run_tick(self, job: Job, slot: str, trigger: Trigger) -> Result:
-        """Run this tick now, whatever its grace, unless it or a later one was claimed; before it, what the record says
-        comes first. If the database does not answer, the next try for the same tick shares the token: a write whose
-        reply was lost may still become a win.
+        """Run this tick now, whatever its grace, unless it or a later tick was claimed already.
+
+        An abandoned run and missed ticks are run before it. If the database does not respond, the next call for the
+        same tick shares the token: a write whose reply was lost may still become a win.
         """
         wanted = WantedClaim(slot, trigger, is_patient=False)
         with self._place_at_once(job) as place:
@@ -134,15 +136,15 @@ class Runner:
                     if answer.reason == "unavailable":
                         self._unanswered[job.name] = pending
                     return Result(None, None, answer)
-                assert isinstance(answer, Claimed), "a claim without patience gets an answer at once"
+                assert isinstance(answer, Claimed), "a claim without patience gets its final answer at once"
                 self._lanes.occupy(place)
                 result = self._record(job, self._run_slot(job, answer))
                 if _slot_of(answer) == slot:
                     return _raised(result)
-        raise AssertionError(f"{job.name}: more claims before {slot} than there can be")
+        raise AssertionError(f"{job.name}: more claims before {slot} than are possible")
 
     def run_manually(self, job: Job, trigger: Trigger = "manual") -> Result:
-        """One run that claims no tick."""
+        """Run the job once now, without claiming a tick."""
         run_id = secrets.token_hex(3)
         with self._place_at_once(job) as place:
             if place is None:
@@ -162,18 +164,19 @@ class Runner:
             return _raised(self._record(job, self.performer.perform(job, run, claimed, self.loop, run_id)))
 
     def running(self) -> dict[str, int]:
-        """How many runs of each job are under way on this instance."""
+        """Return how many runs of each job are under way on this instance."""
         return dict(Counter(execution.run.name for execution in self.performer.active()))
 
     def open(self) -> None:
-        """Take turns from now on; after a stop, too."""
-        # Nothing is left that would call the turns from before a stop.
+        """Take turns from now on, also after a stop."""
+        # The turns from before a stop are dropped: nothing would call them again.
         self._lanes.clear()
         self.stopping = Flag()
 
     def stop(self, grace: float) -> None:
-        """Tell all runs to stop, and wait for them; async ones are cancelled shortly before the end. The rest keep
-        their locks.
+        """Tell all runs to stop, and wait up to `grace` seconds for them.
+
+        Async runs are cancelled shortly before the end. Runs that go on after it keep their locks until these expire.
         """
         deadline = self._timing.mono() + grace * 1000
         self.stopping.set()
@@ -188,24 +191,24 @@ class Runner:
         for execution in self.performer.active():
             self._locks.contender.keeper.forget(execution.lease)
             run = execution.run
-            message = f'"{run.name}" still runs as the instance stops; its lock frees itself when it expires'
+            message = f'"{run.name}" still runs as the instance stops; its lock stays held until it expires'
             self._events.emit("run.left_behind", run.name, logging.WARNING, message, key=run.idempotency_key)
 
     def after_fork(self) -> None:
-        """In a forked child: nothing runs here."""
+        """Forget all turns and runs in a forked child: they are the parent's."""
         self.stopping = Flag()
         self.outstanding.after_fork()
-        self._unanswered = {}  # its tokens are the parent's
+        self._unanswered = {}  # the tokens are the parent's
         self._lanes.after_fork()
         self.performer.after_fork()
         self._bookkeeper.after_fork()
         self.loop = None
 
-    # --- room for it
+    # --- places
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
-        """Something that a stop waits for."""
+        """Do work that a stop waits for."""
         mark = object()
         try:
             try:
@@ -214,12 +217,15 @@ class Runner:
             finally:
                 self.outstanding.remove(mark)
         except BaseException:
-            self.outstanding.remove(mark)  # Ctrl-C interrupts the end as well, at any line
+            self.outstanding.remove(mark)  # Ctrl-C may have interrupted the first removal at any line
             raise
 
     @contextmanager
     def _place_at_once(self, job: Job) -> Iterator[Place | None]:
-        """A place for a run that somebody waits for, if there is one. Raises Stopping once the instance stops."""
+        """Yield a place for a run by hand, None if the job's places are all taken.
+
+        Raise Stopping once the instance stops.
+        """
         with self._at_work():
             if self.stopping:
                 raise Stopping
@@ -230,25 +236,26 @@ class Runner:
                 finally:
                     self._lanes.vacate(place)
             except BaseException:
-                # Ctrl-C interrupts the end as well, at any line.
+                # Ctrl-C may have interrupted the first call at any line.
                 self._lanes.vacate(place, again=True)
                 raise
 
     # --- the run
 
     def _unanswered_for(self, job: Job, wanted: WantedClaim) -> PendingClaim | None:
-        """The pending claim of an earlier call for the same tick that got no answer. It is taken out: no two calls may
-        share it.
+        """Remove and return the pending claim of an earlier call for the same tick that got no answer, if any.
+
+        It is removed because no two calls may share it.
         """
         pending = self._unanswered.pop(job.name, None)
         return pending if pending is not None and pending.job is job and pending.wanted == wanted else None
 
     def _drop(self, turn: Turn) -> None:
-        """End a turn: the instance stops, or the job does not run here any more."""
+        """End a turn, because the instance stops or the job does not run here any more."""
         was_open, slot = self._lanes.is_open(turn), turn.wanted.tick_to_report
         self._lanes.give_up(turn)
         if not was_open or self.stopping:
-            return  # a tick that a newer one has overtaken is reported already
+            return  # the tick of a turn that a newer turn has overtaken is reported already
         if turn.pending is not None:
             self._claimer.drop(turn.pending)
         if slot is not None:
@@ -275,7 +282,10 @@ class Runner:
         return self.performer.perform(job, _run_of(job, claimed), claimed, self.loop)
 
     def _record(self, job: Job, ran: Ran) -> Result:
-        """Write it down. Its lock is released by now, and the place of a turn is free: the next run need not wait."""
+        """Write the run to the history, and return its result.
+
+        The lock is already released and a turn's place is free, so the next run doesn't wait for this.
+        """
         if ran.entry is not None:
             self._history.record(job.name, ran.entry)
         return ran.result
@@ -291,7 +301,7 @@ def _still_runs(job: Job) -> Result:
 
 
 def _raised(result: Result) -> Result:
-    """Whoever called this by hand, and interrupts it, wants to end more than the job."""
+    """Return the result, or raise its KeyboardInterrupt: Ctrl-C in a run by hand is meant for the program, too."""
     if isinstance(result.error, KeyboardInterrupt):
         raise result.error
     return result

@@ -1,10 +1,10 @@
-"""What a job's function is called in, so that it finds what a request's handler finds.
+"""The surroundings of a job's function: the same that a web framework gives to a request's handler.
 
-    Flask    the application's context, once `init_app` was called: the job's own `around`
-    Django   connections that are too old or broken are closed before and after, as Django does around a request. For
-             an async job that is done on the thread where Django's async queries have their connections.
+    Flask    the application's context, after `init_app` was called. It is the job's `around`.
+    Django   too old or broken database connections are closed before and after the call, as Django does around a
+             request. For an async job this is done on the thread that has the connections of Django's async queries.
 
-Each try of a run is called in surroundings of its own.
+Each call of the function, also each retry, has surroundings of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from firecron.jobs.job import Job
 
 @contextmanager
 def surrounded(job: Job) -> Iterator[None]:
-    """For a sync function, on the thread that calls it."""
+    """Surround a sync function, on the thread that calls it."""
     _close_old_connections()
     try:
         with job.around():
@@ -29,20 +29,20 @@ def surrounded(job: Job) -> Iterator[None]:
 
 @asynccontextmanager
 async def surrounded_async(job: Job) -> AsyncIterator[None]:
-    """For an async function, in the task that awaits it."""
+    """Surround an async function, in the task that awaits it."""
     _leave_the_request()
     await _close_old_connections_async()
     try:
         with job.around():
             yield
     finally:
-        # At the end of the process that thread takes nothing any more, and its connections end with it.
+        # At the end of the process that thread takes no more work, and its connections end with the process.
         with suppress(RuntimeError):
             await _close_old_connections_async()
 
 
 def _has_django() -> bool:
-    """Whether this program is one of Django's; nothing of it is imported to find out."""
+    """Return whether this program uses Django and has configured it. The check never imports Django first."""
     if "django.db" not in sys.modules:
         return False
     from django.conf import settings
@@ -58,8 +58,10 @@ def _close_old_connections() -> None:
 
 
 def _leave_the_request() -> None:
-    """Have Django's async work of this task done on a thread that is free: a run that a sync view asked for under ASGI
-    would else wait for the request's only thread, which the view occupies while it waits for the run.
+    """Let Django's async work of this task use another thread than the request's.
+
+    Else a run that a sync view starts under ASGI would wait for the request's only thread, and the view, which waits
+    for the run, occupies that thread.
     """
     if _has_django():
         from asgiref.sync import SyncToAsync

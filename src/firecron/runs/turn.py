@@ -1,9 +1,10 @@
-"""A turn: one job that wants to run on this instance, and what has come of it so far.
+"""A turn: one attempt of this instance to run a job, with its state so far.
 
-State only. `lanes` decides whose turn it is, `claimer` makes the tries, `runner` takes the turn to its end.
+This module holds state only. `lanes` decides which turn may try, `claimer` makes the tries, and `runner` takes the turn
+to its end.
 
     WantedClaim     which tick to claim, and how long to try
-    PendingClaim    a wanted claim over all its tries: what was asked for, and what is not known yet
+    PendingClaim    a wanted claim during its tries: the claims that were asked for, and the ticks in doubt
     Turn            a job, its wanted claim, its pending claim, and the results of its runs
     Lane            the turns and runs of one job on this instance
 """
@@ -25,11 +26,11 @@ State: TypeAlias = Literal["called", "trying", "waiting"]
 
 @dataclass(frozen=True, slots=True)
 class WantedClaim:
-    """A claim that is wanted: of the tick `due`, after what the record says comes first; without `due`, only of the
-    latter.
+    """A claim of the tick `due`, which comes after the record's own claims: an abandoned run and missed ticks.
 
-    A patient one is tried until the tick's grace is over, any other once, whatever the grace. One that `looks_back` is
-    for a tick from before this instance was there: it is made only where the job has run before.
+    Without `due`, only the record's own claims are wanted. A patient claim is tried until the tick's grace is over. Any
+    other claim is tried once, whatever the grace. A claim that `looks_back` is for a tick from before this instance had
+    the job: it is made only if the job has run before.
     """
 
     due: str | None
@@ -39,17 +40,17 @@ class WantedClaim:
 
     @property
     def tick_to_report(self) -> str | None:
-        """The tick, to be reported if it does not run; None for one from before this instance was there."""
+        """The tick to report if it does not run; None for a tick from before this instance had the job."""
         return None if self.looks_back else self.due
 
 
 @dataclass(eq=False)
 class PendingClaim:
-    """A wanted claim that is being tried; all tries share the token of `bid`.
+    """A wanted claim that is being tried. All tries share the token of `bid`.
 
-    `ends` is the monotonic time at which the tick's grace is over, None while it is not known. `asked` has each claim
-    that was asked for, by the instant of the asking: any of them may have been written although its reply was lost.
-    `in_doubt` has the earlier ticks for which that is not known yet, with the last refusal of each.
+    `ends` is the monotonic time at which the tick's grace is over, None while that is not known. `asked` has each claim
+    that was asked for, by the instant of its reading: any of them may have been written although its reply was lost.
+    `in_doubt` has the earlier ticks that may have been claimed in this way, each with its last refusal.
     """
 
     job: Job
@@ -62,7 +63,7 @@ class PendingClaim:
     in_doubt: list[tuple[str, Refusal]] = field(default_factory=list)
 
     def retarget(self, wanted: WantedClaim) -> None:
-        """Try for another tick, with the same token: a write whose reply was lost may still become a win."""
+        """Try for another tick with the same token: a write whose reply was lost may still become a win."""
         self.wanted = wanted
         self.ends = None
         self.tries = 0
@@ -71,7 +72,7 @@ class PendingClaim:
 
 @dataclass(eq=False)
 class Turn:
-    """A job that wants to run, until it has run or can't. `results` are those of its runs, or the refusal."""
+    """One attempt to run a job, until it has run or can't. `results` has the results of its runs, or its refusal."""
 
     job: Job
     wanted: WantedClaim
@@ -82,22 +83,22 @@ class Turn:
 
     @property
     def has_tried(self) -> bool:
-        """Whether it has tried for its own tick. A pending claim that it took over is still for another's."""
+        """Whether the turn has tried for its own tick. A pending claim that it took over is still for another tick."""
         return self.pending is not None and self.pending.wanted is self.wanted
 
     def is_newer_than(self, other: Turn) -> bool:
-        """Whether its tick is later; a turn with a tick is newer than one without."""
+        """Return whether this turn's tick is later. A turn with a tick is newer than a turn without one."""
         due, others = self.wanted.due, other.wanted.due
         return due is not None and (others is None or due > others)
 
 
 @dataclass(eq=False)
 class Lane:
-    """What one job does on this instance.
+    """The turns and runs of one job on this instance.
 
-    `current` is the turn that may try to claim, `line` the turns after it, `look` one without a tick. A place is taken
-    by a run (of a turn, or by hand), or reserved for a run by hand that has no lock yet. Both are sets: to leave a
-    place twice is to leave it once.
+    `current` is the turn that may try to claim, `line` has the turns after it, and `look` is a turn without a tick. A
+    place is taken by a run (of a turn, or by hand), or reserved for a run by hand that has no lock yet. `running` and
+    `reserved` are sets, so leaving a place twice is the same as leaving it once.
     """
 
     most: int = 1
@@ -117,6 +118,9 @@ class Lane:
 
 @dataclass(eq=False)
 class Place:
-    """A place for a run by hand. The run makes it before it reserves it, so that it can be left at any moment."""
+    """A place for a run by hand.
+
+    The object is created before the place is reserved, so that the place can be left at any moment.
+    """
 
     lane: Lane
