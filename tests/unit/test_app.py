@@ -258,4 +258,4 @@ def test_the_guard_can_look_at_another_variable(monkeypatch: pytest.MonkeyPatch)
     with crons:
         assert crons.registry.state(NAME) == "idle"
     [message] = heard.messages("crons.disabled")
-    assert "STAGE is 'live', and jobs tick where it is 'prod'" in message
+    assert "STAGE is 'live', and jobs tick only where it is 'prod'" in message

@@ -97,12 +97,12 @@ def test_a_stop_ends_runs_by_hand(enabled: bool, is_started: bool) -> None:
     assert ended(bench.begin(bench.crons.stop))
     assert bench.outcomes() == ["interrupted"]
     assert ended(run)
-    with pytest.raises(Stopping, match=f'"{NAME}" is not run: this instance is stopping, or was stopped'):
+    with pytest.raises(Stopping, match=f'"{NAME}" was not run: this instance is stopping, or was stopped'):
         bench.crons.registry.trigger(NAME)
     is_cut = False
     with bench.crons:
         assert bench.crons.registry.trigger(NAME).outcome == "succeeded"
-    with pytest.raises(Stopping, match=f'"{NAME}" is not run: this instance is stopping, or was stopped'):
+    with pytest.raises(Stopping, match=f'"{NAME}" was not run: this instance is stopping, or was stopped'):
         bench.crons.registry.trigger(NAME)
 
 

@@ -1,1 +1,1 @@
-"""What makes jobs run by themselves."""
+"""The scheduler: it makes jobs run by themselves."""

@@ -1,9 +1,9 @@
-"""The engine: what makes the jobs of a registry run, put together.
+"""The engine: connects the parts that make the jobs of a registry run.
 
-    ticker ─ (job, slot) ─► turn ─ on a worker ─► runner       a turn that has to wait comes back by the ticker
-    heartbeat ─► recovery ─ what was left behind ─► turn
+    ticker ─ (job, slot) ─► turn ─ on a worker ─► runner       the ticker calls a waiting turn again
+    heartbeat ─► recovery ─ abandoned and missed ticks ─► turn
 
-Nothing happens before `start`, but for runs that somebody asks for by hand.
+Before `start` nothing runs but jobs that are started by hand.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from firecron.scheduler.ticker import Ticker
 
 
 class Engine:
-    """The threads of a FireCron and what they do; without threads it goes on in `work`. Its parts are attributes."""
+    """The threads of a FireCron and their work. Without threads, `work` does the work. The parts are attributes."""
 
     def __init__(
         self,
@@ -66,15 +66,15 @@ class Engine:
         self.heartbeat = Heartbeat(locks, timing, self.registry, self.runner, self.recovery)
 
     def start(self) -> None:
-        """Tick."""
+        """Start the threads that tick, beat and recover."""
         if self._has_threads:
             self.recovery.start()
             self.heartbeat.start()
             self.ticker.start()
 
     def stop(self, ends: float) -> None:
-        """Tick no more, and let runs come to their end by then (on the monotonic clock)."""
-        # It removes its node while runs come to their end.
+        """Stop ticking, and wait for runs to end until `ends` on the monotonic clock."""
+        # The heartbeat removes its node while runs come to their end.
         self.heartbeat.leave()
         self.ticker.stop()
         self.recovery.forget()
@@ -82,17 +82,17 @@ class Engine:
         self.heartbeat.wait(ends)
         self.ticker.wait(max(0.0, ends - self._timing.mono()) / 1000)
         self.crew.dismiss()
-        # Locks that somebody holds by hand are kept on.
+        # The keeper goes on renewing the locks that the program holds by hand.
         self._locks.contender.keeper.rest()
 
     def work(self) -> float:
-        """Do on this thread what the threads do by themselves. Return the seconds until there is more to do."""
+        """Do the work of the threads on this thread. Return the seconds until there is more to do."""
         waits = [self.heartbeat.work_if_due(), self.ticker.work()]
         kept = self._locks.contender.keeper.work()
         return min(waits if kept is None else [*waits, max(0.0, (kept - self._timing.mono()) / 1000)])
 
     def after_fork(self) -> None:
-        """In a forked child: no thread is here, and nothing that the parent does is the child's."""
+        """Reset all parts in a forked child: the threads, turns and runs are the parent's."""
         self.is_ticking = False
         self.registry.after_fork()
         self.recovery.forget()
@@ -104,35 +104,38 @@ class Engine:
             if self.registry.ticks_here(job):
                 self.ticker.add(job)
 
-    # --- what its parts ask of it: the agenda
+    # --- the agenda, for the engine's parts
 
     def submit(self, turn: Turn) -> None:
-        """Have a worker go on with it."""
+        """Give the turn to a worker, which goes on with it."""
         self.crew.submit(lambda: self._go_on(turn))
 
     def at(self, instant: int, call: Callable[[], None]) -> None:
-        """Call this when RTDB's clock shows the instant; the call must not block."""
+        """Make this call when RTDB's clock shows the instant. The call must not block."""
         self.ticker.at(instant, call)
 
     def look_again(self, job: Job, instant: int) -> None:
-        """Look for a run that died when RTDB's clock shows the instant."""
+        """Look for a died run of the job when RTDB's clock shows the instant."""
         self.recovery.look_again(job, instant)
 
-    # --- what the ticker hands over
+    # --- the ticker's receiver
 
     def due(self, job: Job, slot: str) -> None:
-        """Run this tick."""
+        """Run this tick, which is due."""
         self.submit(self.runner.turn(job, WantedClaim(slot, "schedule")))
 
     def look_back(self, job: Job, slot: str) -> None:
-        """Run this tick of before the job was new here, unless nobody knows whether it has run."""
+        """Run this tick from before this instance had the job.
+
+        Without `once_per_tick` the record doesn't show whether the tick has run, so it is left out.
+        """
         if job.options.once_per_tick:
             self.submit(self.runner.turn(job, WantedClaim(slot, "schedule", looks_back=True)))
 
-    # --- what the registry asks of it
+    # --- the registry's control of its jobs
 
     def check(self, job: Job) -> None:
-        """A job that comes while others tick; at the start all are checked."""
+        """Check a job that is added while others tick. `start` checks all other jobs."""
         if self.is_ticking:
             self.checks.check(job)
             self.checks.warn([job])
@@ -150,14 +153,14 @@ class Engine:
         return self.runner.running()
 
     def run_now(self, job: Job, slot: datetime | None, trigger: Trigger) -> Result:
-        """One run for somebody who waits for it: of this tick, or of none."""
+        """Run the job now and return the result: for this tick, or for none."""
         try:
             if slot is None:
                 return self.runner.run_manually(job, trigger)
             return self.runner.run_tick(job, to_text(slot), trigger)
         except Stopping:
-            # What a run is told when it should end says nothing to somebody who wants one.
-            message = f'"{job.name}" is not run: this instance is stopping, or was stopped and not started again'
+            # The default message of Stopping is for a run that should end, not for a caller that wants a run.
+            message = f'"{job.name}" was not run: this instance is stopping, or was stopped and not started again'
             raise Stopping(message) from None
 
     def now(self) -> datetime | None:

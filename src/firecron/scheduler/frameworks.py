@@ -1,10 +1,12 @@
-"""Where `start` must not start: processes that only look like the application.
+"""Processes in which `start` must not start the jobs, although they load the application.
 
-Flask's and Django's reloaders run the program twice, and their other commands load it as well; a job that ticks in
-`manage.py migrate` is nobody's wish. Nor is it meant by `FireCron(enabled=True)`, which opens the production guard: it
-says where jobs tick, not in which of the processes there. A program of your own that is to tick is a script, not a
-command of Flask or Django. Servers need no mention here: each of their workers is a process, and ticks for itself. Nor
-can it be told of `app.run(debug=True)` that a reloader will follow: use `flask run`.
+The reloaders of Flask and Django run the program twice, and their other commands load it, too: a job should not tick in
+`manage.py migrate`. `FireCron(enabled=True)` doesn't change this. It overrides the production guard, which decides in
+which environments jobs tick, not in which processes there. If a program of your own should tick, make it a script, not
+a command of Flask or Django.
+
+Servers are always allowed: each of their workers is a process that ticks for itself. Limit: with `app.run(debug=True)`
+this module can't know that a reloader will follow. Use `flask run` instead.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# What a command may have started, in whose processes the variables of the command are still set.
+# Servers that a command may have started: the command's variables are still set in their processes.
 _SERVERS = {"gunicorn", "uvicorn", "hypercorn", "granian", "daphne", "waitress-serve", "waitress"}
 _DJANGO = {"manage", "django-admin", "django"}
 _DJANGO_SERVING = {"runserver", "runserver_plus"}
@@ -25,7 +27,7 @@ _NO = {"", "0", "f", "false", "n", "no", "off"}
 def reason_not_to_start(
     environment: Mapping[str, str] = os.environ, arguments: Sequence[str] | None = None
 ) -> str | None:
-    """Why jobs should not tick in this process; None if nothing speaks against it."""
+    """Return the reason why jobs should not tick in this process, None if there is no such reason."""
     program, rest = _program(arguments)
     if program in _SERVERS:
         return None
@@ -37,12 +39,12 @@ def reason_not_to_start(
 
 
 def is_a_servers_process(arguments: Sequence[str] | None = None) -> bool:
-    """Whether this process belongs to a server, so that a child of it may be one of its workers."""
+    """Return whether this process belongs to a server. Then a forked child may be one of the server's workers."""
     return _program(arguments)[0] in _SERVERS
 
 
 def _program(arguments: Sequence[str] | None) -> tuple[str, Sequence[str]]:
-    """What was called, and with which arguments; by default this process itself."""
+    """Return the name of the program and its arguments, by default those of this process."""
     path, *rest = sys.argv if arguments is None else arguments or [""]
     program = Path(path).stem
     return (Path(path).parent.name if program == "__main__" else program), rest  # python -m
@@ -53,7 +55,7 @@ def _against_flask(environment: Mapping[str, str], arguments: Sequence[str]) -> 
     if command != "run":
         return f"this is the Flask command {command!r}, not a server"
     if _flask_reloads(environment, arguments) and environment.get("WERKZEUG_RUN_MAIN") != "true":
-        return "this is the parent of Flask's reloader; they tick in its child"
+        return "this is the parent of Flask's reloader; the jobs tick in its child"
     return None
 
 
@@ -71,7 +73,7 @@ def _flask_reloads(environment: Mapping[str, str], arguments: Sequence[str]) -> 
     switches = [argument for argument in arguments if argument in ("--reload", "--no-reload")]
     if switches:
         return switches[-1] == "--reload"
-    # The options --debug and --no-debug are in FLASK_DEBUG by the time the application is loaded.
+    # When the application is loaded, Flask has already put the options --debug and --no-debug into FLASK_DEBUG.
     said = environment.get("FLASK_RUN_RELOAD") or environment.get("FLASK_DEBUG", "")
     return said.lower() not in _NO
 
@@ -80,8 +82,8 @@ def _against_django(environment: Mapping[str, str], arguments: Sequence[str]) ->
     command = arguments[0] if arguments else ""
     if command not in _DJANGO_SERVING:
         return f"this is the Django command {command!r}, not a server"
-    # runserver_plus is of Werkzeug.
+    # runserver_plus uses Werkzeug's reloader, which sets a variable of its own.
     is_child = "true" in (environment.get("RUN_MAIN"), environment.get("WERKZEUG_RUN_MAIN"))
     if "--noreload" not in arguments and not is_child:
-        return "this is the parent of Django's reloader; they tick in its child"
+        return "this is the parent of Django's reloader; the jobs tick in its child"
     return None

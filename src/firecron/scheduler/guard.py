@@ -1,7 +1,7 @@
-"""The production guard: jobs tick only where they are meant to.
+"""The production guard: jobs tick only in the production environment.
 
-A laptop, a test or a staging service that shares the database must not compete for production's locks, so tickers
-start only if `RUNTIME_INSTANCE` is `production`, or if the program says so (`FireCron(enabled=True)`).
+A laptop, a test or a staging service that shares the database must not compete for production's locks. So the ticker
+starts only if the variable `RUNTIME_INSTANCE` is `production`, or if the program says `FireCron(enabled=True)`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ VALUE = "production"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether to tick, and why, in a sentence; `is_suspicious` where it looks like production and isn't said to be, or
-    where the variable has another value: that may be a slip, and the jobs never run.
+    """Whether jobs may tick, with the reason in a sentence.
+
+    `is_suspicious` says that they may not, but perhaps by mistake: the process looks like production, or the variable
+    has another value. Then the jobs would never run.
     """
 
     may_tick: bool
@@ -33,15 +35,15 @@ def judge(
     value: str = VALUE,
     environment: Mapping[str, str] = os.environ,
 ) -> Verdict:
-    """What the guard says; `enabled` overrides it."""
+    """Return the guard's verdict. `enabled` overrides it."""
     if enabled is not None:
-        return Verdict(enabled, f"FireCron was made with enabled={enabled}")
+        return Verdict(enabled, f"FireCron was created with enabled={enabled}")
     found = environment.get(variable)
     if found == value:
         return Verdict(True, f"{variable} is {value!r}")
-    why = f"{variable} is {'not set' if found is None else repr(found)}, and jobs tick where it is {value!r}"
+    why = f"{variable} is {'not set' if found is None else repr(found)}, and jobs tick only where it is {value!r}"
     place = find_cloud_run(environment)
-    # A Cloud Run job's execution has an end: it is rather a command than somewhere to tick.
+    # The execution of a Cloud Run job has an end: it is a command rather than a process that ticks.
     is_production = place is not None and place.kind != "job"
     if place is not None and is_production:
         why += f"; this looks like production, because {place.variable} is {place.name!r}"

@@ -1,8 +1,7 @@
-"""What `start` says, and a stop or a fork after it: one line about this process, and WARNINGs of jobs that nobody gave
-to it.
+"""The events of `start`, of a stop and of a fork: one line about this process, and WARNINGs of jobs that never run.
 
-The line reaches standard error also where nobody has configured logging: Python itself shows warnings then, and drops
-the rest, and a job that never runs would be all there is to notice.
+The line about this process reaches standard error even if the program has not configured logging. Python then shows
+only warnings. Without the line, the only sign of a mistake would be that jobs don't run.
 """
 
 from __future__ import annotations
@@ -29,7 +28,10 @@ _MOST_NAMED = 10
 def announce(
     locks: LockService, registry: Registry, verdict: Verdict, against: str | None, database: str | None
 ) -> None:
-    """Say whether jobs tick in this process, and what it is. `against` is what speaks against this very process."""
+    """Log whether jobs tick in this process, with its instance, pid, database and prefix.
+
+    `against` is the reason why jobs must not tick in this very process, None if there is none.
+    """
     level = logging.INFO
     slug: Slug
     if not verdict.may_tick:
@@ -72,7 +74,7 @@ def announce(
 
 
 def say_jobs(events: Events, registry: Registry) -> None:
-    """List the jobs that tick."""
+    """Log one line for each job that is not disabled."""
     for job in registry.jobs():
         if not job.options.disabled:
             where = "" if registry.runs_here(job) else f" (not here: it needs the role {job.options.role!r})"
@@ -81,27 +83,27 @@ def say_jobs(events: Events, registry: Registry) -> None:
 
 
 def say_forked(events: Events) -> None:
-    """Say in a forked child that it doesn't tick, although its parent did."""
-    # A server's child was meant to tick; of others, such as a pool's, nobody expects it.
+    """Log in a forked child that jobs don't tick there, although they tick in its parent."""
+    # A server's child was probably meant to tick. Other children, such as a pool's, were not.
     level = logging.WARNING if is_a_servers_process() else logging.INFO
     message = (
         "Distributed crons were started before a fork, and don't tick in the child: call start() there "
-        "(gunicorn --preload: in post_fork), if it is to run jobs"
+        "(gunicorn --preload: in post_fork) if it should run jobs"
     )
     events.emit("crons.forked", "firecron", level, message)
 
 
 def say_stopped(events: Events) -> None:
-    """Say that no job ticks any more."""
+    """Log that jobs tick no more."""
     events.emit("crons.stopped", "firecron", logging.INFO, "Distributed crons stopped")
 
 
 def warn_of_jobs(events: Events, jobs: int, jobless: Sequence[str]) -> None:
-    """WARNINGs: of providers without a job, of no job at all, and of jobs that were given to no FireCron."""
+    """Log WARNINGs about providers without a job, a FireCron without a job, and jobs that no FireCron was given."""
     if jobless:
         given = _listed(jobless)
         message = (
-            f"FireCron was given {given}, without a job in it: decorate a method or a function with distributed_cron"
+            f"FireCron was given {given}, but found no job in it: decorate a method or a function with distributed_cron"
         )
         _warn(events, "crons.no_jobs", message)
     elif not jobs:
@@ -110,16 +112,16 @@ def warn_of_jobs(events: Events, jobs: int, jobless: Sequence[str]) -> None:
     forgotten = declarations.unclaimed()
     if forgotten:
         message = (
-            f"Declared with distributed_cron, but given to no FireCron, so nothing runs it: "
+            f"Jobs are declared with distributed_cron but given to no FireCron, so nothing runs them: "
             f"{_listed([f'{one.name!r} ({one.where})' for one in forgotten])}. Give FireCron the function, or the "
-            "object that has it; if you did, a decorator above distributed_cron hides it: one without functools.wraps, "
-            "or @property"
+            "object that has it. If you did, a decorator above distributed_cron hides the job: one without "
+            "functools.wraps, or @property"
         )
         _warn(events, "crons.unclaimed", message)
 
 
 def named_database(database_url: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
-    """What the environment and the settings say of the database, where nobody looks for it."""
+    """Return the database that the environment or the settings name, without connecting to it."""
     return environment.get(EMULATOR_HOST) or (None if database_url is None else redacted(database_url))
 
 

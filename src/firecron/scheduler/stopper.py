@@ -1,8 +1,8 @@
-"""Stopping on the right thread: the one that asks, or, where that would wait for itself, another.
+"""The stopper: stops everything on the calling thread, or on another thread where the call would wait for itself.
 
-A call that comes from inside firecron (from a signal's handler that interrupts it, a listener, or a job) may be in the
-way of what it wants: the interrupted line may hold a lock that the stop needs, and the job that calls can't end before
-the call does. No lock tells whose thread holds it, so the stack is asked.
+A call may come from inside firecron: from a signal's handler that interrupts it, from a listener, or from a job. There
+a stop could block itself: the interrupted line may hold a lock that the stop needs, and a job can't end before its call
+returns. A lock doesn't show which thread holds it, so the stopper looks at the call stack.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
-# Programs around the engine, which hold none of its locks.
+# Programs around the engine: they hold none of its locks.
 _OUTSIDE = ("firecron.cli.", "firecron.demo.")
 
 
 class Stopper:
-    """Does `work`, which is to stop everything and may be done twice. Without threads it is always done here."""
+    """Calls `work`, which stops everything and may be called twice. Without threads, the calling thread does it."""
 
     def __init__(self, work: Callable[[], None], *, has_threads: bool) -> None:
         self._work = work
@@ -25,11 +25,11 @@ class Stopper:
         self._here = threading.local()
 
     def stop(self, caller: FrameType | None) -> None:
-        """Stop; if the caller is inside firecron, on a thread that the end of the process waits for."""
+        """Stop here, or, if the caller is inside firecron, on a thread that the end of the process waits for."""
         if not (self._has_threads and is_inside(caller)):
             self.stop_here()
         elif not getattr(self._here, "is_at_it", False):
-            # A stop at the end finds what this one has left to do, and waits for it.
+            # The stop at the end of the process does what this thread has not done yet, and waits for it.
             atexit.register(self.stop_here)
             threading.Thread(target=self.stop_here, name="firecron-stop", daemon=True).start()
 
@@ -43,7 +43,7 @@ class Stopper:
 
 
 def is_inside(frame: FrameType | None) -> bool:
-    """Whether a function of firecron's engine is under way in this frame, or in one that it was called from."""
+    """Return whether this frame, or one of its callers, is inside a function of firecron's engine."""
     while frame is not None:
         module = f"{frame.f_globals.get('__name__')}."
         if module.startswith("firecron.") and not module.startswith(_OUTSIDE):

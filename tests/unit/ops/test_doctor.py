@@ -322,7 +322,7 @@ def test_an_application_is_examined(rtdb: Rtdb, application: None) -> None:
     assert (odd[0], "too big" in odd[1]) == ("warning", True)
     assert (forgotten[0], forgotten[1].partition(" is declared")[0]) == ("warning", "forgotten (itsapp.forgotten)")
     assert findings_of("prefix", "itsapp:crons") == [("ok", "all nodes are below its/own/")]
-    assert findings_of("guard", "itsapp:crons") == [("ok", "jobs tick here: FireCron was made with enabled=True")]
+    assert findings_of("guard", "itsapp:crons") == [("ok", "jobs tick here: FireCron was created with enabled=True")]
     assert rtdb.count(method="PUT", path="/its/own/cron-locks/*") == 3
 
 

@@ -14,8 +14,8 @@ from tests.conftest import Run
 import firecron
 from firecron.scheduler.frameworks import reason_not_to_start
 
-FLASK_PARENT = "this is the parent of Flask's reloader; they tick in its child"
-DJANGO_PARENT = "this is the parent of Django's reloader; they tick in its child"
+FLASK_PARENT = "this is the parent of Flask's reloader; the jobs tick in its child"
+DJANGO_PARENT = "this is the parent of Django's reloader; the jobs tick in its child"
 CLI = {"FLASK_RUN_FROM_CLI": "true"}
 DEBUG = {**CLI, "FLASK_DEBUG": "1"}
 DJANGO = {"DJANGO_SETTINGS_MODULE": "site.settings"}

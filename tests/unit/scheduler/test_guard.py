@@ -6,8 +6,8 @@ import pytest
 
 from firecron.scheduler.guard import Verdict, judge
 
-NOT_SET = "RUNTIME_INSTANCE is not set, and jobs tick where it is 'production'"
-STAGING = "RUNTIME_INSTANCE is 'staging', and jobs tick where it is 'production'"
+NOT_SET = "RUNTIME_INSTANCE is not set, and jobs tick only where it is 'production'"
+STAGING = "RUNTIME_INSTANCE is 'staging', and jobs tick only where it is 'production'"
 CLOUD_RUN = "; this looks like production, because K_SERVICE is 'api'"
 WORKER_POOL = "; this looks like production, because CLOUD_RUN_WORKER_POOL is 'ticks'"
 
@@ -46,14 +46,14 @@ def test_only_the_very_word_will_do(value: str) -> None:
 @pytest.mark.parametrize("environment", [{}, {"RUNTIME_INSTANCE": "production"}, {"K_SERVICE": "api"}])
 def test_the_program_has_the_last_word(enabled: bool, environment: dict[str, str]) -> None:
     """`enabled` overrides the variable both ways, and isn't suspicious."""
-    assert judge(enabled, environment=environment) == Verdict(enabled, f"FireCron was made with enabled={enabled}")
+    assert judge(enabled, environment=environment) == Verdict(enabled, f"FireCron was created with enabled={enabled}")
 
 
 def test_the_variable_and_its_value_can_be_others() -> None:
     """Another variable and another value can be asked for."""
     assert judge(None, "STAGE", "live", {"STAGE": "live"}).may_tick
     verdict = judge(None, "STAGE", "live", {"RUNTIME_INSTANCE": "production"})
-    assert verdict == Verdict(False, "STAGE is not set, and jobs tick where it is 'live'")
+    assert verdict == Verdict(False, "STAGE is not set, and jobs tick only where it is 'live'")
 
 
 def test_the_process_is_asked_if_nothing_else_is(monkeypatch: pytest.MonkeyPatch) -> None:

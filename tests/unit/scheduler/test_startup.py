@@ -36,7 +36,7 @@ def line_of(heard: Heard) -> Event:
             True,
             "app.py",
             "crons.started",
-            "Distributed crons tick in this process: FireCron was made with enabled=True (",
+            "Distributed crons tick in this process: FireCron was created with enabled=True (",
         ),
         (False, "app.py", "crons.disabled", "Distributed crons disabled in non-production environment: FireCron was"),
         (True, "flask shell", "crons.not_started", "Distributed crons don't tick in this process: this is the Flask"),
@@ -158,7 +158,7 @@ def test_a_provider_without_jobs_is_warned_of(enabled: bool) -> None:
         pass
     (event,) = [event for event in heard if event.slug == "crons.no_jobs"]
     assert event.level == logging.WARNING
-    assert f"was given an object of {__name__}.Empty, the module logging, without a job" in event.message
+    assert f"was given an object of {__name__}.Empty, the module logging, but found no job in it" in event.message
 
 
 def test_no_job_at_all_is_warned_of() -> None:
