@@ -1,9 +1,9 @@
-"""Signs of life: `cron-instances/<id>`, one node a process, and the rounds of recovery that go with them.
+"""The heartbeat: writes signs of life to `cron-instances/<id>`, one node a process, and makes the rounds of recovery.
 
-Each beat also tells RTDB's time, so an instance that beats never has to ask for it. A round that is due follows a beat,
-and has the time until the next one. After a round that came to its end, nodes of instances that are gone are removed.
+The reply to each beat contains RTDB's time, so an instance that beats never has to ask for it. A round that is due
+follows a beat, and has to stop at the next beat. After a completed round the nodes of dead instances are removed.
 
-At the end the node is removed, by the thread itself, so that whoever ends the instance needs no time for it.
+At the end the thread removes the instance's own node, so that a stop doesn't have to wait for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REMOVE_TIMEOUT = 1.0
 
 
 class Heartbeat:
-    """Beats from `start` to `leave`, and says with each beat how many jobs there are and how many runs."""
+    """Beats from `start` to `leave`. Each beat writes the number of jobs and the number of runs under way."""
 
     def __init__(
         self, locks: LockService, timing: Timing, registry: Registry, runner: Runner, recovery: Recovery
@@ -50,7 +50,7 @@ class Heartbeat:
 
     @property
     def id(self) -> str:
-        """The name of this process's node."""
+        """The name of this process's node below `cron-instances`."""
         return f"{self._identity.instance}-{self._random}"
 
     def start(self) -> None:
@@ -60,19 +60,19 @@ class Heartbeat:
             self._at_work.add(self._thread)
 
     def leave(self) -> None:
-        """Beat no more; the thread removes the node, and ends."""
+        """Stop beating. The thread removes the node and ends."""
         with self._changed:
             self._thread = None
             self._changed.notify_all()
 
     def wait(self, until: float) -> None:
-        """Wait for the thread's end, but not longer than that (on the monotonic clock)."""
+        """Wait for the thread's end, but not longer than `until` on the monotonic clock."""
         with self._changed:
             while self._at_work and (left := until - self._timing.mono()) > 0:
                 self._timing.wait(self._changed, left / 1000)
 
     def beat(self) -> bool:
-        """Say that this instance is alive, and learn the time from it; whether the database answered at all."""
+        """Write a sign of life, and note RTDB's time from the reply. Return whether the database responded at all."""
         sent = self._timing.mono()
         fields: dict[str, object] = {
             "seenAt": SERVER_TIME,
@@ -93,8 +93,9 @@ class Heartbeat:
         return True
 
     def prune(self, deadline: Deadline) -> None:
-        """Note in the roster which instances are silent, and remove the nodes of those that have not been seen for ten
-        beats. Raises StoreError.
+        """Note the silent instances in the roster, and remove the nodes of instances not seen for ten beats.
+
+        Raise StoreError.
         """
         now = self._clock.peek()
         nodes = self._store.read(self._root, deadline).node
@@ -109,30 +110,30 @@ class Heartbeat:
             self._store.merge(self._root, dict.fromkeys(dead), deadline)
 
     def work(self) -> None:
-        """One beat, and a round if it is due."""
+        """Beat once, and make a round of recovery if one is due."""
         self._beat_due = self._timing.mono() + self._settings.heartbeat * 1000
-        # Without the database there is nothing to be found out; the next beat may bring it.
+        # Without the database a round finds nothing. The next beat may reach it again.
         if not self.beat():
             return
         try:
             if not self._recovery.make_if_due(self._beat_due):
                 return
         except StoreError as error:
-            self._complain(f"the look for what others left behind goes on at the next beat: {error}")
+            self._complain(f"the look for died runs and missed ticks goes on at the next beat: {error}")
             return
         try:
             self.prune(self._deadline().within(max(0.0, self._beat_due - self._timing.mono()) / 1000))
         except StoreError as error:
-            self._complain(f"dead instances could not be removed: {error}")
+            self._complain(f"the nodes of dead instances could not be removed: {error}")
 
     def work_if_due(self) -> float:
-        """`work` where there is no thread for it; returns the seconds until it is due again."""
+        """Call `work` if it is due, without a thread. Return the seconds until it is due again."""
         if self._timing.mono() >= self._beat_due:
             self.work()
         return max(0.0, self._beat_due - self._timing.mono()) / 1000
 
     def after_fork(self) -> None:
-        """In a forked child: another process, so another node."""
+        """Take a new node name in a forked child, which is another process."""
         self._changed = threading.Condition()
         self._thread = None
         self._at_work = set()
@@ -145,7 +146,7 @@ class Heartbeat:
             while self._thread is me:
                 self._work_guarded()
                 with self._changed:
-                    # To the next beat, which a round that took its time does not put off.
+                    # Wait until the next beat is due. A long round doesn't delay it.
                     while self._thread is me and (left := self._beat_due - self._timing.mono()) > 0:
                         self._timing.wait(self._changed, left / 1000)
             self._remove()
@@ -158,16 +159,16 @@ class Heartbeat:
         try:
             self.work()
         except Exception as error:
-            # Whatever it is, it must not end the heartbeat, or the rounds, in silence.
+            # No error may end the heartbeat and the rounds silently.
             self._complain(repr(error))
 
     def _remove(self) -> None:
         if self._thread is not None:
-            return  # started again meanwhile: the node is another thread's to beat
+            return  # the heartbeat was started again, and another thread beats for the node
         try:
             self._store.merge(self._root, {self.id: None}, Deadline.after(self._timing, _REMOVE_TIMEOUT))
         except Exception as error:
-            self._complain(f"its node could not be removed: {error}")
+            self._complain(f"the instance's own node could not be removed: {error}")
 
     def _deadline(self) -> Deadline:
         return Deadline.after(self._timing, self._settings.request_timeout)

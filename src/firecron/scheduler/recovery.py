@@ -1,11 +1,11 @@
-"""Recovery: looking for what others left behind, over all jobs that want it, every so often, and in time.
+"""Recovery: regular rounds that look for died runs and missed ticks of all jobs that rerun or catch up.
 
-A job that reruns or catches up has its record looked at; where a run died or a tick was missed, it takes a turn, and
-where somebody holds the lock, it is looked at again when that lock expires.
+A round reads the record of each such job. If a run has died or a tick was missed, the job takes a turn. If the lock is
+held, the job is looked at again when that lock expires.
 
-Few jobs are read one by one. For many, two requests are enough: what nodes there are, and, if most of them are theirs
-and they are not too many, all of them in one answer. A round keeps to its deadline, ends at once when the database
-can't be reached, and goes on with the jobs that are left when it is called again.
+The records of a few jobs are read one by one. For many jobs two requests are enough: the names of all nodes, and then
+all nodes at once, if most of them belong to these jobs and they are not too many. A round keeps to its deadline, and
+ends at once if the database can't be reached. The next call goes on with the jobs that are left.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ from firecron.runs.policy import missed, needs_rerun
 from firecron.runs.runner import Runner
 from firecron.runs.turn import WantedClaim
 
-# So many jobs are read one by one.
+# Up to this many jobs are read one by one.
 FEW = 10
-# In an answer with others a record costs less than half the bytes, and no round trip.
+# All nodes are read at once if there are at most this many for each job: in one reply with others a record costs less
+# than half the bytes, and no round trip.
 MOST_FOR_EACH = 2
-# Less than a megabyte.
+# All nodes are read at once if there are at most this many: less than a megabyte.
 MOST_AT_ONCE = 2_000
 
 
 class Recovery:
-    """Makes rounds over the jobs of the registry, as long as the runner wants each; turns go to the `agenda`.
+    """Makes rounds over the jobs of the registry that the runner wants. The turns go to the `agenda`.
 
-    A round is `due` (on the monotonic clock) at the start, and an interval after the last one began.
+    `due` is when the next round is due, on the monotonic clock: at the start, then an interval after the last round
+    began.
     """
 
     def __init__(self, locks: LockService, timing: Timing, registry: Registry, runner: Runner, agenda: Agenda) -> None:
@@ -54,14 +56,15 @@ class Recovery:
         self.due = 0.0
 
     def start(self) -> None:
-        """Let the first round be due now."""
+        """Make the first round due now."""
         self.due = self._timing.mono()
 
     def make_if_due(self, ends: float) -> bool:
-        """Make a round, or go on with it, until then (on the monotonic clock). Return whether one came to its end.
-        Raises StoreError; the round goes on with the next call.
+        """Make a round, or go on with one, if it is due. Stop at `ends` on the monotonic clock.
+
+        Return whether a round was completed. Raise StoreError; the next call goes on with the round.
         """
-        # Without RTDB's time there is nothing to be found out.
+        # Without RTDB's time a round can't tell whether a lock has expired.
         if self._timing.mono() < self.due or self._clock.peek() is None:
             return False
         began = self._timing.mono()
@@ -71,7 +74,7 @@ class Recovery:
         return True
 
     def make(self, deadline: Deadline) -> bool:
-        """Look at all jobs, or at those that the last call left; whether that was all. Raises Unavailable."""
+        """Look at all jobs, or at those that the last call left. Return whether none is left. Raise Unavailable."""
         left = self._left = self._left or deque(
             job for job in self._registry.jobs() if self._registry.is_wanted(job) and job.options.needs_recovery
         )
@@ -81,14 +84,14 @@ class Recovery:
             if moment is None or deadline.remaining() <= 0:
                 return False
             job, node = left[0], None
-            if self._runner.wants(job):  # still: the instance may stop, and jobs come and go
+            if self._runner.wants(job):  # asked again for each job: the instance may stop, and jobs are removed
                 node = self._read(job, deadline) if nodes is None else nodes.get(job.name)
             left.popleft()
             self._judge(job, node, moment)
         return True
 
     def look_again(self, job: Job, instant: int) -> None:
-        """A lock was seen that somebody holds: if it expires, its run died. Look once, at that time."""
+        """Look at the job once more at this instant, when a lock that was seen expires: then its run has died."""
         if job.name in self._pending:
             return
         self._pending.add(job.name)
@@ -101,13 +104,14 @@ class Recovery:
         self._agenda.at(instant, look)
 
     def forget(self) -> None:
-        """Begin anew: nothing is left of a round, and nothing is to be looked at again."""
+        """Drop the jobs that a round has left, and the looks that are planned."""
         self._left = deque()
         self._pending.clear()
 
     def _read_all(self, left: deque[Job], deadline: Deadline) -> dict[str, object] | None:
-        """The nodes of all locks; None where one by one costs less, or is all that the rules allow. Jobs that have no
-        node are left out.
+        """Return the nodes of all locks, and drop the jobs without a node from `left`.
+
+        Return None if reading them one by one costs less, or if the security rules deny the whole list.
         """
         try:
             names = set(self._store.keys(self._paths.locks, self._within(deadline)))
@@ -127,13 +131,13 @@ class Recovery:
         try:
             return self._store.read(self._paths.lock(job.name), self._within(deadline)).node
         except Denied:
-            return None  # its next tick will say so
+            return None  # the job's next tick will report it
 
     def _judge(self, job: Job, node: object, now: Moment) -> None:
         try:
             record = parse(node, now.server)
         except Malformed:
-            return  # its next tick will say so
+            return  # the job's next tick will report it
         if not isinstance(record, LockRecord):
             return
         if record.is_live(now.server, self._margin):

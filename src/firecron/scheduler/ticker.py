@@ -1,9 +1,9 @@
-"""The ticker: one thread and a heap, whatever the number of jobs.
+"""The ticker: one thread and one heap, whatever the number of jobs.
 
-It waits on the monotonic clock for the next slot, hands (job, slot) over, and computes the job's next slot from its
-schedule, never from now. So a clock that jumps gives no burst and no second run. After a freeze only the newest tick
-of each job is handed over; what became too old is catch_up's business. That it was frozen is said once, with what to
-do about it on Cloud Run.
+The ticker waits on the monotonic clock for the next slot, hands (job, slot) over, and computes the job's next slot from
+the last slot, never from now. So a clock that jumps causes no burst of ticks and no second run. After a freeze only the
+newest tick of each job is handed over; `catch_up` decides about older ticks. The ticker logs a freeze once, with the
+remedy for Cloud Run.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Tick:
-    """A tick to come: its start (its slot and the jitter), a number that settles ties and tells it from an earlier
-    plan.
-    """
+    """A planned tick. `start` is its slot plus jitter. `number` settles ties, and shows whether a plan is replaced."""
 
     start: int
     number: int
@@ -55,19 +53,19 @@ class _Tick:
 
 
 class Receiver(Protocol):
-    """Gets the ticks of a ticker. No method may block."""
+    """Receives the ticks of a ticker. No method may block."""
 
     def due(self, job: Job, slot: str) -> None:
-        """Run this tick: it is time."""
+        """Run this tick, which is due."""
 
     def look_back(self, job: Job, slot: str) -> None:
-        """Run this tick of before the job was new here, if nobody was there to run it: its grace is not over."""
+        """Run this tick from before this instance had the job, if no instance has: its grace is not over."""
 
 
 class Ticker:
-    """Hands the ticks of its jobs over to the `receiver`, and makes calls at their time: they must not block.
+    """Hands the ticks of its jobs to the `receiver`, and makes calls at given instants. The calls must not block.
 
-    `has_news` is whether something was added since the last work began, so that there may be more to do than that said.
+    `has_news` is set when something is added. Then there may be work before the time that the last `work` returned.
     """
 
     def __init__(
@@ -106,24 +104,24 @@ class Ticker:
             self._wake()
 
     def remove(self, name: str) -> None:
-        """Tick for it no more."""
+        """Tick for this job no more."""
         with self._changed:
             self._jobs.pop(name, None)
             self._planned.pop(name, None)
 
     def at(self, instant: int, call: Callable[[], None]) -> None:
-        """Call this when RTDB's clock shows the instant."""
+        """Make this call when RTDB's clock shows the instant."""
         with self._changed:
             heapq.heappush(self._calls, (instant, next(self._numbers), call))
             self._wake()
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call this in so many seconds; where RTDB's time isn't known, once it is."""
+        """Make this call in this many seconds; if RTDB's time isn't known, as soon as it is."""
         moment = self._clock.peek()
         self.at(0 if moment is None else moment.server + round(seconds * 1000), call)
 
     def start(self) -> None:
-        """Tick on a thread of its own; without effect if it does."""
+        """Tick on a thread of its own. A second call changes nothing."""
         with self._changed:
             if self._thread is None:
                 self._wakes_at = None
@@ -132,11 +130,11 @@ class Ticker:
                 try:
                     thread.start()
                 except RuntimeError:
-                    self._thread = None  # it could not be waited for
+                    self._thread = None  # a thread that has not started can't be joined
                     raise
 
     def stop(self) -> None:
-        """Hand over nothing more. What was planned is forgotten: a later start plans from then on."""
+        """Hand over no more ticks, and drop all plans. A later start plans from its own time on."""
         with self._changed:
             self._stops += 1
             self._ended, self._thread = self._thread or self._ended, None
@@ -148,39 +146,39 @@ class Ticker:
             self._wake()
 
     def wait(self, seconds: float) -> None:
-        """Wait for the thread's end, but not long: it may be asking for the time just now, and does no harm."""
+        """Wait for the thread's end, but not long: it may be asking for RTDB's time, and hands over no tick."""
         ended = self._ended
         if ended is not None and ended is not threading.current_thread():
             ended.join(timeout=min(seconds, _JOIN_TIMEOUT))
 
     def work(self) -> float:
-        """Do what is due. Return the seconds until there is more to do, at the most."""
+        """Hand over the ticks and make the calls that are due. Return at most how many seconds to wait for the next."""
         with self._changed:
-            # What comes from here on is seen below, or ends the wait after it before that begins.
+            # News from here on is either seen below, or keeps the thread from waiting afterwards.
             self.has_news = False
         stops, wakes_at = self._stops, self._wakes_at
         if wakes_at is not None:
             self._note_stall(self._timing.mono() - wakes_at)
         seconds = self._work()
         with self._changed:
-            # After a stop there is nothing to wake for, and the next thread has times of its own.
+            # After a stop there is no time to wake at, and the next thread has times of its own.
             if self._stops == stops:
                 self._wakes_at = self._timing.mono() + seconds * 1000
         return seconds
 
     @property
     def planned(self) -> int:
-        """How many jobs have a tick planned."""
+        """The number of jobs that have a planned tick."""
         return len(self._planned)
 
     def next_start(self) -> int | None:
-        """When the next tick or call is due, on RTDB's clock; None if none is planned."""
+        """Return when the next tick or call is due, on RTDB's clock; None if none is planned."""
         with self._changed:
             starts = [tick.start for tick in self._ticks[:1]] + [call[0] for call in self._calls[:1]]
         return min(starts, default=None)
 
     def expect_leap(self) -> None:
-        """Take it for no freeze if the next work comes late: a test moves the clock."""
+        """Don't report a freeze if the next work comes late: a test is going to move the clock."""
         self._wakes_at = None
 
     def _work(self) -> float:
@@ -189,8 +187,8 @@ class Ticker:
             return backoff(self._failures + 4, self._chance())
         self._plan(now)
         due, calls = self._due(now)
-        # All are handed over before the next slots are computed: a thousand jobs at one instant shouldn't wait for
-        # each other.
+        # All due ticks are handed over before the next slots are computed, so that a thousand jobs at one instant don't
+        # wait for each other.
         passed = [(tick.job, self._guarded(tick.job.name, self._hand_over, tick, now) or tick.slot) for tick in due]
         for call in calls:
             self._guarded("ticker", call)
@@ -206,7 +204,7 @@ class Ticker:
             try:
                 seconds = self.work()
             except Exception as error:
-                # Whatever it is, it must not end the thread, and all ticks with it, in silence.
+                # No error may end the thread, and all ticks with it, silently.
                 self._complain("ticker", error)
                 seconds = backoff(8, self._chance())
             with self._changed:
@@ -214,18 +212,18 @@ class Ticker:
                     self._timing.wait(self._changed, seconds)
 
     def _wake(self) -> None:
-        """Have the thread look again. Called under the lock."""
+        """Wake the thread to look again. Called under the lock."""
         self.has_news = True
         self._changed.notify_all()
 
     def _now(self) -> Moment | None:
-        """RTDB's time; where it isn't known yet, it is asked for."""
+        """Return RTDB's time, and ask RTDB for it if it isn't known yet; None if it can't be had."""
         try:
             moment = self._clock.peek() or self._clock.now(Deadline.after(self._timing, _SYNC_TIMEOUT))
         except StoreError as error:
             self._failures += 1
             level = logging.ERROR if self._failures == 1 else logging.DEBUG
-            message = f"{error.what} - its time is not known, so no job can be run. Jobs will NOT run. {error}"
+            message = f"{error.what} - its time is not known, so no job can run. Jobs will NOT run. {error}"
             self._events.emit("clock.unavailable", "clock", level, message, why=str(error), failures=self._failures)
             return None
         if self._failures:
@@ -241,7 +239,7 @@ class Ticker:
 
     def _plan_first(self, job: Job, now: Moment) -> None:
         options = job.options
-        # The first tick whose grace isn't over: mostly that is one to come, and then the one to plan.
+        # The first tick whose grace isn't over. Mostly it is in the future, and then it is the one to plan.
         oldest = now.server - options.grace - 1
         slot = options.schedule.after(to_datetime(oldest))
         if slot > to_datetime(now.server):
@@ -274,31 +272,31 @@ class Ticker:
         return due, calls
 
     def _hand_over(self, tick: _Tick, now: Moment) -> datetime:
-        """Hand over the newest tick by now, unless it is older than grace; returns the one to go on from."""
+        """Hand over the newest tick up to `now`, unless it is too late to start. Return the slot to plan on from."""
         job, options, planned = tick.job, tick.job.options, to_text(tick.slot)
         if now.server - tick.start < _LATE:
-            self._receiver.due(job, planned)  # ticks are a second apart at the least, so there is no newer one
+            self._receiver.due(job, planned)  # ticks are at least a second apart, so there is no newer one
             return tick.slot
         due = next(iter(newest(options.schedule, to_milliseconds(tick.slot), now.server, 1)), planned)
         if now.server > start_ends(options, due):
             late = now.server - to_milliseconds(due)
-            report_missed(self._events, job.name, due, f"it is {late / 1000:.0f} s late, past its time", late)
+            report_missed(self._events, job.name, due, f"it is {late / 1000:.0f} s late, too late to start", late)
         else:
             if due != planned:
-                message = f'"{job.name}" goes on with its tick {due}; those since {planned} came too late'
+                message = f'"{job.name}" goes on with its tick {due}; its ticks since {planned} came too late'
                 self._events.emit("run.coalesced", job.name, logging.INFO, message, slot=due)
             self._receiver.due(job, due)
         return to_datetime(due)
 
     def _note_stall(self, late: float) -> None:
-        """Say once that this thread was woken much later than it wanted to be."""
+        """Log once that this thread woke much later than planned."""
         if late > _STALL and not self._has_stalled:
             self._has_stalled = True
             message = f"The ticker woke {late / 1000:.0f} s late: this process was frozen. {_STALL_HINT}"
             self._events.emit("ticker.stalled", "ticker", logging.WARNING, message, late=round(late))
 
     def _guarded(self, name: str, step: Callable[..., Answer], *arguments: object) -> Answer | None:
-        """One job's trouble is no other's."""
+        """Call the step and log its error, so that an error of one job doesn't reach the others."""
         try:
             return step(*arguments)
         except Exception as error:

@@ -16,7 +16,7 @@ def test_a_tick_that_did_not_run_is_reported_in_one_sentence() -> None:
     events.subscribe(said.append)
     report_skipped(events, "job", SLOT, "a newer tick came")
     report_missed(events, "job", SLOT, "it could not start in time")
-    report_missed(events, "job", SLOT, "it is 90 s late, past its time", 90_000)
+    report_missed(events, "job", SLOT, "it is 90 s late, too late to start", 90_000)
     assert said == [
         Event("run.skipped", "job", logging.INFO, f'"job" skips its tick {SLOT}: a newer tick came', {"slot": SLOT}),
         Event(
@@ -30,7 +30,7 @@ def test_a_tick_that_did_not_run_is_reported_in_one_sentence() -> None:
             "run.missed",
             "job",
             logging.WARNING,
-            f'"job" missed its tick {SLOT}: it is 90 s late, past its time',
+            f'"job" missed its tick {SLOT}: it is 90 s late, too late to start',
             {"slot": SLOT, "late": 90_000},
         ),
     ]

@@ -289,7 +289,7 @@ def test_why_the_time_is_unknown_is_said(bench: Bench, failure: StoreError, what
     bench.is_down, bench.failure = True, failure
     bench.ticker.work()
     (event,) = bench.said("clock.unavailable")
-    expected = f"{what} - its time is not known, so no job can be run. Jobs will NOT run. it failed"
+    expected = f"{what} - its time is not known, so no job can run. Jobs will NOT run. it failed"
     assert event.message == expected
 
 
