@@ -1,1 +1,1 @@
-"""For people who look and mend."""
+"""Operations: for people who inspect and repair."""

@@ -1,10 +1,11 @@
-"""A look at everything that firecron depends on, here and now: `examine` yields finding after finding, as it gets
-there. What they mean is decided in `findings`.
+"""The doctor: checks everything that firecron depends on, here and now.
 
-It works on the database that the library would take, as the user that the library would be. It writes what any
-instance writes: the time that is asked for, and a lock of its own, under a name that nobody else has; under an auth
-override also two writes that rules should refuse, and that are taken back if they don't. When a step fails that the
-others stand on, it ends there. No token or key is ever part of a finding.
+`examine` yields each finding as soon as it is known. `findings` decides what a finding says.
+
+The doctor uses the same database and the same user as the library. It writes what any instance writes: a request for
+RTDB's time, and a lock of its own, under a name that is used nowhere else. Under an auth override it also makes two
+writes that the security rules should refuse, and undoes them if the rules allow them. It ends at the first failed step
+that other steps need. No token or key is ever part of a finding.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _PACKAGES = ("firebase-admin", "google-auth", "requests", "urllib3", "pydantic",
 
 
 class Program(Protocol):
-    """What is looked at of an application: its FireCron."""
+    """The parts of an application that the doctor examines: those of its FireCron."""
 
     @property
     def settings(self) -> Settings: ...
@@ -61,7 +62,11 @@ def examine(
     crons: Program | None = None,
     unclaimed: Sequence[Unclaimed] = (),
 ) -> Iterator[Finding]:
-    """Everything, for this process as it stands, or for an application, and the jobs that it was not given."""
+    """Yield all findings, for this process as it is, or for an application.
+
+    `variables` is the environment. `crons` is the application's FireCron, None to examine this process alone.
+    `unclaimed` are jobs that no FireCron was given.
+    """
     yield findings.versions(dict(_versions()))
     yield from findings.environment(variables)
     try:
@@ -81,7 +86,7 @@ def examine(
         if target.load_credential is not None:
             yield _examine_credentials(target.load_credential, timing)
         else:
-            yield findings.ok("credentials", "an emulator needs none")
+            yield findings.ok("credentials", "an emulator needs no credentials")
     except StoreError as error:
         yield findings.of_error("credentials", error)
         return
@@ -93,7 +98,7 @@ def examine(
 
 
 class Examination:
-    """Of one database."""
+    """The examination of one database."""
 
     def __init__(self, locks: LockService, settings: Settings, timing: Timing) -> None:
         self._locks = locks
@@ -104,7 +109,7 @@ class Examination:
         self._left_behind: list[tuple[str, StoreError]] = []
 
     def findings(self, target: Target) -> Iterator[Finding]:
-        """What there is to be found; it ends where the database can't be reached or says no."""
+        """Yield the findings. They end with the first step that the database can't be reached for, or denies."""
         step = "reading"
         try:
             yield self._latency()
@@ -134,7 +139,7 @@ class Examination:
         yield from findings.clock(self._timing.wall() - now, moment.uncertainty, self._settings.margin_ms)
 
     def _writing(self, target: Target) -> Iterator[Finding]:
-        """Acquire and release a lock, as everybody does: a conditional write, and a conditional deletion."""
+        """Acquire and release a lock as any instance does: a conditional write, and a conditional deletion."""
         bid = self._locks.contender.bid(self._name, max(_LEAST_TTL, self._settings.least_ttl))
         lease = self._locks.contender.try_once(bid)
         if isinstance(lease, Refusal):
@@ -156,21 +161,24 @@ class Examination:
         yield from about_rules
 
     def _takes_live_lock(self) -> bool:
-        """Whether rules let a lock be overwritten that is held: the doctor's own, as if by somebody else."""
+        """Return whether the rules allow another holder to overwrite a held lock. The lock is the doctor's own."""
         path = self._paths.lock(self._name)
         held = self._locks.store.read(path, self._deadline())
-        assert isinstance(held.node, dict), "it was acquired a moment ago"
+        assert isinstance(held.node, dict), "the lock was acquired a moment ago"
         other = {**held.node, "holder": "somebody-else", "acquiredAt": held.node["acquiredAt"] + 1}
         return self._is_written(path, held.etag, other)
 
     def _is_written(self, path: str, etag: str, node: dict[str, object]) -> bool:
-        """Whether this may be written; it is deleted if so, and where it can't be, told at the end."""
+        """Return whether the rules allow this write, and delete what was written.
+
+        A node that can't be deleted is noted, and reported at the end.
+        """
         try:
             answer = self._locks.store.swap(path, etag, node, self._deadline())
         except Denied:
             return False
         if isinstance(answer, Snapshot):
-            raise Unavailable(f"{path} was changed by somebody else while it was tried")
+            raise Unavailable(f"{path} was changed by another client during the test: run the doctor again")
         try:
             self._locks.store.swap(path, answer, None, self._deadline())
         except StoreError as error:
@@ -196,7 +204,7 @@ class Examination:
 
 
 def _versions() -> Iterator[tuple[str, str]]:
-    """Of what is installed here, as far as it is."""
+    """Yield the names and versions of the packages that are installed here."""
     yield "firecron", __version__
     yield "Python", platform.python_version()
     for package in _PACKAGES:
@@ -205,7 +213,7 @@ def _versions() -> Iterator[tuple[str, str]]:
 
 
 def _examine_jobs(crons: Program, unclaimed: Sequence[Unclaimed]) -> Iterator[Finding]:
-    """What `start` would say of the jobs."""
+    """Yield the findings about the jobs: the errors and warnings that `start` would give."""
     problem: Finding | None = None
     try:
         crons.check_jobs()
@@ -222,7 +230,7 @@ def _examine_jobs(crons: Program, unclaimed: Sequence[Unclaimed]) -> Iterator[Fi
 
 
 def _target_of(crons: Program | None, settings: Settings, variables: Mapping[str, str]) -> Target:
-    """The application's own, where there is one: it may have a Firebase app of its own."""
+    """Return the application's own target if there is an application: it may have a Firebase app of its own."""
     if crons is not None:
         return crons.locks.target()
     return find_target(None, settings.database_url, variables, uid=settings.uid)

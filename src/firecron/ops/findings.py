@@ -1,5 +1,6 @@
-"""What `doctor` finds, as values: each is ok, a warning or a problem, with the remedy. Pure decisions over what was
-seen; who looks is `doctor`.
+"""The doctor's findings as values: each is ok, a warning or a problem, with the remedy.
+
+Pure decisions about what `doctor` has seen. This module does no I/O.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _LOOKED_AT = (
     EMULATOR_HOST,
     *VARIABLES,
 )
-# This may be a whole configuration: enough that it is there.
+# The value may be a whole configuration, so only its presence is shown.
 _NOT_SHOWN = {"FIREBASE_CONFIG"}
 
 _SLOW = 0.25
@@ -42,7 +43,7 @@ _WALL_OFF = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the doctor's. `kind` is what sort of problem it is."""
+    """One line of the doctor's output. `kind` is the kind of the problem."""
 
     check: str
     level: Level
@@ -64,7 +65,7 @@ def problem(check: str, message: str, remedy: str | None, kind: Kind = "other") 
 
 
 def of_error(check: str, error: StoreError | ConfigurationError) -> Finding:
-    """What an error of the library's means here. The message of some names the remedy already."""
+    """Return the finding for an error of the library. Some errors already name the remedy in their message."""
     told = redacted(str(error))
     match error:
         case ConfigurationError():
@@ -85,20 +86,22 @@ def of_error(check: str, error: StoreError | ConfigurationError) -> Finding:
 
 
 def versions(found: Mapping[str, str]) -> Finding:
-    """What is installed here."""
+    """Return the versions of the installed packages."""
     return ok("versions", ", ".join(f"{name} {version}" for name, version in found.items()))
 
 
 def environment(variables: Mapping[str, str]) -> Iterator[Finding]:
-    """Which of the variables that lead to the database are there, and whether they fit together."""
+    """Yield which of the variables that lead to the database are set, and whether they fit together."""
     shown = [f"{name}{_shown(name, variables[name])}" for name in _LOOKED_AT if variables.get(name)]
-    yield ok("environment", f"found {', '.join(shown)}" if shown else "none of the variables that firecron looks at")
+    yield ok(
+        "environment", f"found {', '.join(shown)}" if shown else "none of the variables that firecron reads is set"
+    )
     for message, remedy in unknown_variables(variables):
         yield warning("environment", message, remedy)
     if variables.get(_KEY_FILE, "").lstrip().startswith("{"):
         yield problem(
             "environment",
-            f"{_KEY_FILE} holds a key: it has to be the path of a key's file",
+            f"{_KEY_FILE} holds a key, but must hold the path of a key's file",
             f"put the key into a file, and that file's path into {_KEY_FILE}; on Cloud Run neither is needed",
             "configuration",
         )
@@ -107,17 +110,17 @@ def environment(variables: Mapping[str, str]) -> Iterator[Finding]:
         yield problem(
             "environment",
             f"{EMULATOR_HOST}{_shown(EMULATOR_HOST, variables[EMULATOR_HOST])} is set on Cloud Run: each instance "
-            "would lock in an emulator",
+            "would take its locks in an emulator",
             f"remove {EMULATOR_HOST} from the {place.kind}",
             "configuration",
         )
 
 
 def database(target: Target) -> Finding:
-    """Which database it is."""
+    """Return which database is used."""
     where = database_in_words(target)
     if target.unknown_host is not None:
-        found = f"{where}: the host is none of Firebase's, and this service's access token is sent there"
+        found = f"{where}: the host is not one of Firebase's, and this service's access token is sent there"
         return warning(
             "database", found, "check FIRECRON_DATABASE_URL: is it *.firebaseio.com or *.firebasedatabase.app?"
         )
@@ -125,23 +128,23 @@ def database(target: Target) -> Finding:
 
 
 def database_in_words(target: Target) -> str:
-    """Which database it is, without what may be a secret in its URL."""
+    """Return the database's URL or emulator, without the parts of the URL that may be a secret."""
     url = redacted(without_query(target.base_url))
     if not target.is_emulator:
         return url
     name = target.parameters.get("ns", "")
-    # A name has neither: it was cut from a URL with a password.
+    # A valid name contains neither sign: this one was cut from a URL with a password.
     return f"the emulator at {url}, database {REDACTED if ':' in name or '@' in name else name}"
 
 
 def settings(values: Settings) -> Iterator[Finding]:
-    """What is set otherwise than by default."""
+    """Yield the settings that differ from their defaults, the prefix and the roles."""
     changed = [
         f"{name}={redacted(without_query(value)) if isinstance(value, str) else value!r}"
         for name, field in type(values).model_fields.items()
         if (value := getattr(values, name)) != field.default and name not in ("roles", "prefix", "database_url")
     ]
-    yield ok("settings", ", ".join(changed) if changed else "all as by default")
+    yield ok("settings", ", ".join(changed) if changed else "all have their defaults")
     yield ok("prefix", f"all nodes are below {values.prefix}/" if values.prefix else "none: all nodes are at the root")
     if values.roles:
         yield ok("roles", f"{', '.join(values.roles)}: jobs with another role don't run here")
@@ -150,11 +153,11 @@ def settings(values: Settings) -> Iterator[Finding]:
 
 
 def guard(values: Settings, verdict: Verdict, variables: Mapping[str, str]) -> Iterator[Finding]:
-    """Whether jobs tick here, and whether they have CPU for it."""
+    """Yield whether jobs tick here, and whether they have CPU for it."""
     if verdict.may_tick:
         yield ok("guard", f"jobs tick here: {verdict.why}")
     elif verdict.is_suspicious:
-        remedy = f"if they are to tick here: set {values.runtime_variable}={values.runtime_value}"
+        remedy = f"if they should tick here, set {values.runtime_variable}={values.runtime_value}"
         yield warning("guard", f"jobs don't tick here: {verdict.why}", remedy)
     else:
         yield ok("guard", f"jobs don't tick here: {verdict.why}")
@@ -164,7 +167,7 @@ def guard(values: Settings, verdict: Verdict, variables: Mapping[str, str]) -> I
     if place.kind == "service":
         yield ok(
             "billing",
-            "not to be seen from inside: with request-based billing, the default, jobs tick only while a request is "
+            "can't be seen from inside: with request-based billing, the default, jobs tick only while a request is "
             f"served; the service {place.name} needs instance-based billing (--no-cpu-throttling) and a minimum of one "
             "instance (--min 1), or a trigger from outside",
         )
@@ -175,14 +178,14 @@ def guard(values: Settings, verdict: Verdict, variables: Mapping[str, str]) -> I
 def jobs(
     here: Sequence[str], elsewhere: Sequence[str], odd: Sequence[str], unclaimed: Sequence[Unclaimed]
 ) -> Iterator[Finding]:
-    """Which jobs an application has for this machine, what is odd about them, and which ones never run."""
+    """Yield the jobs that tick on this machine and the others, warnings about jobs, and the jobs that never run."""
     if here or elsewhere:
-        not_here = f"; disabled, or with a role that isn't here: {', '.join(elsewhere)}" if elsewhere else ""
+        not_here = f"; disabled, or with a role that isn't set here: {', '.join(elsewhere)}" if elsewhere else ""
         yield ok("jobs", f"{', '.join(here) or 'none'}{not_here}")
     else:
         yield warning("jobs", "the application has no jobs", "give the functions to it: FireCron(*jobs)")
     for message in odd:
-        yield Finding("jobs", "warning", message)  # which names its remedy itself
+        yield Finding("jobs", "warning", message)  # the message names the remedy itself
     for job in unclaimed:
         yield warning(
             "jobs",
@@ -192,7 +195,7 @@ def jobs(
 
 
 def latency(seconds: Sequence[float]) -> Finding:
-    """How long reads take; the median, because the first one makes the connection."""
+    """Return how long reads take: the median, because the first read opens the connection."""
     found = f"{median(seconds) * 1000:.0f} ms, the median of {len(seconds)} reads"
     if median(seconds) > _SLOW:
         return warning("latency", found, "run in the database's region: every claim takes one to three such trips")
@@ -200,7 +203,7 @@ def latency(seconds: Sequence[float]) -> Finding:
 
 
 def clock(wall_ahead: float, uncertainty: float, margin: float) -> Iterator[Finding]:
-    """How well RTDB's time is known, and how far this machine's clock is from it; all in milliseconds."""
+    """Yield how well RTDB's time is known, and how far this machine's clock is from it. All are in milliseconds."""
     known = f"RTDB's time is known to {uncertainty:.0f} ms; the margin is {margin:.0f} ms"
     if uncertainty > margin / 2:
         yield warning("clock", known, "look for a slow network, or raise FIRECRON_MARGIN, in the whole fleet")
@@ -219,7 +222,7 @@ def clock(wall_ahead: float, uncertainty: float, margin: float) -> Iterator[Find
 
 
 def locks(views: Sequence[LockView]) -> Iterator[Finding]:
-    """Whether every lock's node can be read, and whether the held ones will be free again."""
+    """Yield the locks that are malformed, blocked, or held by a silent instance; else how many are held."""
     broken = [view for view in views if view.problem is not None]
     for view in broken:
         if view.state == "malformed":
@@ -234,53 +237,53 @@ def locks(views: Sequence[LockView]) -> Iterator[Finding]:
 
 
 def instances(found: Instances, now: int) -> Iterator[Finding]:
-    """Who is alive, and who was and has fallen silent."""
+    """Yield how many instances are alive, and which ones have fallen silent."""
     silent = found.silent(now)
     yield ok("instances", f"{len(found.seen) - len(silent)} alive")
     for name, at in silent.items():
         yield warning(
             "instances",
             f"{name} was seen last at {to_text(at)}, {(now - at) / 1000:.0f} s ago",
-            "it died, or has no CPU between requests; its node is removed by the others after ten beats",
+            "it died, or has no CPU between requests; the other instances remove its node after ten beats",
         )
 
 
 def credentials(kind: str, account: str | None) -> Finding:
-    """What kind of credentials gave a token, and whose they are."""
+    """Return which kind of credentials gave a token, and the account they belong to."""
     return ok("credentials", f"{kind}{f' of {account}' if account else ''}; a token was given")
 
 
 def administrator() -> Finding:
-    """No auth override: rules don't concern this process."""
+    """Return that this process has no auth override, so that security rules don't apply to it."""
     return ok(
         "rules",
-        "this process is an administrator, whom security rules don't concern, as FIRECRON_UID is not set",
+        "this process is an administrator, as FIRECRON_UID is not set, and security rules don't apply to it",
     )
 
 
 def rules(user: str, writes_elsewhere: bool, takes_live_locks: bool) -> Iterator[Finding]:
-    """Whether the rules keep this user to what firecron has to do."""
+    """Yield whether the security rules limit this user to the writes that firecron needs."""
     remedy = "deploy what `firecron rules` prints, and grant nothing above its three paths"
-    yield ok("rules", f"this process is {user}, whom security rules keep in bounds")
+    yield ok("rules", f"this process is {user}, and security rules apply to it")
     if writes_elsewhere:
-        yield warning("rules", "they let it write outside of its own paths", remedy)
+        yield warning("rules", "the rules let it write outside of its own paths", remedy)
     if takes_live_locks:
-        yield warning("rules", "they let it overwrite a lock that somebody else holds", remedy)
+        yield warning("rules", "the rules let it overwrite a lock that another holder has", remedy)
     if not (writes_elsewhere or takes_live_locks):
-        yield ok("rules", "a write outside of its paths, and one to a lock that another holds, were refused")
+        yield ok("rules", "the rules refused a write outside of its paths, and one to a lock that another holder has")
 
 
 def left_behind(path: str, error: StoreError) -> Finding:
-    """The doctor's own write, which it could not take back."""
+    """Return that the doctor could not undo its own test write."""
     return warning(
         "rules",
-        f"what was written to {path} as a test could not be deleted: {redacted(str(error))}",
+        f"the test write to {path} could not be deleted: {redacted(str(error))}",
         f"delete {path} in the Firebase console",
     )
 
 
 def strangers(may_read: bool, *, is_emulator: bool) -> Finding:
-    """Whether somebody without credentials can read the locks."""
+    """Return whether the locks can be read without credentials."""
     if not may_read:
         return ok("strangers", "without credentials nothing can be read")
     if is_emulator:
@@ -293,14 +296,14 @@ def strangers(may_read: bool, *, is_emulator: bool) -> Finding:
 
 
 def worst(findings: Iterable[Finding]) -> Kind | None:
-    """What the sum of it is: the kind of the problem that has to be solved first."""
+    """Return the kind of the problem that has to be solved first, None if there is no problem."""
     kinds = {finding.kind or "other" for finding in findings if finding.level == "problem"}
     order: tuple[Kind, ...] = ("configuration", "unreachable", "denied", "malformed", "other")
     return next((kind for kind in order if kind in kinds), None)
 
 
 def without_query(url: str) -> str:
-    """A URL without what may be a secret in it: its user, and its query but for the namespace."""
+    """Return a URL without the parts that may be a secret: its user, and its query except for the namespace."""
     base, _, query = url.partition("?")
     scheme, separator, rest = base.rpartition("://")
     namespaces = [part for part in query.split("&") if part.startswith("ns=")]
@@ -310,5 +313,5 @@ def without_query(url: str) -> str:
 
 
 def _shown(name: str, value: str) -> str:
-    # With a brace in it, it may be a whole key.
+    # A value with a brace may be a whole key.
     return "" if name in _NOT_SHOWN or "{" in value else f"={redacted(without_query(value))}"

@@ -1,13 +1,13 @@
-"""An operator's hands on the locks: look, free, pause. What it means is said by `views`.
+"""The operator: looks at locks, frees them, and pauses them by hand. `views` explains what a node means.
 
     operator = Operator(LockService())
     seen = operator.look("nightly-import")
     operator.unlock(seen)
 
-Everything raises StoreError where the database doesn't do it. `unlock` frees the acquisition that was seen, however
-often it has been renewed since, and never a successor: each try is a compare-and-swap. It does what `expiresAt = 0` in
-the console does: the slot, the fence and all else stay, and the holder learns of it at its next renewal. It doesn't
-end the body that runs.
+Every method raises StoreError if the database can't be reached or refuses. `unlock` frees the acquisition that was
+seen, however often it has been renewed since, and never a later acquisition: each try is a compare-and-swap. It has the
+same effect as setting `expiresAt = 0` in the console: the slot, the fence and all other fields stay, and the holder
+learns of it at its next renewal. It doesn't end the body that runs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _AT_A_TIME = 8
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A lock at one moment, `now` by RTDB's clock: what is to be said of it, and the node itself."""
+    """A lock at one instant, `now` on RTDB's clock: its view, and the node itself."""
 
     view: LockView
     now: int
@@ -49,7 +49,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class SeenAll:
-    """All locks at one moment, in the order of their names."""
+    """All locks at one instant, in the order of their names."""
 
     views: tuple[LockView, ...]
     now: int
@@ -57,7 +57,7 @@ class SeenAll:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The newest entry of a job's history, and the tick that isn't in it yet."""
+    """The newest entry of a job's history, and the unfinished tick that isn't in the history yet."""
 
     name: str
     run: Entry | None
@@ -66,7 +66,7 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True)
 class SeenLast:
-    """The last run of each job; `denied` says why the locks couldn't be looked at."""
+    """The last run of each job. `denied` says why the locks could not be read, None if they were."""
 
     jobs: tuple[LastRun, ...]
     denied: str | None = None
@@ -96,7 +96,7 @@ class Operator:
         return Seen(view, now, snapshot)
 
     def look_at_all(self, *, with_holders: bool = False) -> SeenAll:
-        """Every lock that has a node; `with_holders` also whether their holders' instances are still there."""
+        """Return every lock that has a node. `with_holders` also finds out whether the holders' instances are alive."""
         node = self._locks.store.read(self._paths.locks, self._deadline()).node
         nodes = _children(node, self._paths.locks)
         instances = self._instances() if nodes and with_holders else None
@@ -108,25 +108,25 @@ class Operator:
         return SeenAll(tuple(views), now)
 
     def names(self) -> list[str]:
-        """All names that have a lock's node, or a history."""
+        """Return all names that have a lock's node or a history."""
         keys = [self._locks.store.keys(path, self._deadline()) for path in (self._paths.locks, self._paths.runs)]
         return sorted({name for names in keys for name in names})
 
     def runs(self, name: str) -> tuple[Entry, ...]:
-        """The history of one job, oldest first."""
+        """Return the history of one job, oldest first."""
         path = self._paths.runs_of(check_name(name))
         entries = _children(self._locks.store.read(path, self._deadline()).node, path)
         return tuple(inspect_run(key, entries[key]) for key in sorted(entries))
 
     def last_runs(self) -> SeenLast:
-        """The last run of every job: of all names that have a history, or a lock with a tick.
+        """Return the last run of every job: of all names that have a history, or a lock with a tick.
 
-        It takes a request for each job, several at the same time, and two or three for all.
+        It takes one request for each job, several of them at the same time, and two or three requests for all.
         """
         try:
             views, denied = {view.name: view for view in self.look_at_all(with_holders=True).views}, None
         except Denied as error:
-            # Who may only read gets no time from RTDB, and the history all the same.
+            # A user that may only read can't get RTDB's time, but still gets the history.
             views, denied = {}, str(error)
         jobs = {name for name, view in views.items() if view.slot is not None}
         names = sorted(jobs | set(self._locks.store.keys(self._paths.runs, self._deadline())))
@@ -139,15 +139,17 @@ class Operator:
         found = [] if newest is None else [inspect_run(*newest)]
         unfinished = None if lock is None else inspect_unfinished(lock, found)
         if unfinished is not None:
-            # What ran by hand since has a later key.
+            # The newest entry may be of a later run by hand, so read the entry of the unfinished tick itself.
             entry = self._locks.store.read(f"{path}/{unfinished.slot}", self._deadline()).node
             of_slot = [] if entry is None else [inspect_run(unfinished.slot, entry)]
             unfinished = None if lock is None else inspect_unfinished(lock, of_slot)
         return LastRun(plain(name), found[0] if found else None, unfinished)
 
     def unlock(self, seen: Seen) -> bool:
-        """Free the lock that was seen; False, and nothing is done, if it was released or taken over since. Raises
-        Unavailable where it is not known whether it was done.
+        """Free the lock that was seen, and return True.
+
+        Return False and change nothing if the lock was released or taken over since. Raise Unavailable if it is not
+        known whether the lock was freed, and Malformed if the node can't be unlocked.
         """
         node = seen.snapshot.node
         if not isinstance(node, dict) or seen.view.state == "malformed":
@@ -160,13 +162,13 @@ class Operator:
             try:
                 answer = self._locks.store.swap(path, etag, freed, deadline)
             except Unavailable:
-                # It may have been written all the same.
+                # The write may have succeeded although its reply was lost.
                 if self._locks.store.read(path, self._deadline()).node == freed:
                     return True
                 raise
             if isinstance(answer, str):
                 return True
-            # A renewal changes the node, and a pause does, but not whose it is.
+            # A renewal or a pause changes the node, but not the acquisition.
             etag, node = answer.etag, answer.node
             tries += 1
             delay = backoff(tries, random.random())
@@ -176,11 +178,11 @@ class Operator:
         return False
 
     def pause(self, name: str, is_paused: bool) -> None:
-        """Keep everybody from acquiring it, or let them again."""
+        """Pause the lock, so that nothing can acquire it, or end the pause."""
         self._locks.pause(name, is_paused)
 
     def _instances(self) -> Instances | None:
-        """The instances' signs of life; None for a user whom rules show the locks, but not those."""
+        """Return the instances' signs of life; None if the rules let this user read the locks, but not these."""
         try:
             node = self._locks.store.read(self._paths.instances, self._deadline()).node
         except Denied:
@@ -198,17 +200,17 @@ class Operator:
 
 
 def _acquisition(node: dict[str, object]) -> tuple[object, ...]:
-    """What stays as it is from when a lock is acquired until it is released."""
+    """Return the fields that identify an acquisition: they stay the same until the lock is released."""
     return tuple(node.get(field) for field in ("holder", "acquiredAt", "releasedAt"))
 
 
 def _children(node: object, path: str) -> dict[str, object]:
     if node is None:
         return {}
-    if isinstance(node, list):  # so the database shows keys that are small numbers
+    if isinstance(node, list):  # the database returns keys that are small numbers as a list
         return {str(index): child for index, child in enumerate(node) if child is not None}
     if not isinstance(node, dict):
         raise Malformed(
-            f"{path} holds {node!r:.40}, where one node a name should be: delete it in the Firebase console"
+            f"{path} holds {node!r:.40}, but must hold one node for each name: delete it in the Firebase console"
         )
     return node

@@ -1,15 +1,15 @@
-"""What a lock's node, and an entry of its history, mean to a person: pure, and for whatever the database holds.
+"""Views: what a lock's node and the entries of its history mean to a person. Pure, and for any node.
 
-Nobody's job depends on it, so nothing here is refused: what isn't understood is shown as `malformed`, with the reason.
-When a lock is live is decided by the record itself, as for a contender.
+No job depends on a view, so no node is refused: one that can't be understood is shown as `malformed`, with the reason.
+The record itself decides whether a lock is live, as it does for a contender.
 
     absent         there is no node
     free           released, or never held
-    held           somebody's, and everybody else is refused
-    minimum_hold   released, but kept for a time that its holder asked for
-    died           expired without having been released
+    held           acquired: all other contenders are refused
+    minimum_hold   released, but kept for the minimum time that its holder asked for
+    died           expired without a release
     unlocked       an operator has set its expiry back; its holder may not know yet
-    malformed      nobody can acquire it until somebody mends the node
+    malformed      nothing can acquire it until an operator mends the node
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _LONGEST = 500
 
 @dataclass(frozen=True, slots=True)
 class LockView:
-    """A lock, as its node shows it. Instants are milliseconds of RTDB's clock; what the node doesn't say is None.
+    """A lock as its node shows it. Instants are milliseconds of RTDB's clock. A field that the node lacks is None.
 
-    `is_foreign` is a record without a holder's token, which is how the NestJS original writes it. `problem` is what
-    needs a hand, if anything does, and `remedy` what to do; `is_stuck` is a lock that frees itself only in years.
-    `path` is where the node is in the database.
+    `is_foreign` means that the record has no holder's token: the NestJS original writes such records. `problem` is what
+    an operator has to repair, if anything, and `remedy` is how. `is_stuck` means that the lock expires later than any
+    lease can. `path` is the node's path in the database.
     """
 
     name: str
@@ -60,12 +60,12 @@ class LockView:
 
     @property
     def is_taken(self) -> bool:
-        """Whether its node keeps a contender from acquiring it, but for a pause."""
+        """Whether the lock is held or in its minimum hold, so that it can't be acquired. A pause doesn't count."""
         return self.state in ("held", "minimum_hold")
 
     @property
     def remedy(self) -> str | None:
-        """What to do about the problem."""
+        """What to do about the problem; None without a problem."""
         if self.problem is None:
             return None
         if self.state == "malformed":
@@ -73,7 +73,7 @@ class LockView:
         return how_to_free(self.name)
 
     def to_json(self) -> dict[str, object]:
-        """For programs: every field is always there, and instants are texts."""
+        """Return the view for programs: it always has every field, and instants are texts."""
         return {
             "name": self.name,
             "state": self.state,
@@ -98,8 +98,9 @@ class LockView:
 def inspect_lock(
     name: str, path: str, node: object, now: int, margin: int, instances: Instances | None = None
 ) -> LockView:
-    """What the node of a lock at this path says, at this time of RTDB's. Without `instances` nothing is known of its
-    holder's.
+    """Return the view of the lock's node at this path, at the time `now` of RTDB's clock.
+
+    Without `instances` the view doesn't say whether the holder's instance is alive.
     """
     shown, place = plain(name), plain(path)
     try:
@@ -138,7 +139,7 @@ def inspect_lock(
 
 
 def inspect_run(key: str, node: object) -> Entry:
-    """What one entry of `cron-runs/<name>` says, in texts that a terminal shows as they are."""
+    """Return one entry of `cron-runs/<name>`, with texts that are safe to print on a terminal."""
     entry = read_entry(key, node)
     if entry.outcome == "malformed":
         return Entry(plain(key), "malformed", error=_plain_or_none(entry.error))
@@ -156,9 +157,11 @@ def inspect_run(key: str, node: object) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A tick that was begun, and of whose end the history says nothing: its run is under way if the lock is held
-    (`is_live`), else nobody knows what became of it. `since` and the instance are those of the last acquisition, and
-    None once that was released: then it was another's, such as a run by hand. `problem` is the lock's.
+    """A tick whose run has begun, and whose end is not in the history.
+
+    If `is_live`, the lock is held and the run is under way. Else the end of the run is not known. `since` and the
+    instance are those of the last acquisition. They are None once that acquisition was released: then it was another
+    run's, such as a run by hand. `problem` is the lock's problem.
     """
 
     slot: str
@@ -174,7 +177,7 @@ class Unfinished:
         return owner_of(self.instance_id, self.instance)
 
     def to_json(self) -> dict[str, object]:
-        """For programs: every field is always there, and instants are texts."""
+        """Return the tick for programs: it always has every field, and instants are texts."""
         return {
             "slot": self.slot,
             "isLive": self.is_live,
@@ -187,7 +190,7 @@ class Unfinished:
 
 
 def inspect_unfinished(lock: LockView, runs: Iterable[Entry]) -> Unfinished | None:
-    """What the lock says is not at its end, unless the history has this claim of the tick, or a later one."""
+    """Return the tick that the lock shows as unfinished; None if the history has this attempt of it or a later one."""
     slot, attempt = lock.unfinished, lock.attempt or 1
     if slot is None or any(run.slot == slot and (run.attempt or 1) >= attempt for run in runs):
         return None
@@ -198,7 +201,7 @@ def inspect_unfinished(lock: LockView, runs: Iterable[Entry]) -> Unfinished | No
 
 
 def plain(text: str) -> str:
-    """The text in one line that a terminal shows as it is: what somebody wrote into the database may be anything."""
+    """Return the text as one line of printable characters, cut if long: the database may hold any text."""
     joined = text.replace("\r\n", "\n").replace("\n", " ⏎ ")
     shown = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in joined)
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
@@ -209,7 +212,7 @@ def _state(record: LockRecord, now: int, margin: int) -> LockState:
         return "held" if record.releasedAt is None else "minimum_hold"
     if record.releasedAt is not None:
         return "free"
-    # No lease begins after its end, so this expiry is not the one that came with it.
+    # A lease never ends before it begins, so an operator has changed this expiry.
     return "unlocked" if record.expiresAt < (record.acquiredAt or 1) else "died"
 
 

@@ -137,8 +137,8 @@ def test_our_own_rules_keep_it_in_bounds(rtdb: Rtdb) -> None:
     user(rtdb)
     found = by_check(examine())
     assert found["rules"] == [
-        ("ok", "this process is the user 'firecron', whom security rules keep in bounds"),
-        ("ok", "a write outside of its paths, and one to a lock that another holds, were refused"),
+        ("ok", "this process is the user 'firecron', and security rules apply to it"),
+        ("ok", "the rules refused a write outside of its paths, and one to a lock that another holder has"),
     ]
     assert found["strangers"] == [("ok", "without credentials nothing can be read")]
     assert found["writing"] == [("ok", "a lock was acquired, released, and removed")]
@@ -179,7 +179,7 @@ def test_a_probe_that_cannot_be_deleted_is_named(rtdb: Rtdb, *, goes_on: bool) -
     [name] = [name for name in written if name.startswith("firecron-doctor-")]
     [told] = [finding for finding in found if finding.remedy == f"delete {name} in the Firebase console"]
     assert told.level == "warning"
-    assert "they let it write outside of its own paths" in [finding.message for finding in found]
+    assert "the rules let it write outside of its own paths" in [finding.message for finding in found]
     assert worst(found) == (None if goes_on else "unreachable")
 
 
@@ -318,7 +318,7 @@ def findings_of(check: str, *arguments: str) -> list[tuple[str, str]]:
 def test_an_application_is_examined(rtdb: Rtdb, application: None) -> None:
     """`doctor APP` examines the application's settings and its jobs: what is odd, and what no FireCron was given."""
     jobs, odd, forgotten = findings_of("jobs", "itsapp:crons")
-    assert jobs == ("ok", "here, odd; disabled, or with a role that isn't here: elsewhere")
+    assert jobs == ("ok", "here, odd; disabled, or with a role that isn't set here: elsewhere")
     assert (odd[0], "too big" in odd[1]) == ("warning", True)
     assert (forgotten[0], forgotten[1].partition(" is declared")[0]) == ("warning", "forgotten (itsapp.forgotten)")
     assert findings_of("prefix", "itsapp:crons") == [("ok", "all nodes are below its/own/")]

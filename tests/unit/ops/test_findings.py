@@ -83,7 +83,7 @@ def test_a_variable_that_is_no_setting_is_named() -> None:
     ("here", "elsewhere", "expected"),
     [
         (["a", "b"], [], ("ok", "a, b")),
-        ([], ["c"], ("ok", "none; disabled, or with a role that isn't here: c")),
+        ([], ["c"], ("ok", "none; disabled, or with a role that isn't set here: c")),
         ([], [], ("warning", "the application has no jobs")),
     ],
 )
@@ -132,7 +132,7 @@ def test_settings_that_are_not_the_defaults_are_listed() -> None:
         "all nodes are below ops/cron/",
         "worker: jobs with another role don't run here",
     ]
-    assert next(findings.settings(load())).message == "all as by default"
+    assert next(findings.settings(load())).message == "all have their defaults"
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_a_host_that_is_none_of_firebases_is_warned_of() -> None:
     """A database elsewhere than at Firebase is a warning that names the host, because a token is sent there."""
     found = findings.database(Target("https://proxy.example.org", {}, no_credential))
     assert (found.level, found.check) == ("warning", "database")
-    assert found.message.startswith("https://proxy.example.org: the host is none of Firebase's")
+    assert found.message.startswith("https://proxy.example.org: the host is not one of Firebase's")
 
 
 @pytest.mark.parametrize(
@@ -329,17 +329,17 @@ def test_what_is_well_is_told_in_a_line() -> None:
         ("versions", "firecron 1.2, python 3.11"),
         ("credentials", "a key"),
         ("credentials", "a key of me@example.com"),
-        ("rules", "this process is an administrator, whom security rules don't concern, as FIRECRON_UID is not set"),
+        ("rules", "this process is an administrator, as FIRECRON_UID is not set, and security rules don't apply to it"),
         ("latency", "250 ms, the median of 3 reads"),
         ("clock", "RTDB's time is known to 500 ms"),
         ("wall clock", "this machine's clock is 0.0 s behind RTDB's"),
         ("clock", "RTDB's time is known to 500 ms"),
         ("wall clock", "this machine's clock is 1.0 s ahead of RTDB's"),
-        ("settings", "all as by default"),
+        ("settings", "all have their defaults"),
         ("prefix", "none"),
         ("roles", "none, as FIRECRON_ROLES is not set"),
-        ("rules", "this process is the user me, whom security rules keep in bounds"),
-        ("rules", "a write outside of its paths, and one to a lock that another holds, were refused"),
+        ("rules", "this process is the user me, and security rules apply to it"),
+        ("rules", "the rules refused a write outside of its paths, and one to a lock that another holder has"),
         ("strangers", "without credentials nothing can be read"),
     ]
 
@@ -363,7 +363,7 @@ def test_what_is_wrong_is_told_with_what_to_do() -> None:
         ("latency", "warning", None, "260 ms, the median of 1 reads", "run in the database'"),
         ("clock", "warning", None, "RTDB's time is known to 501 ms", "look for a slow netw"),
         ("wall clock", "warning", None, "this machine's clock is 6.0 s ", "set this machine's c"),
-        ("rules", "warning", None, "what was written to a/b as a t", "delete a/b in the Fi"),
+        ("rules", "warning", None, "the test write to a/b could no", "delete a/b in the Fi"),
         ("strangers", "warning", None, "anybody in the world can read ", "deploy rules that de"),
         ("jobs", "warning", None, "the application has no jobs", "give the functions t"),
     ]
