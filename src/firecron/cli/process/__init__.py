@@ -1,1 +1,1 @@
-"""A command run as a child process, and the signals that end it."""
+"""A command that runs as a child process, and the signals that end it."""

@@ -1,37 +1,38 @@
-"""A command under a lock: it never runs on without one for longer than the margin allows.
+"""A command under a lock: after it loses its lock, it runs on no longer than the margin allows.
 
     with Signals() as signals:
         command = Command(["pg_dump", "…"], signals, kill_after=margin / 2)
         code = under_lock(locks, "backup", 60, command)
 
-`under_lock` takes a plain lock, `under_tick` a tick of a schedule, by way of the same runner as any job: history,
-fences and `unfinished` are those of a job. The command learns from its environment what it is for: FIRECRON_NAME, and
-as the run of a tick FIRECRON_SLOT, FIRECRON_FENCE, FIRECRON_IDEMPOTENCY_KEY and FIRECRON_ATTEMPT.
+`under_lock` acquires a plain lock. `under_tick` claims a tick of a schedule with the same runner as any job, so the
+history, fences and `unfinished` are those of a job. The command finds its facts in its environment: FIRECRON_NAME, and
+for the run of a tick FIRECRON_SLOT, FIRECRON_FENCE, FIRECRON_IDEMPOTENCY_KEY and FIRECRON_ATTEMPT.
 
-When the lease is lost, the command's process group gets SIGTERM, and `kill_after` later SIGKILL. With half a margin:
+When the lease is lost, the command's process group gets SIGTERM, and SIGKILL `kill_after` later. With half a margin:
 
     expiresAt - margin    expiresAt - margin/2    expiresAt    expiresAt + margin
            |                       |                  |                |
     trust ends: SIGTERM         SIGKILL                       a successor may begin
 
-That is as this machine's estimate of RTDB's time has it; the successor goes by its own. So from SIGKILL to the
-successor it is a margin and a half, less what the two estimates are wrong by: milliseconds, mostly. At the very worst,
-each of them wrong by the whole margin, the command runs on for half a margin beside its successor, and a fence decides.
+These times are this machine's estimate of RTDB's time; the successor uses its own estimate. So a margin and a half lies
+between SIGKILL and the successor, less the errors of the two estimates, which are mostly milliseconds. In the worst
+case each estimate is wrong by the whole margin: the command runs beside its successor for half a margin, and a fence
+decides.
 
-A lock that was taken away (unlocked, its node deleted) is found lost at the next renewal, and the successor may be at
-work by then: the command is ended in the same way, as fast.
+If the lock was taken away (it was unlocked, or its node was deleted), the next renewal finds it lost. The successor may
+be running by then. The command is ended in the same way, and as fast.
 
-What else can come in between:
-    a signal before the command is there   it is not started; the run is `interrupted`
-    a signal while it runs                 is sent on, once; the lock is kept until the command ends
-    both                                   the loss goes on as above, whatever the signal has begun
-    it ends by itself just as it is lost   the rest of its group is killed, and the outcome is `lost`
+Other cases:
+    a signal before the command starts     the command is not started; the run is `interrupted`
+    a signal while the command runs        is sent on, once; the lock is kept until the command ends
+    a signal and a loss                    the loss proceeds as above, whatever the signal has caused
+    the command ends just as it is lost    the rest of its group is killed, and the outcome is `lost`
     this process is killed                 the group's guardian kills the group (see `process_group`)
-    this process alone is stopped          nobody renews, and nobody kills before it goes on: a fence is all that helps
+    this process alone is stopped          until it continues, nothing renews or kills: only a fence helps
     the whole machine is suspended         the lease ages meanwhile, and the command is killed on waking
 
-The command is what was started: what it leaves in the background when it ends is not waited for. On a platform without
-process groups (Windows) there is none of this.
+Only the started command counts: processes that it leaves in the background are not waited for. On a platform without
+process groups (Windows) none of this works.
 """
 
 from __future__ import annotations
@@ -61,15 +62,17 @@ if TYPE_CHECKING:
     from firecron.jobs.result import Result
     from firecron.lock.service import LockService
 
-# How often a look is taken at the lease's own clock, beside what the keeper says.
+# Seconds between two checks of the lease's own clock. The keeper reports a loss besides.
 _LOOK = 1.0
 
 T = TypeVar("T")
 
 
 class Command:
-    """A command line. `code` is what it ended with, 128 and the signal's number if one killed it, 126 or 127 if it
-    could not be started; None while it has not.
+    """A command line.
+
+    `code` is its exit code: 128 plus the signal's number if a signal killed it, 126 or 127 if it could not be started,
+    None before its end.
     """
 
     def __init__(
@@ -86,12 +89,15 @@ class Command:
         self._environment = {name: value for name, value in environment.items() if name not in FACTS}
 
     def check(self) -> None:
-        """NotStarted if there is no such command: better known before anything is claimed for it."""
+        """Raise NotStarted if there is no such command, so that no tick is claimed for it."""
         check_command(self._arguments[0])
 
     def run(self, lost: Callable[[], Flag], facts: Mapping[str, object]) -> None:
-        """Run it to its end, on the main thread. Raises NotStarted, CommandFailed, or Stopping if a signal ended
-        it. Whether the lease was lost meanwhile is for the caller to ask.
+        """Run the command to its end, on the main thread.
+
+        `lost` returns the flag that a lost lease sets. `facts` are the values for the command's environment.
+        Raises NotStarted, CommandFailed, or Stopping if a signal ended the command. The caller checks whether the lease
+        was lost meanwhile.
         """
         if not self.signals.pause(0):
             raise Stopping
@@ -111,21 +117,21 @@ class Command:
             if lost():
                 group.send(signal.SIGKILL)
         except BaseException:
-            # Nobody would watch it any more.
+            # Without this process nothing would end the command when its lease is lost.
             group.send(signal.SIGKILL)
             raise
         finally:
             ended.set()
             group.close()
         self.code = status if status >= 0 else 128 - status
-        # At a terminal Ctrl-C reaches the command alone.
+        # At a terminal, Ctrl-C reaches only the command.
         if self.code and (self.signals.received is not None or -status in (signal.SIGINT, signal.SIGQUIT)):
             raise Stopping
         if self.code:
             raise CommandFailed(self.code)
 
     def run_as_job(self, run: Run) -> None:
-        """Run it as a job's function."""
+        """Run the command as a job's function."""
         self.run(
             lambda: run.lost,
             {
@@ -138,11 +144,11 @@ class Command:
         )
 
     def _watch(self, group: ProcessGroup, lost: Callable[[], Flag], ended: threading.Event) -> None:
-        """End it when the lease is lost."""
+        """End the command when the lease is lost."""
         while not (lost().wait(_LOOK) or ended.is_set()):
             pass
         if ended.is_set():
-            return  # a lease that was released is over as well
+            return  # a released lease sets the flag too
         group.send(signal.SIGTERM)
         if not ended.wait(self._kill_after):
             group.send(signal.SIGKILL)
@@ -157,8 +163,10 @@ def under_lock(
     wait: float = 0.0,
     hold_at_least: Duration = 0,
 ) -> Refusal | None:
-    """Run it under a plain lock, or return why not. Raises what `Command.run` does, LeaseLost if it
-    succeeded without a lock, Stopping if a signal came first.
+    """Run the command under a plain lock; return None, or the refusal if the lock was not acquired.
+
+    `wait` is how many seconds to keep trying. Raises the errors of `Command.run`, LeaseLost if the command succeeded
+    but lost its lock, and Stopping if a signal arrived first.
     """
     bid = locks.contender.bid(name, ttl, hold_at_least=hold_at_least, renews=True)
     lease = _patiently(lambda: locks.contender.try_once(bid), command.signals, wait)
@@ -168,7 +176,7 @@ def under_lock(
         command.run(lambda: lease.lost, {"name": name})
     finally:
         lease.release()
-    # It may be the release that finds out.
+    # The release itself may find that the lock was lost.
     if lease.was_lost:
         raise LeaseLost
     return None
@@ -177,8 +185,10 @@ def under_lock(
 def under_tick(
     crons: FireCron, name: str, command: Command, *, grace: float | None = None, wait: float = 0.0
 ) -> Result | Refusal:
-    """Run it, as the job of that name, for the tick that it is meant for (see `ticks`). Raises NoTick if that is more
-    than `grace` seconds ago, Stopping if a signal came first.
+    """Run the command, as the job of that name, for the tick that it is meant for (see `cron/ticks.py`).
+
+    `wait` is how many seconds to keep trying. Returns the run's result, or the refusal. Raises NoTick if the tick is
+    more than `grace` seconds ago, and Stopping if a signal arrived first.
     """
     moment = _patiently(lambda: _time(crons.locks, name), command.signals, wait)
     if isinstance(moment, Refusal):
@@ -204,8 +214,9 @@ def _time(locks: LockService, name: str) -> Moment | Refusal:
 
 
 def _patiently(attempt: Callable[[], T | Refusal], signals: Signals, wait: float) -> T | Refusal:
-    """Try until there is an answer that lasts, or until `wait` seconds are over. Raises Stopping if a signal comes
-    first.
+    """Call `attempt` until a later try can't end otherwise, or until `wait` seconds are over; return its last answer.
+
+    Raises Stopping if a signal arrives first.
     """
     for pause in Patience(wait, SystemTiming()):
         if not signals.pause(pause):

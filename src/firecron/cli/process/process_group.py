@@ -1,18 +1,18 @@
-"""A command and what it starts: one process group, which can be signalled as one, and doesn't outlive this process.
+"""A command and the processes that it starts: one process group, which is signalled as a whole.
 
     group = ProcessGroup(["sh", "-c", "pg_dump … | gzip > …"], environment)
     code = group.wait()
     group.close()
 
-A guardian leads the group: a tiny process that reads a pipe whose other end only this process has. If that ends
-without a word, this process is dead, by whatever, SIGKILL included, and the guardian kills the group. It was there
-before the command, so that no moment is unguarded, and it stays until the end, so that the group's number can't have
-gone to others when it is signalled. All that is needed for this is POSIX. What leaves the group (a daemon, a shell
-with job control of its own) is out of reach of signals and guardian alike.
+The group doesn't outlive this process. Its leader is a guardian: a tiny process that reads a pipe whose other end only
+this process has. If the pipe closes without a byte, this process has died, even by SIGKILL, and the guardian kills the
+group. The guardian starts before the command, so that the command is never unguarded. It stays until the end, so that
+the system can't give the group's number to other processes while the group is signalled. All of this is plain POSIX.
+A process that leaves the group (a daemon, a shell with its own job control) is out of reach for signals and guardian.
 
-Where standard input and output are a terminal and this process is in its foreground, the group is put there: the
-command reads what is typed, and Ctrl-C reaches the command and nobody else, once. Everywhere else a signal comes to
-this process, which sends it on.
+If standard input and output are a terminal and this process is in its foreground, the group is put into the foreground.
+The command then reads what is typed, and Ctrl-C reaches only the command, once. Otherwise a signal reaches this
+process, which sends it on.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _NOT_EXECUTABLE = 126
 
 
 class ProcessGroup:
-    """A command, started with this environment; `number` is its group's. Raises NotStarted."""
+    """A command, started with this environment. `number` is the number of its process group. Raises NotStarted."""
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
-        # Reentrant: a signal's handler sends, whatever this thread is doing.
+        # Reentrant: a signal handler interrupts this thread at any line, and calls `send` on it.
         self._open = threading.RLock()
         self._is_open = True
         self._guardian = start_guardian()
@@ -55,7 +55,7 @@ class ProcessGroup:
         try:
             if self._has_terminal:
                 os.tcsetpgrp(_TERMINAL, self.number)
-            # What is inherited (a shell's `<(…)`) is handed on; what Python opens itself is not inheritable.
+            # Inherited files (a shell's `<(…)`) are handed on. Files that Python opens itself are not inheritable.
             self._leader = subprocess.Popen(  # noqa: S603
                 list(arguments), env=dict(environment), process_group=self.number, close_fds=False
             )
@@ -64,22 +64,22 @@ class ProcessGroup:
             raise _not_started(arguments[0], error) from None
 
     def send(self, number: int) -> None:
-        """Send a signal to all of it; without effect once it is closed."""
+        """Send a signal to the whole group. Once the group is closed, do nothing."""
         with self._open:
             if self._is_open:
-                # Of a group that only zombies are left of, macOS says that it isn't permitted.
+                # If only zombies are left in the group, macOS raises PermissionError.
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(self.number, number)
 
     def wait(self) -> int:
-        """Wait for the command itself; the number of the signal that killed it is negative."""
+        """Wait for the command itself; return its exit code, or the negative number of the signal that killed it."""
         while True:
-            # In slices: Python hears a signal that comes just before a wait only after it.
+            # In slices: if a signal arrives just before a wait, Python handles it only after that wait.
             with suppress(subprocess.TimeoutExpired):
                 return self._leader.wait(_SLICE)
 
     def close(self) -> None:
-        """Let go of it: what the command has left behind goes on by itself, and is guarded no more."""
+        """Let go of the group: processes that the command left behind go on, and are no longer guarded."""
         with self._open:
             if not self._is_open:
                 return
@@ -95,7 +95,7 @@ class ProcessGroup:
 
 
 def check_command(name: str) -> None:
-    """NotStarted if there is no such command, as far as can be told without starting it."""
+    """Raise NotStarted if there is no such command, as far as can be told without starting it."""
     if shutil.which(name) is not None:
         return
     found = Path(name).exists() if os.sep in name else shutil.which(name, os.F_OK) is not None
@@ -103,8 +103,8 @@ def check_command(name: str) -> None:
 
 
 def start_guardian() -> subprocess.Popen[bytes]:
-    """Start a guardian in a group of its own; returns when no signal to the group ends it any more."""
-    # Isolated, so that no setting of the user's Python can break it.
+    """Start a guardian in a group of its own. Return once signals to the group no longer end it."""
+    # Isolated, so that no setting of the user's Python can break the guardian.
     command = [sys.executable, "-I", "-S", "-c", _GUARDIAN]
     pipe = subprocess.PIPE
     try:
@@ -113,23 +113,23 @@ def start_guardian() -> subprocess.Popen[bytes]:
         raise _not_started(f"the guardian of the command ({command[0]})", error) from None
     assert guardian.stdout is not None
     with guardian.stdout as ready:
-        # Only now does no signal to the group end it.
+        # The byte says that the guardian now ignores the signals to the group.
         if not ready.read(1):
             guardian.communicate()
-            raise NotStarted("the guardian of the command ended before it began: was it killed?", _NOT_EXECUTABLE)
+            raise NotStarted("the guardian of the command ended during its start: was it killed?", _NOT_EXECUTABLE)
     return guardian
 
 
 def is_in_foreground() -> bool:
-    """Whether input and output are a terminal that this process is in the foreground of."""
+    """Return whether input and output are a terminal, and this process is in its foreground."""
     try:
         return os.isatty(0) and os.isatty(1) and os.tcgetpgrp(_TERMINAL) == os.getpgrp()
     except OSError:
-        return False  # a terminal, but not the one that controls this process
+        return False  # it is a terminal, but not this process's controlling terminal
 
 
 def _not_started(name: str, error: OSError) -> NotStarted:
     if isinstance(error, FileNotFoundError):
-        return NotStarted(f"{name}: there is no such command, or not the interpreter that it names", _MISSING)
+        return NotStarted(f"{name}: there is no such command, or no such interpreter as it names", _MISSING)
     why = "it is not executable" if isinstance(error, PermissionError) else error.strerror or str(error)
     return NotStarted(f"{name}: it can't be started: {why}", _NOT_EXECUTABLE)

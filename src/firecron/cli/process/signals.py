@@ -1,16 +1,16 @@
-"""Signals that ask a command to end, noted as they come, and passed on once each.
+"""The signals that ask a command to end: each is noted when it arrives, and passed on once.
 
     with Signals() as signals:
-        if signals.pause(5):                   # false as soon as one has come
+        if signals.pause(5):                   # false as soon as a signal has arrived
             with signals.going_to(group.send):
                 ...
 
-From the first line of the block on, SIGTERM, SIGINT, SIGHUP and SIGQUIT end nothing by themselves, also where this
-process is the first of a container. One that comes before there is anybody to send it to waits. A signal that was
-ignored before stays ignored, as `nohup` and a shell's background jobs want it.
+Inside the block, SIGTERM, SIGINT, SIGHUP and SIGQUIT don't end this process by themselves. That also holds for the
+first process of a container. A signal that arrives before `going_to` waits until then. A signal that was ignored before
+stays ignored, as `nohup` and a shell's background jobs require.
 
-Ctrl-Z, and what else a terminal stops a process with, is ignored, by what is started in the block too: a command that
-stands still would keep its lock from all others, and a firecron that does would renew nothing.
+Ctrl-Z, and the other signals by which a terminal stops a process, are ignored by this process and by the processes that
+the block starts. A stopped command would keep its lock from all others, and a stopped firecron would not renew it.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ def _those_there_are(*names: str) -> tuple[signal.Signals, ...]:
     return tuple(signal.Signals[name] for name in names if name in signal.Signals.__members__)
 
 
-# Windows has the first two.
+# Windows has only the first two.
 FORWARDED = _those_there_are("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
 STOPS = _those_there_are("SIGTSTP", "SIGTTIN", "SIGTTOU")
 
 
 class Signals:
-    """A context manager, for the main thread. `received` is the first that came."""
+    """A context manager for the main thread. `received` is the number of the first signal, or None."""
 
     def __init__(self) -> None:
         self.received: int | None = None
         self._pending: list[int] = []
         self._send: Callable[[int], None] | None = None
-        # Reentrant: a handler wakes the main thread, whatever that is doing.
+        # Reentrant: a handler interrupts the main thread at any line, and calls `wake` on it.
         self._open = threading.RLock()
         self._is_open = False
         self._before: dict[int, Handler] = {}
@@ -53,7 +53,7 @@ class Signals:
         self._reads, self._writes = socket.socketpair()
         self._is_open = True
         self._writes.setblocking(False)
-        # So that also one that comes just before a pause ends it: Python's own handlers run only after that.
+        # A signal that arrives just before a pause has to end the pause too. Python's own handler runs only after it.
         self._wakes_before = signal.set_wakeup_fd(self._writes.fileno(), warn_on_full_buffer=False)
         for number in FORWARDED:
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -74,20 +74,23 @@ class Signals:
             self._writes.close()
 
     def pause(self, seconds: float | None = None) -> bool:
-        """Wait so long (None: without limit), or until a signal comes, or `wake`; whether no signal has come."""
+        """Wait until a signal arrives, `wake` is called or the time is over; return whether no signal has arrived.
+
+        `seconds` is the longest wait. None waits without limit.
+        """
         if self.received is None:
             select.select([self._reads], [], [], seconds)
         return self.received is None
 
     def wake(self) -> None:
-        """End the pause of the main thread, now or when it comes; for other threads."""
+        """End the main thread's pause, or its next one if it is not pausing. Other threads call this."""
         with self._open:
             if self._is_open:
                 self._writes.send(b"!")
 
     @contextmanager
     def going_to(self, send: Callable[[int], None]) -> Iterator[None]:
-        """Send on what has come, and what comes."""
+        """Pass on each signal with `send`: those that have arrived, and those that arrive in the block."""
         self._send = send
         self._deliver()
         try:

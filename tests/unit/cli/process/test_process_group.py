@@ -38,7 +38,7 @@ def guardians(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     return started
 
 
-MISSING = "there is no such command, or not the interpreter that it names"
+MISSING = "there is no such command, or no such interpreter as it names"
 PLAIN = "it can't be started: it is not executable"
 
 
@@ -86,7 +86,7 @@ def test_what_the_system_refuses_is_said_in_its_words(plain: Path) -> None:
     ("executable", "code", "why"),
     [
         ("/no/such/python", 127, "the guardian of the command (/no/such/python)"),
-        ("/bin/true", 126, "ended before it began"),
+        ("/bin/true", 126, "ended during its start"),
     ],
 )
 def test_without_a_guardian_nothing_is_started(
