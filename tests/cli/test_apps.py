@@ -131,10 +131,10 @@ def test_next_takes_a_job_of_an_application() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("forgetful:crons",), "of its jobs, name one as well: given"),
+        (("forgetful:crons",), "name one of its jobs as well: given"),
         (("forgetful:crons", "givne"), "there is no job 'givne'; there are: given"),
-        (("forgetful:crons", "given", "-z", "UTC"), "given has a time zone of its own"),
-        (("30 2 * * *", "given"), "'30 2 * * *' is no module:object"),
+        (("forgetful:crons", "given", "-z", "UTC"), "given has its own time zone"),
+        (("30 2 * * *", "given"), "'30 2 * * *' is not a module:object"),
     ],
 )
 def test_next_says_what_is_missing(arguments: tuple[str, ...], words: str) -> None:
@@ -158,8 +158,8 @@ def test_the_production_guard_is_explained(monkeypatch: pytest.MonkeyPatch) -> N
         ("someapp.sub:crons", 2, "there is no module 'someapp.sub'"),
         ("someapp:nothing", 2, "no 'nothing' in someapp; did you mean someapp:crons or someapp:opened?"),
         ("someapp:web", 2, "someapp:web has no jobs: it is a FastAPI"),
-        ("some app", 2, "is no module:object"),
-        (":crons", 2, "is no module:object"),
+        ("some app", 2, "is not a module:object"),
+        (":crons", 2, "is not a module:object"),
         ("someapp:Digests", 2, "needs an instance"),
         ("broken:crons", 1, "No module named 'nosuchmodule'"),
         ("raising:crons", 1, "ZeroDivisionError: division by zero"),
@@ -202,7 +202,7 @@ def test_a_repeated_hour_is_told_of_before_it_and_in_it(after: str) -> None:
         (("61 * * * *",), "61 is not a valid minute"),
         (("* * *",), "has 3 fields"),
         (("* * * * *", "-z", "Mars/Base"), "there is no time zone 'Mars/Base'"),
-        (("* * * * *", "--after", "soon"), "--after 'soon' is no instant"),
+        (("* * * * *", "--after", "soon"), "--after 'soon' is not an instant"),
     ],
 )
 def test_what_is_no_schedule_is_wrong_usage(arguments: tuple[str, ...], words: str) -> None:

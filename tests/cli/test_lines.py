@@ -91,7 +91,7 @@ def test_a_time_is_local_and_utc(instant: int, zone: ZoneInfo, said: str) -> Non
         pytest.param(
             node(slot="2026-11-18T08:59:00Z", unfinished="2026-11-18T08:58:00Z", attempt=2, paused=True),
             [
-                "paused: nobody acquires it until it is resumed",
+                "paused: no instance can acquire it until it is resumed",
                 "held by rev-2/i2",
                 "since 09:59:50 (08:59:50Z), 10 s ago; until 10:00:50 (09:00:50Z), in 50 s",
                 "tick 2026-11-18T08:58:00Z, attempt 2",
@@ -103,8 +103,8 @@ def test_a_time_is_local_and_utc(instant: int, zone: ZoneInfo, said: str) -> Non
             node(expiresAt=NOW - 5000, unfinished="2026-11-18T08:59:00Z", slot="2026-11-18T08:59:00Z"),
             [
                 "died without releasing: rev-2/i2",
-                "its lock expired at 09:59:55 (08:59:55Z), 5 s ago, and is free since",
-                "tick 2026-11-18T08:59:00Z has not been run to its end",
+                "the lock expired at 09:59:55 (08:59:55Z), 5 s ago, and is free since then",
+                "tick 2026-11-18T08:59:00Z did not run to its end",
             ],
             id="died",
         ),
@@ -115,14 +115,14 @@ def test_a_time_is_local_and_utc(instant: int, zone: ZoneInfo, said: str) -> Non
         ),
         pytest.param(
             node(releasedAt=NOW - 5000, outcome="succeeded"),
-            ["released by rev-2/i2, and kept until 10:00:50 (09:00:50Z), in 50 s", "last run succeeded"],
+            ["released by rev-2/i2, but kept until 10:00:50 (09:00:50Z), in 50 s", "last run succeeded"],
             id="minimum hold",
         ),
         pytest.param(
             node(expiresAt=0, unfinished="2026-11-18T08:59:00Z"),
             [
                 "free: unlocked by an operator; it was held by rev-2/i2",
-                "tick 2026-11-18T08:59:00Z has not been run to its end",
+                "tick 2026-11-18T08:59:00Z did not run to its end",
             ],
             id="unlocked",
         ),
@@ -210,9 +210,9 @@ def test_what_has_no_room_gets_a_line_of_its_own() -> None:
         ({"trigger": "rerun", "attempt": 2}, "rerun; attempt 2"),
         ({"trigger": "schedule", "attempt": 1}, None),
         ({"startedAt": NOW - HOUR + 4999}, None),
-        ({"startedAt": NOW - HOUR + 5000}, "begun 5.0 s after its tick"),
-        ({"outcome": "skipped", "count": 3}, "3 ticks, this is the last of them"),
-        ({"outcome": "missed", "count": 500, "atLeast": True}, "at least 500 ticks, this is the last of them"),
+        ({"startedAt": NOW - HOUR + 5000}, "started 5.0 s after its tick"),
+        ({"outcome": "skipped", "count": 3}, "3 ticks, of which this is the last"),
+        ({"outcome": "missed", "count": 500, "atLeast": True}, "at least 500 ticks, of which this is the last"),
         ({"outcome": "failed", "error": "ValueError: no"}, "ValueError: no"),
     ],
 )
@@ -233,7 +233,7 @@ def test_who_recorded_it_takes_no_room_from_the_others() -> None:
     assert len(ran[0]) <= 80
     assert missed[1:] == [
         "    (recorded by api-v3-00042-abc/00bf4b9c3f2a)",
-        "    12 ticks, this is the last of them",
+        "    12 ticks, of which this is the last",
     ]
 
 
@@ -256,10 +256,10 @@ def test_who_recorded_it_takes_no_room_from_the_others() -> None:
         (
             Unfinished("2026-11-18T08:51:00Z", False, NOW, "api-v3-00042-abc", "00bf4b9c3f2a"),
             80,
-            ["09:51:00 (08:51:00Z)  begun, not ended (on api-v3-00042-abc/00bf4b9c3f2a)"],
+            ["09:51:00 (08:51:00Z)  started, not ended (on api-v3-00042-abc/00bf4b9c3f2a)"],
         ),
         (Unfinished("2026-11-18T08:51:00Z", True), 80, ["09:51:00 (08:51:00Z)  under way"]),
-        (Unfinished("2026-11-18T08:51:00Z", False), 80, ["09:51:00 (08:51:00Z)  begun, not ended"]),
+        (Unfinished("2026-11-18T08:51:00Z", False), 80, ["09:51:00 (08:51:00Z)  started, not ended"]),
     ],
 )
 def test_an_unfinished_run_in_a_line(found: Unfinished, width: int | None, lines: list[str]) -> None:

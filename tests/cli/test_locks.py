@@ -94,7 +94,7 @@ def test_each_kind_of_node_is_shown(rtdb: Rtdb) -> None:
     assert [line.partition(":")[0] for line in lines] == ["odd", "dead", "foreign", "paused", "unlocked"]
     assert "malformed" in lines[0]
     assert "died without releasing: api-1/0a1b" in lines[1]
-    assert f"tick {SLOT}, attempt 2 has not been run to its end" in lines[1]
+    assert f"tick {SLOT}, attempt 2 did not run to its end" in lines[1]
     assert "old (a NestJS original)" in lines[2]
     assert "paused" in lines[3]
     assert "unlocked by an operator" in lines[4]
@@ -196,8 +196,8 @@ def test_the_history_is_shown_newest_last(rtdb: Rtdb) -> None:
 @pytest.mark.parametrize(
     ("fields", "is_live", "words"),
     [
-        ({}, False, "begun, not ended (on api-1/0a1b)"),
-        ({"expiresAt": 0}, False, "begun, not ended (on api-1/0a1b)"),
+        ({}, False, "started, not ended (on api-1/0a1b)"),
+        ({"expiresAt": 0}, False, "started, not ended (on api-1/0a1b)"),
         ({"expiresAt": time.time_ns() // 1_000_000 + 3_600_000}, True, "under way since 2020-09-13 "),
     ],
     ids=["dead", "unlocked", "live"],
@@ -232,7 +232,7 @@ def test_a_claim_that_is_recorded_is_shown_once(rtdb: Rtdb, attempt: int, is_sho
     rtdb.set("/cron-locks/job", DIED)
     rtdb.set(f"/cron-runs/job/{SLOT}", entry(LONG_AGO, outcome="interrupted", slot=SLOT, attempt=attempt))
     assert (answer(RUNS, "runs", "job")["unfinished"] is not None) == is_shown
-    assert ("begun, not ended" in call("runs", "job").stdout) == is_shown
+    assert ("started, not ended" in call("runs", "job").stdout) == is_shown
 
 
 @pytest.mark.parametrize(("node", "is_misspelt"), [(None, True), ({"paused": True}, False), ("text", False)])
@@ -252,7 +252,7 @@ def test_who_may_only_read_gets_the_history(rtdb: Rtdb) -> None:
     assert answer(RUNS, "runs", "job")["counts"] == {"succeeded": 1}
     said = call("runs", "job")
     assert (said.exit_code, "1 entry: 1 succeeded" in said.stdout) == (0, True)
-    assert "Whether a run is under way is not known" in said.stdout
+    assert "It is not known whether a run is under way" in said.stdout
 
 
 def test_the_last_run_of_each_job_is_shown(rtdb: Rtdb) -> None:
@@ -308,7 +308,7 @@ def test_who_may_only_read_sees_the_last_runs(rtdb: Rtdb) -> None:
     rtdb.set_rules({"rules": {".read": True}})
     job, denied = call("runs").stdout.splitlines()
     assert job.startswith("job: ")
-    assert "Which runs are under way is not known" in denied
+    assert "It is not known which runs are under way" in denied
 
 
 def test_who_recorded_a_tick_is_not_where_it_ran(rtdb: Rtdb) -> None:

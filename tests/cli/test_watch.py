@@ -98,7 +98,7 @@ def test_a_run_under_way_is_watched(rtdb: Rtdb, capsys: pytest.CaptureFixture[st
     )
     watch(output, RunsView(operator(), output, "job", 20), 2, script)
     lines = capsys.readouterr().out.splitlines()
-    words = ("no run of job", "under way", "begun, not ended", "abandoned")
+    words = ("no run of job", "under way", "started, not ended", "abandoned")
     assert [word for line in lines for word in words if word in line] == list(words)
 
 
@@ -136,7 +136,7 @@ def test_an_outage_is_told_once_and_outlasted(rtdb: Rtdb, capsys: pytest.Capture
         assert checked(ERROR, trouble)["code"] == 69
         assert checked(LOCKS, first) == checked(LOCKS, last) == {"locks": []}
     else:
-        assert "RTDB answers again" in said.err
+        assert "RTDB can be reached again" in said.err
 
 
 @pytest.mark.parametrize("has_colours", [True, False])
@@ -168,9 +168,9 @@ def test_a_terminal_is_drawn_anew(rtdb: Rtdb) -> None:
     script = Script(lambda: rtdb.faults.drop_request(times=None), rtdb.faults.clear)
     watch(output, LocksView(operator(), output), 2, script)
     drawn = screen.getvalue()
-    assert drawn.count("paused: nobody acquires it") >= 3
+    assert drawn.count("paused: no instance can acquire it") >= 3
     assert "the next try is in 4 s" in drawn
-    assert "every 2 s; Ctrl-C ends it" in drawn
+    assert "every 2 s; press Ctrl-C to end" in drawn
     assert drawn.rindex("\x1b[?25h") > drawn.rindex("\x1b[?25l")
 
 
@@ -191,7 +191,7 @@ def test_what_is_too_long_shows_what_matters(rtdb: Rtdb) -> None:
     assert "lock-10" in locks
     assert "lock-49" not in locks
     for drawn in (runs, locks):
-        assert "Ctrl-C ends it" in drawn
+        assert "press Ctrl-C to end" in drawn
         assert "more lines" in drawn
         assert len(set(drawn.splitlines())) <= 25
 

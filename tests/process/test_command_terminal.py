@@ -115,9 +115,9 @@ def test_locks_are_watched_until_ctrl_c(terminal: Open, rtdb: Rtdb, by: str) -> 
     screen.wait_for("There is no lock in the emulator")
     hold(rtdb)
     shown = screen.wait_for("held by api-v3-00042-abc/00bf4b9c3f2a")
-    shown += screen.wait_for("Ctrl-C ends it")
+    shown += screen.wait_for("press Ctrl-C to end")
     rtdb.set(f"{PATH}/paused", True)
-    shown += screen.wait_for("paused: nobody acquires it")
+    shown += screen.wait_for("paused: no instance can acquire it")
     rtdb.set(PATH, None)
     shown += screen.wait_for("There is no lock")
     assert_fits(shown)
@@ -165,7 +165,7 @@ def test_an_unlock_of_what_has_changed_is_refused(terminal: Open, rtdb: Rtdb) ->
     screen.type("y\r")
     code, rest = screen.end()
     assert (code, rtdb.get(PATH)) == (1, successor)
-    assert "has changed while you looked" in rest
+    assert "changed meanwhile, so it was not unlocked" in rest
 
 
 def test_a_lock_that_is_renewed_while_unlock_asks_is_freed(terminal: Open, rtdb: Rtdb) -> None:

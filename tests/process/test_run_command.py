@@ -187,7 +187,7 @@ def test_a_slot_off_the_schedule_is_claimed_with_a_warning(rtdb: Rtdb) -> None:
     slot = minutes_ago(3).replace(":00Z", ":07Z")
     result = run("good", "--slot", slot)
     assert result.exit_code == 0
-    assert f"WARNING: {slot} is no tick of good" in result.stderr
+    assert f"WARNING: {slot} is not a tick of good" in result.stderr
     assert [entry["slot"] for entry in entries(rtdb, "good")] == [slot]
 
 
@@ -195,8 +195,8 @@ def test_a_slot_off_the_schedule_is_claimed_with_a_warning(rtdb: Rtdb) -> None:
     ("arguments", "words"),
     [
         (["good", "--slot", "2199-01-01T00:00:00Z"], "in the future"),
-        (["good", "--slot", "yesterday"], "neither `now` nor an instant"),
-        (["good", "--slot", "2026-01-01T00:00:00"], "neither `now` nor an instant"),
+        (["good", "--slot", "yesterday"], "is invalid: use now, or an instant"),
+        (["good", "--slot", "2026-01-01T00:00:00"], "is invalid: use now, or an instant"),
         (["nobody"], "there is no job 'nobody'; there are: good, bad, long, endless"),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
@@ -239,7 +239,7 @@ def test_a_signal_stops_the_run(
     process.send_signal(number)
     stdout, stderr = process.communicate(timeout=BOUND)
     assert f"{name} interrupted after" in stdout
-    assert "told to stop" in stderr
+    assert "asked to stop" in stderr
     assert process.returncode == code
     assert [entry["outcome"] for entry in entries(rtdb, name)] == ["interrupted"]
     node = rtdb.get(f"/cron-locks/{name}")

@@ -1,7 +1,7 @@
-"""The command `firecron`: what is held, by whom, what ran, and how to stop it, free it and run it again.
+"""The command `firecron`: it shows locks, runs and jobs, and it pauses, unlocks and runs them.
 
-It works on the database that the environment names, as the library does; `--json` prints the same for programs. Nothing
-of it is imported by the library.
+The command works on the database that the environment names, as the library does. `--json` prints the same facts for
+programs. The library imports nothing of this room.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _EXTRA = {"typer", "click", "rich", "shellingham"}
 
 
 def main() -> None:
-    """The entry point; says what to install where the extra is missing."""
+    """Run the command line. If the extra is missing, say what to install and exit with code 2."""
     try:
         from firecron.cli.root import run
     except ModuleNotFoundError as error:

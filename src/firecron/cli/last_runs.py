@@ -1,4 +1,4 @@
-"""`firecron runs` without a name: the last run of each job, and what is under way."""
+"""`firecron runs` without a name: the last run of each job, and the runs that are under way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from firecron.ops.operator import LastRun, Operator, SeenLast
 
 
 class LastRunsView:
-    """The last runs of all jobs."""
+    """A view of the last run of every job."""
 
     is_newest_last = False
 
@@ -29,7 +29,7 @@ class LastRunsView:
     def show(self, seen: SeenLast) -> Text:
         lines = _blocks(self._output, seen.jobs) or [self._nothing]
         if seen.denied is not None:
-            lines.append(Text(f"Which runs are under way is not known: {seen.denied}", "dim"))
+            lines.append(Text(f"It is not known which runs are under way: {seen.denied}", "dim"))
         return Text("\n").join(lines)
 
     def lines(self, last: SeenLast | None, seen: SeenLast) -> list[Text]:
@@ -45,7 +45,7 @@ class LastRunsView:
 
 
 def _blocks(output: Output, jobs: Sequence[LastRun]) -> list[Text]:
-    """On a terminal the name above its lines, elsewhere before each of them."""
+    """Return a block of text per job: on a terminal, its name above its lines; elsewhere, its name before each line."""
     is_terminal = output.out.is_terminal
     paper = Paper(output.out.width - 2 if is_terminal else None, has_bars=False)
     today = datetime.now().astimezone()

@@ -1,7 +1,7 @@
-"""Finding the FireCron that `module:object` names.
+"""Loading the FireCron that `module:object` names.
 
-The current folder is importable, as it is for `python -m`. What the module prints while it is imported goes to
-standard error: standard output is the command's. Nothing is started, and no database is asked.
+The current folder is importable, as it is for `python -m`. Standard output belongs to the command, so what the module
+prints during its import goes to standard error. Nothing is started, and the database is not read.
 """
 
 from __future__ import annotations
@@ -22,19 +22,25 @@ from firecron.jobs.declarations import Unclaimed, unclaimed
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """An application, and the jobs that it declares and gives to no FireCron."""
+    """An application, and the jobs that it declares but doesn't give to a FireCron."""
 
     crons: FireCron
     unclaimed: Sequence[Unclaimed] = ()
 
 
 def load_crons(target: str) -> FireCron:
-    """The FireCron of that name, or one made of what has that name. Failure says what is wrong with it."""
+    """Return the FireCron that `target` names, or a new FireCron of the object that it names.
+
+    Raises Failure if `target` can't be imported, or has no jobs.
+    """
     return load(target).crons
 
 
 def load(target: str) -> Loaded:
-    """The same, with the jobs that were forgotten: nobody knows of any where no FireCron was made."""
+    """Return the FireCron of `load_crons`, with the unclaimed jobs.
+
+    Unclaimed jobs are listed only if `target` is a FireCron: without one, the program gave its jobs to none.
+    """
     module_name, _, path = target.partition(":")
     found: object = _import(module_name, target)
     for part in path.split(".") if path else ():
@@ -47,7 +53,7 @@ def load(target: str) -> Loaded:
     crons = FireCron(found)
     if not crons.registry.jobs():
         raise Failure(
-            f"{target} has no jobs: it is {_kind(found)}, with nothing in it that is decorated with "
+            f"{target} has no jobs: it is {_kind(found)}, and nothing in it is decorated with "
             f"distributed_cron{_hint(module_name)}",
             Exit.USAGE,
         )
@@ -56,7 +62,7 @@ def load(target: str) -> Loaded:
 
 def _import(name: str, target: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
-        raise Failure(f"{target!r} is no module:object, such as myservice.main:crons", Exit.USAGE)
+        raise Failure(f"{target!r} is not a module:object: write, for example, myservice.main:crons", Exit.USAGE)
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)

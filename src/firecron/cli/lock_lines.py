@@ -1,4 +1,4 @@
-"""A lock in a few short lines for a person, the most important first. Pure."""
+"""A lock as a few short lines of text, the most important line first. Pure."""
 
 from __future__ import annotations
 
@@ -14,38 +14,41 @@ _ORDER = ("malformed", "died", "held", "minimum_hold", "unlocked", "free", "abse
 
 
 def rank(view: LockView) -> tuple[int, str]:
-    """What an operator is likely to look for comes first."""
+    """Return the sort key of a lock: problems first, then by state, as an operator is likely to need them."""
     if view.problem is not None:
         return (0, view.name)
     return (_ORDER.index("held") if view.is_paused and not view.is_taken else _ORDER.index(view.state), view.name)
 
 
 def lock_lines(view: LockView, now: int, zone: tzinfo | None = None) -> list[Text]:
-    """What is to be said of it, a line each."""
+    """Return the lines that describe the lock.
+
+    `now` is in milliseconds. Times are shown in `zone`, which is this machine's unless given.
+    """
     return [Text(line, style) for line, style in _lines(view, now, zone)]
 
 
 def _lines(view: LockView, now: int, zone: tzinfo | None) -> Iterator[tuple[str, str]]:
     if view.is_paused:
-        yield "paused: nobody acquires it until it is resumed", "yellow"
+        yield "paused: no instance can acquire it until it is resumed", "yellow"
     match view.state:
         case "malformed":
-            yield f"malformed, so nobody can acquire it: {view.problem}", "bold red"
+            yield f"malformed, so no instance can acquire it: {view.problem}", "bold red"
             yield view.remedy or "", ""
         case "held":
             yield f"held by {view.owner}{_original(view)}", "bold cyan"
             yield f"since {_when(view.since, now, zone)}; until {_when(view.until, now, zone)}", ""
         case "minimum_hold":
-            yield f"released by {view.owner}, and kept until {_when(view.until, now, zone)}", "cyan"
+            yield f"released by {view.owner}, but kept until {_when(view.until, now, zone)}", "cyan"
         case "died":
             yield f"died without releasing: {view.owner}{_original(view)}", "bold red"
-            yield f"its lock expired at {_when(view.until, now, zone)}, and is free since", ""
+            yield f"the lock expired at {_when(view.until, now, zone)}, and is free since then", ""
         case "unlocked":
             yield f"free: unlocked by an operator; it was held by {view.owner}", "green"
         case "free":
             yield "free" + (f" since {_when(view.released_at, now, zone)}" if view.released_at else ""), "green"
         case "absent":
-            yield "free: it has no node, so nobody has used it yet, or nothing was to be remembered", "green"
+            yield "free: it has no node, so it was never used, or there was nothing to remember", "green"
     yield from _tick(view)
     if view.problem is not None and view.state != "malformed":
         yield view.problem, "bold red"
@@ -58,7 +61,7 @@ def _tick(view: LockView) -> Iterator[tuple[str, str]]:
         if view.state == "held":
             yield f"tick {view.unfinished}{attempt}", ""
         else:
-            yield f"tick {view.unfinished}{attempt} has not been run to its end", "yellow"
+            yield f"tick {view.unfinished}{attempt} did not run to its end", "yellow"
     if view.slot is not None and view.slot != view.unfinished:
         yield f"last tick {view.slot}{f' {view.outcome}' if view.outcome else ''}", _STYLES.get(view.outcome or "", "")
     elif view.outcome is not None and view.slot is None:

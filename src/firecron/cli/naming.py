@@ -1,4 +1,4 @@
-"""The database in words, and what a misspelt name may have meant."""
+"""The database in words, and suggestions for a misspelt name."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from firecron.settings import Settings
 
 
 def database_of(settings: Settings) -> str:
-    """Which database the commands work on, as `doctor` names it, and below which path. No I/O."""
+    """Return the database that the commands work on, as `doctor` names it, with the prefix. No I/O."""
     found = database_in_words(find_target(None, settings.database_url, uid=settings.uid))
     return f"{found}, below {settings.prefix}/" if settings.prefix else found
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """`; did you mean a or b?`, or nothing where no name is close."""
+    """Return `; did you mean a or b?`, or an empty text if none of the names is close."""
     close = get_close_matches(name, [other for other in names if other != name])
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def close_to(operator: Operator, name: str) -> str:
-    """`did_you_mean` of the names in the database."""
+    """Return `did_you_mean` for the names in the database."""
     try:
         return did_you_mean(name, operator.names())
     except Denied:
-        return ""  # to a user who may not list the names, none can be offered
+        return ""  # a user who may not list the names gets no suggestion
 
 
 def remark_on(output: Output, operator: Operator, name: str) -> None:
-    """Say which names are close to one that the database doesn't have, if any are."""
+    """Suggest names of the database for `name`, which the database doesn't have. Print nothing if none is close."""
     close = close_to(operator, name)
     if close:
         output.say(f"firecron: there is no {name}{close}")

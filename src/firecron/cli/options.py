@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have, said once."""
+"""The options and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON value on standard output, for programs.")]
-Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The name of the lock, which is the job's.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output.")]
+Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job, which is its lock's name.")]
 OnlyName: TypeAlias = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="Only this one; the name of the lock, which is the job's.")
+    str | None, typer.Argument(metavar="NAME", help="Show only this job or lock. A lock has its job's name.")
 ]
-Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask for confirmation.")]
 _APP = typer.Argument(
     metavar="APP",
-    help="module:object, a FireCron or what it is made of (an instance, a class, a module, a function); "
-    "found from the current folder.",
+    help="module:object, importable from the current folder. The object is a FireCron, or an instance, class, "
+    "module or function that has jobs.",
 )
 AppPath: TypeAlias = Annotated[str, _APP]
 OnlyAppPath: TypeAlias = Annotated[str | None, _APP]
-Watch: TypeAlias = Annotated[bool, typer.Option("--watch", "-w", help="Show it until Ctrl-C, as it changes.")]
+Watch: TypeAlias = Annotated[bool, typer.Option("--watch", "-w", help="Keep showing changes until Ctrl-C.")]
 Interval: TypeAlias = Annotated[
-    float, typer.Option("--interval", min=0.1, max=3600, help="With --watch: how often to look, in seconds.")
+    float, typer.Option("--interval", min=0.1, max=3600, help="With --watch: seconds between two looks.")
 ]

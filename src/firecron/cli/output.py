@@ -1,7 +1,7 @@
-"""How a command output: an exit code that a script can rely on, and text for people or JSON for programs.
+"""The output of a command: an exit code that a script can rely on, and text for people or JSON for programs.
 
-People get tables on standard output and complaints on standard error. With `--json` standard output has one JSON
-value (with `--watch` one a line), also for a failure: `{"error": …, "code": …}`.
+People get the result on standard output, and complaints on standard error. With `--json`, standard output has one JSON
+value, with `--watch` one JSON value a line. A failure is JSON as well: `{"error": …, "code": …}`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from firecron.lock.refusal import NotAcquired
 
 
 class Exit(IntEnum):
-    """What a command ends with; the higher ones are those of sysexits.h."""
+    """The exit codes of the commands. The codes above 2 are those of sysexits.h."""
 
     FINE = 0
     FAILED = 1
@@ -42,7 +42,7 @@ OF_REFUSAL: dict[Reason, Exit] = {
 
 
 class Failure(Exception):
-    """A command ends here: with this message and code."""
+    """Ends a command with this message and exit code."""
 
     def __init__(self, message: str, code: Exit = Exit.FAILED) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class Failure(Exception):
 
 
 def code_of(error: FirecronError) -> Exit:
-    """The exit code that an error of the library's stands for."""
+    """Return the exit code for an error of the library."""
     match error:
         case NotAcquired():
             return OF_REFUSAL[error.refusal.reason]
@@ -65,7 +65,7 @@ def code_of(error: FirecronError) -> Exit:
 
 
 class Output:
-    """Where a command's answers go."""
+    """Prints a command's result, remarks and failures."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
@@ -73,16 +73,16 @@ class Output:
         self.err = Console(highlight=False, emoji=False, stderr=True)
 
     def give(self, value: object, shown: RenderableType) -> None:
-        """The answer: `value` for programs, or what is `shown` to people."""
+        """Print the result: `value` as JSON for programs, or `shown` for people."""
         if self.as_json:
             sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
             sys.stdout.flush()
         else:
-            # A line stays a line where a program reads it, however long it is.
+            # Without a terminal, lines are not wrapped: a program may read them.
             self.out.print(shown, soft_wrap=not self.out.is_terminal)
 
     def say(self, message: str) -> None:
-        """A remark for people, on standard error: never part of the answer."""
+        """Print a remark for people on standard error. It is never part of the result."""
         self._complain(message)
 
     def fail(self, message: str, code: Exit) -> None:
@@ -96,7 +96,7 @@ class Output:
 
 @contextmanager
 def answering(output: Output) -> Iterator[None]:
-    """Turn what a command raises into its complaint and its exit code."""
+    """Turn an error that the command raises into a printed failure and an exit code."""
     try:
         yield
     except Failure as failure:

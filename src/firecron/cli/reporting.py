@@ -1,7 +1,6 @@
-"""What the commands that run something say on the way, on standard error, and what a refusal makes them end with.
+"""The remarks that a command prints on standard error during a run, and its exit code after a refusal.
 
-An application may have set up a log that writes to the terminal as well. What that log says, the command doesn't say
-again.
+An application may have a log that writes to the terminal too. The command doesn't repeat what that log prints.
 """
 
 from __future__ import annotations
@@ -21,8 +20,10 @@ Logged: TypeAlias = tuple[str, Scalar | None]
 
 
 def tell_events(events: Events, output: Output, unless: Set[str]) -> Set[Logged]:
-    """Say what the log would call a WARNING or worse, but for these slugs: the command says that itself, except of
-    the rerun of an earlier tick. What is returned fills with all that the application's own log says.
+    """Print each event of level WARNING or above on standard error, and return the set of events that the log prints.
+
+    `unless` has the slugs that the command reports in other words. They are printed only for a rerun of an earlier
+    tick. The returned set grows with each event that the application's own log prints; such an event is not repeated.
     """
     silence_log()
     logged: set[Logged] = set()
@@ -40,7 +41,7 @@ def tell_events(events: Events, output: Output, unless: Set[str]) -> Set[Logged]
 
 
 def _is_logged(level: int) -> bool:
-    """Whether a line of this level comes out on standard output or standard error."""
+    """Return whether the log prints a line of this level on standard output or standard error."""
     logger = logging.getLogger("firecron")
     streams = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
     return logger.isEnabledFor(level) and any(
@@ -49,7 +50,7 @@ def _is_logged(level: int) -> bool:
 
 
 def _handlers(logger: logging.Logger) -> Iterator[logging.Handler]:
-    """All that a line of this logger goes to."""
+    """Return the handlers that get the lines of this logger."""
     found: logging.Logger | None = logger
     while found is not None:
         yield from found.handlers
@@ -57,11 +58,11 @@ def _handlers(logger: logging.Logger) -> Iterator[logging.Handler]:
 
 
 def silence_log() -> None:
-    """Keep Python from printing warnings by itself, where nobody has set up a log: the command says what there is."""
+    """Keep Python from printing log lines where the application has no log: the command reports them itself."""
     logging.getLogger("firecron").addHandler(logging.NullHandler())
 
 
 def code_of_refusal(refusal: Refusal, held_exit_code: int) -> int:
-    """What a command ends with that didn't get its lock."""
+    """Return the exit code of a command that didn't get its lock."""
     code = OF_REFUSAL[refusal.reason]
     return held_exit_code if code == Exit.HELD else code

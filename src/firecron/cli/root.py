@@ -1,4 +1,4 @@
-"""The commands, put together; each group of them is a module of its own."""
+"""The command line as a whole: each command, or group of commands, is a module of its own."""
 
 from __future__ import annotations
 
@@ -11,20 +11,26 @@ from firecron.cli.commands import doctor, jobs, locks, next_ticks, operate, play
 from firecron.cli.commands import exec as exec_command
 from firecron.cli.commands import run as run_command
 
-HELP = """What is locked, what ran, and how to stop it, free it and run it again.
+HELP = """Show locks, runs and jobs. Pause a lock, unlock it, run its job again.
 
-The database is the one that the environment names:
+The environment names the database:
 
 \b
 FIRECRON_DATABASE_URL            https://<name>.firebaseio.com, or
-FIREBASE_CONFIG                  Firebase's own, with its databaseURL
-GOOGLE_APPLICATION_CREDENTIALS   credentials, if none are found by default
-FIREBASE_DATABASE_EMULATOR_HOST  host:port of an emulator, instead of that
-FIRECRON_PREFIX                  the path that firecron's nodes are under
-NO_COLOR                         set it, and nothing is coloured
+FIREBASE_CONFIG                  Firebase's JSON, with its databaseURL
+GOOGLE_APPLICATION_CREDENTIALS   credentials file, unless found by default
+FIREBASE_DATABASE_EMULATOR_HOST  host:port of an emulator, used instead
+FIRECRON_PREFIX                  path above all nodes of firecron
+NO_COLOR                         set it to print without colours
 
-Exit codes: 0 fine, 1 failed, 2 wrong usage or configuration, 69 the database can't be reached, 75 held or paused,
-and so not done, 78 denied or malformed.
+\b
+Exit codes:
+   0  fine
+   1  failed
+   2  wrong usage or configuration
+  69  the database can't be reached
+  75  not done: the lock is held or paused
+  78  denied, or the lock's node is malformed
 """
 
 app = typer.Typer(
@@ -49,7 +55,7 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show firecron's version and exit.")
     ] = False,
 ) -> None:
-    pass  # All that is common to the commands is in the options, and an option's callback has acted by now.
+    pass  # The callbacks of the common options have already run.
 
 
 for group in (play, jobs, next_ticks, locks, runs, operate, run_command, exec_command, doctor, rules):

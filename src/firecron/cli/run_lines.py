@@ -1,4 +1,4 @@
-"""The history in lines, with durations as bars beside the longest of them. Pure."""
+"""The history as lines of text, with a bar for each duration, scaled to the longest one. Pure."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ _LATE = 5000
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """What is written on: so many columns (None: a line is as long as it has to be), whether it has blocks, and whether
-    durations are compared by bars.
+    """The page that lines are laid out for.
+
+    `width` is the number of columns; None leaves lines as long as they are. `has_blocks` says whether it can show block
+    characters. `has_bars` says whether durations get bars.
     """
 
     width: int | None = None
@@ -40,7 +42,11 @@ class Paper:
 
 
 def run_lines(wanted: Sequence[Entry], among: Sequence[Entry], today: datetime, paper: Paper) -> list[Text]:
-    """A line for each, with another below it for what doesn't fit or isn't usual; without a width all in one."""
+    """Return a text for each wanted entry.
+
+    Bars are scaled to the longest duration of `among`. What doesn't fit or is unusual gets a second line, below the
+    first. Without a width, everything is in one line.
+    """
     now = to_milliseconds(today)
     rows = [(_when(run, now, today), run.outcome, "" if run.duration is None else took(run.duration)) for run in wanted]
     when, outcome, duration = [max(map(len, column), default=0) for column in zip(*rows, strict=True)] or [0, 0, 0]
@@ -48,7 +54,7 @@ def run_lines(wanted: Sequence[Entry], among: Sequence[Entry], today: datetime, 
     used = when + outcome + duration + 8
     owner = max((len(run.owner) for run in wanted if run.recorded_by is None), default=0)
     room = _BARS[-1] if paper.width is None else min(paper.width - used - owner, _BARS[-1])
-    # Where the owner has no room in any case, it gets a line of its own, and the bars all of theirs.
+    # If the owner doesn't fit even beside the shortest bar, it gets its own line, and the bars their full width.
     bars = room if room in _BARS else _BARS[-1]
     lines: list[Text] = []
     for run, row in zip(wanted, rows, strict=True):
@@ -62,12 +68,12 @@ def run_lines(wanted: Sequence[Entry], among: Sequence[Entry], today: datetime, 
 
 
 def unfinished_line(found: Unfinished, today: datetime, paper: Paper) -> Text:
-    """A line for the tick that isn't in the history yet."""
+    """Return the line of the unfinished tick, which isn't in the history yet."""
     now = to_milliseconds(today)
     tick = _milliseconds(found.slot, None)
     line = Text(f"{found.slot if tick is None else clock_time(tick, now, today.tzinfo)}  ")
     if not found.is_live:
-        line.append("begun, not ended", "bold red")
+        line.append("started, not ended", "bold red")
         return _with_owner(line, f" (on {found.owner})" if found.owner else "", paper.width)
     since = "" if found.since is None else f" since {clock_time(found.since, now, today.tzinfo)}"
     line.append(f"under way{since}", "cyan")
@@ -79,7 +85,7 @@ def unfinished_line(found: Unfinished, today: datetime, paper: Paper) -> Text:
 
 
 def bar(part: int, whole: int, width: int, has_blocks: bool = True) -> str:
-    """`part` of `whole`, as a bar of `width` at most; something, if it is anything at all."""
+    """Return `part` of `whole` as a bar of at most `width` characters. A part above 0 is never an empty bar."""
     eighths = 0 if whole <= 0 or part <= 0 else max(1, round(min(part / whole, 1) * width * 8))
     if not has_blocks:
         return "#" * -(-eighths // 8)
@@ -87,9 +93,9 @@ def bar(part: int, whole: int, width: int, has_blocks: bool = True) -> str:
 
 
 def _finished(line: Text, run: Entry, width: int | None) -> Text:
-    """The line, with where it ran, and what is to be noted of it."""
+    """Return the line with its owner and its notes."""
     notes = list(_notes(run))
-    # Who writes down that a tick did not run is not where it would have run.
+    # A tick that did not run has no owner: the instance that recorded it is named as such.
     owner = f"(recorded by {run.owner})" if run.recorded_by is not None and run.owner else run.owner
     if width is None:
         return line.append("  " + "; ".join([owner, *notes] if owner else notes))
@@ -103,7 +109,7 @@ def _finished(line: Text, run: Entry, width: int | None) -> Text:
 
 
 def _with_owner(line: Text, owner: str, width: int | None) -> Text:
-    """The line with its owner, or with the owner below it where there is no room."""
+    """Return the line with its owner behind it, or below it if there is no room."""
     if width is None or len(line) + len(owner) <= width:
         return line.append(owner)
     return line.append(f"\n    {owner.strip(', ')}", "dim")
@@ -115,16 +121,16 @@ def _notes(run: Entry) -> Iterator[str]:
     if run.attempt is not None and run.attempt > 1:
         yield f"attempt {run.attempt}"
     if run.count > 1:
-        yield f"{'at least ' if run.at_least else ''}{run.count} ticks, this is the last of them"
+        yield f"{'at least ' if run.at_least else ''}{run.count} ticks, of which this is the last"
     tick = _milliseconds(run.slot, None)
     if tick is not None and run.started_at is not None and run.started_at - tick >= _LATE:
-        yield f"begun {took(run.started_at - tick)} after its tick"
+        yield f"started {took(run.started_at - tick)} after its tick"
     if run.error is not None:
         yield run.error
 
 
 def _when(run: Entry, now: int, today: datetime) -> str:
-    """The tick, or for a manual run its start."""
+    """Return the time of the tick, or the start of a manual run."""
     instant = _milliseconds(run.slot, run.started_at)
     return run.key if instant is None else clock_time(instant, now, today.tzinfo)
 
@@ -133,4 +139,4 @@ def _milliseconds(text: str | None, otherwise: int | None) -> int | None:
     try:
         return otherwise if text is None else to_milliseconds(text)
     except ValueError:
-        return otherwise  # somebody's hand: what else is known has to do
+        return otherwise  # edited by hand, and unreadable: fall back on the other instant

@@ -1,7 +1,8 @@
-"""Showing something until Ctrl-C (or SIGTERM): that is what was asked for, so it ends with exit code 0.
+"""`--watch`: show a view until Ctrl-C or SIGTERM. The user asked for that end, so the exit code is 0.
 
-On a terminal it is drawn anew with every look; elsewhere each change is a line or a few, and with `--json` one value
-a line. A database that goes away is said once, and looked for at longer intervals until it is there again.
+On a terminal the view is redrawn at every look. Elsewhere each change is printed as one or more lines, with `--json` as
+one value a line. A database that becomes unreachable is reported once; then it is tried at longer intervals until it
+can be reached again.
 """
 
 from __future__ import annotations
@@ -24,27 +25,27 @@ _LONGEST_PAUSE = 30.0
 
 
 class View(Protocol[T]):
-    """How something that changes is looked at, and shown."""
+    """Something that changes, with the ways to read it and to show it."""
 
     @property
     def is_newest_last(self) -> bool:
-        """Of what is too long for a terminal the beginning is shown; or the end, where the newest is."""
+        """Whether the newest lines are at the end. If the text is too long for the terminal, they are kept."""
 
     def look(self) -> T: ...
 
     def show(self, seen: T) -> Text: ...
 
     def lines(self, last: T | None, seen: T) -> Sequence[Text]:
-        """What is new since the last look (None: all)."""
+        """Return what is new since the look `last`, as lines. If `last` is None, everything is new."""
 
     def value(self, seen: T) -> object:
-        """What programs get, whenever `essence` has changed."""
+        """Return the JSON value for programs. It is printed whenever `essence` has changed."""
 
     def essence(self, seen: T) -> object: ...
 
 
 def watch(output: Output, view: View[T], interval: float, pause: Callable[[float], None] = time.sleep) -> None:
-    """Show it until Ctrl-C. Raises StoreError if already the first look fails."""
+    """Show the view until Ctrl-C. Raises StoreError if the first look fails."""
     try:
         with _ended_by_sigterm(), _screen(output) as screen:
             _follow(output, view, interval, pause, screen)
@@ -66,14 +67,14 @@ def _follow(
             failures += 1
             delay = min(interval * 2**failures, max(interval, _LONGEST_PAUSE))
             if screen is not None:
-                trouble = Text(f"{error}\nBelow is what was seen last; the next try is in {delay:g} s.", "bold red")
+                trouble = Text(f"{error}\nThe last known state is below; the next try is in {delay:g} s.", "bold red")
                 _draw(screen, trouble, view.show(last), view.is_newest_last)
             elif failures == 1:
                 output.fail(str(error), code_of(error))
             pause(delay)
             continue
         if screen is not None:
-            head = Text(f"every {interval:g} s; Ctrl-C ends it", "dim")
+            head = Text(f"every {interval:g} s; press Ctrl-C to end", "dim")
             _draw(screen, head, view.show(found), view.is_newest_last)
         elif last is None or failures or view.essence(found) != view.essence(last):
             _tell_change(output, view, last, found, was_away=failures > 0)
@@ -83,7 +84,7 @@ def _follow(
 
 def _tell_change(output: Output, view: View[T], last: T | None, found: T, *, was_away: bool) -> None:
     if was_away and not output.as_json:
-        output.say("RTDB answers again")
+        output.say("RTDB can be reached again")
     if output.as_json:
         output.give(view.value(found), "")
         return
@@ -92,7 +93,7 @@ def _tell_change(output: Output, view: View[T], last: T | None, found: T, *, was
 
 
 def _draw(screen: Live, head: Text, text: Text, is_newest_last: bool) -> None:
-    """Below the head as much of the text as fits."""
+    """Draw the head, and below it as much of the text as fits."""
     console = screen.console
     first = list(head.wrap(console, console.width))
     lines = list(text.wrap(console, console.width))
@@ -105,7 +106,7 @@ def _draw(screen: Live, head: Text, text: Text, is_newest_last: bool) -> None:
 
 @contextmanager
 def _screen(output: Output) -> Iterator[Live | None]:
-    """A part of the terminal that is drawn anew, if there is one."""
+    """Yield a part of the terminal that can be redrawn, or None without a terminal or with `--json`."""
     if output.as_json or not output.out.is_terminal:
         yield None
         return

@@ -10,14 +10,14 @@ _UNITS = ((365 * 86_400, "y"), (86_400, "d"), (3600, "h"), (60, "min"), (1, "s")
 
 
 def span(milliseconds: float) -> str:
-    """A duration in the unit that fits it, cut: `42 s`, `12 min`, `3 h`."""
+    """Return a duration in its largest unit, rounded down: `42 s`, `12 min`, `3 h`."""
     seconds = int(abs(milliseconds) // 1000)
     size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), (1, "s"))
     return f"{seconds // size} {unit}"
 
 
 def took(milliseconds: int) -> str:
-    """How long a run took: `50 ms`, `1.2 s`, `3 min 20 s`, `2 h 5 min`."""
+    """Return how long a run took: `50 ms`, `1.2 s`, `3 min 20 s`, `2 h 5 min`."""
     if milliseconds < 1000:
         return f"{milliseconds} ms"
     tenths = milliseconds // 100
@@ -31,21 +31,21 @@ def took(milliseconds: int) -> str:
 
 
 def distance(instant: int, now: int) -> str:
-    """How far away it is: `in 42 s`, `12 min ago`, `just now`."""
-    instant = nearest(instant)  # as it is shown: not later than the year 9999
+    """Return how far the instant is from `now`: `in 42 s`, `12 min ago`, `just now`."""
+    instant = nearest(instant)  # no later than the year 9999, as `clock_time` shows it
     if abs(instant - now) < 1000:
         return "just now"
     return f"in {span(instant - now)}" if instant > now else f"{span(now - instant)} ago"
 
 
 def clock_time(instant: int, now: int, zone: tzinfo | None = None) -> str:
-    """Local time and UTC, with the date where it isn't today's; `zone` is this machine's, unless given."""
+    """Return local time and UTC, with the date if that isn't today. `zone` is this machine's unless given."""
     moment = to_datetime(instant).replace(microsecond=0)
     utc = moment.astimezone(UTC)
     try:
         local = moment.astimezone(zone)
     except OverflowError:
-        local = utc  # somebody's hand: the last hours of the year 9999 are later than a datetime can be
+        local = utc  # edited by hand: in some zones the last hours of the year 9999 are beyond datetime's range
     today = to_datetime(now).astimezone(zone)
     shown = f"{_date(local, today)}{local:%H:%M:%S}"
     if local.utcoffset() == utc.utcoffset():

@@ -1,4 +1,4 @@
-"""`firecron doctor`: what firecron depends on, line by line, each with its remedy."""
+"""`firecron doctor`: check what firecron depends on; print a line per finding, with its remedy."""
 
 from __future__ import annotations
 
@@ -14,12 +14,19 @@ from firecron.cli.reporting import silence_log
 from firecron.ops.doctor import examine
 from firecron.ops.findings import Finding, Kind, Level, worst
 
-HELP = """What is wrong here, and the remedy.
+HELP = """Find out what is wrong here, and how to fix it.
 
-It looks at what firecron depends on: versions, environment, settings, database, credentials, latency, clock, whether
-it can write, security rules, locks, instances. With APP it is that application's settings and database, and its jobs
-are looked at as well. It writes a lock of its own, and removes it. Exit codes: 0 nothing but warnings, 2
-configuration, 69 the database can't be reached, 78 denied or malformed, 1 any other problem.
+Checks what firecron depends on: versions, environment, settings, database, credentials, latency, clock, write access,
+security rules, locks, instances. With APP, checks that application's settings and database, and its jobs as well.
+The command writes a lock of its own and removes it.
+
+\b
+Exit codes:
+   0  no problem; there may be warnings
+   1  a problem of another kind than these
+   2  a problem of the configuration
+  69  the database can't be reached
+  78  denied, or a malformed node
 
 Example: firecron doctor myservice.main:crons
 """
@@ -62,7 +69,7 @@ def _to_json(finding: Finding) -> dict[str, object]:
 
 
 def _shown(output: Output, found: list[Finding]) -> RenderableType:
-    """On a terminal a table, elsewhere a line for each."""
+    """Return the findings as a table on a terminal, and as one line each elsewhere."""
     return _table(found) if output.out.is_terminal else Text("\n").join(_line(finding) for finding in found)
 
 

@@ -1,6 +1,6 @@
-"""`firecron exec`: any command under a lock, or as the run of a tick. All that is about the command is in `command`.
+"""`firecron exec`: run any command under a lock, or as the run of a tick. `cli/process/command.py` runs the command.
 
-Standard input, output and error are the command's own; what firecron has to say is on standard error.
+Standard input, output and error belong to the command. firecron prints its own remarks on standard error.
 """
 
 from __future__ import annotations
@@ -26,18 +26,25 @@ from firecron.lock.service import LockService
 from firecron.ops.views import plain
 from firecron.settings import load
 
-HELP = """Run COMMAND under a lock, renewed for as long as it runs.
+HELP = """Run COMMAND under a lock, which is renewed while COMMAND runs.
 
-With --cron it claims a tick: of all that are started for one tick, on whatever machine, one runs, also if the others
-come late. The exit code is the command's, 128 and the number of the signal that ended it, 127 if there is no such
-command, 126 if it can't be executed; 1 if its lock was lost, or no tick is within the grace; 75 if the lock is held or
-paused or the tick is done, 69 if the database can't be reached, 78 if it is denied or the node is malformed, and then
-COMMAND was not started. If an earlier tick is rerun first, the code is the first that isn't 0.
+With --cron it claims a tick: of all commands that are started for one tick, on any machine, exactly one runs, even
+if the others start late. If an earlier tick is rerun first, the exit code is the first one that isn't 0.
+
+The exit code is COMMAND's, or 128 plus the number of the signal that ended it. Other exit codes:
+
+\b
+    1  the lock was lost, or no tick is within the grace
+   69  not started: the database can't be reached
+   75  not started: the lock is held or paused, or the tick is done
+   78  not started: denied, or the lock's node is malformed
+  126  not started: COMMAND can't be executed
+  127  not started: there is no such COMMAND
 
 Example: firecron exec --lock report --cron '30 2 * * *' --timezone Europe/Berlin -- ./report.sh
 """
 
-# The exit code, or the last line, says the same.
+# The exit code or the last line of output tells these.
 _SAID_OTHERWISE = {"lock.refused", "lock.unavailable", "run.failed"}
 _BAD_ENDS = ("run.failed", "run.lost", "run.interrupted")
 
@@ -48,41 +55,40 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _exec(
-    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="What to run, after --.")],
-    lock: Annotated[str, typer.Option("--lock", metavar="NAME", help="The lock, which with --cron is the job's.")],
-    ttl: Annotated[float, typer.Option("--ttl", help="Seconds that the lock lasts if this machine dies.")] = 60.0,
-    cron: Annotated[
-        str | None, typer.Option("--cron", metavar="LINE", help="Claim the tick of this cron line.")
-    ] = None,
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The command to run, after --.")],
+    lock: Annotated[str, typer.Option("--lock", metavar="NAME", help="Name of the lock; with --cron, of the job.")],
+    ttl: Annotated[float, typer.Option("--ttl", help="Seconds until the lock expires if this machine dies.")] = 60.0,
+    cron: Annotated[str | None, typer.Option("--cron", metavar="LINE", help="Claim a tick of this cron line.")] = None,
     timezone: Annotated[
-        str | None, typer.Option("--timezone", metavar="ZONE", help="Where the line's times are; UTC unless given.")
+        str | None, typer.Option("--timezone", metavar="ZONE", help="Time zone of the cron line; UTC unless given.")
     ] = None,
     grace: Annotated[
         float | None,
-        typer.Option("--grace", min=0, help="Seconds after its tick that it may start; else until the next tick."),
+        typer.Option("--grace", min=0, help="Seconds after the tick that a run may start; else until the next tick."),
     ] = None,
     on_abandoned: Annotated[
-        OnAbandoned, typer.Option("--on-abandoned", help="A run that died or was interrupted: skip it, or rerun it.")
+        OnAbandoned, typer.Option("--on-abandoned", help="What to do about a run that died or was interrupted.")
     ] = "skip",
     wait: Annotated[
         float,
-        typer.Option("--wait", min=0, help="Seconds to wait for a lock that is held, or a database that is down."),
+        typer.Option("--wait", min=0, help="Seconds to wait if the lock is held or the database is down."),
     ] = 0.0,
     hold_at_least: Annotated[
         float,
-        typer.Option("--hold-at-least", min=0, help="Seconds that the lock is kept, also if COMMAND ends sooner."),
+        typer.Option("--hold-at-least", min=0, help="Seconds to keep the lock, even if COMMAND ends sooner."),
     ] = 0.0,
     held_exit_code: Annotated[
-        int, typer.Option("--held-exit-code", min=0, max=255, help="What to end with if it is held, paused or done.")
+        int,
+        typer.Option("--held-exit-code", min=0, max=255, help="Exit code to use instead of 75."),
     ] = Exit.HELD,
 ) -> None:
     output = Output(as_json=False)
-    # First of all: as the first process of a container, this one would be deaf to them.
+    # Signals come first: the first process of a container ignores signals that have no handler.
     with Signals() as signals, answering(output):
         if not hasattr(os, "killpg"):
             raise Failure("exec needs a system with process groups, such as Linux or macOS", Exit.USAGE)
         if cron is None and (timezone, grace, on_abandoned) != (None, None, "skip"):
-            raise Failure("--timezone, --grace and --on-abandoned are about ticks: give --cron as well", Exit.USAGE)
+            raise Failure("--timezone, --grace and --on-abandoned are only for ticks: give --cron as well", Exit.USAGE)
         settings = load()
         run = Command(command, signals, settings.margin / 2)
         reruns: list[int] = []
@@ -117,7 +123,7 @@ def _code_of_end(command: Command, *, is_stopped: bool) -> int:
 
 
 def _code_of_rerun(event: Event, command: Command) -> list[int]:
-    """What a rerun has ended with, if that is what the event is about and it ended badly."""
+    """Return the exit code of a rerun if the event says that one ended badly, else an empty list."""
     if event.slug not in _BAD_ENDS or event.fields.get("trigger") != "rerun":
         return []
     return [_code_of_end(command, is_stopped=event.slug == "run.interrupted")]
@@ -136,12 +142,12 @@ def _job(
 
 
 def _under_tick(crons: FireCron, name: str, command: Command, grace: float | None, wait: float) -> Refusal | None:
-    """Run it for its tick. Raises what ended it, if that is not the end that it should have."""
+    """Run the command for its tick. Return the refusal, if any. Raises the error of a run that didn't succeed."""
     crons.check_jobs()
     try:
         answer = under_tick(crons, name, command, grace=grace, wait=wait)
     finally:
-        crons.stop()  # what is to be written down about earlier ticks is written by then
+        crons.stop()  # waits until the history has the earlier ticks that did not run
     if isinstance(answer, Refusal):
         return answer
     if answer.outcome == "lost":

@@ -1,4 +1,7 @@
-"""`firecron jobs APP`: what the explorer finds, its next ticks, and whether they would run here. Asks no database."""
+"""`firecron jobs APP`: the jobs that the explorer finds, their next ticks, and whether they would run here.
+
+The command reads no database.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from firecron.cli.output import Output, answering
 from firecron.jobs.job import Job
 from firecron.scheduler.guard import Verdict
 
-Number = Annotated[int, typer.Option("-n", min=0, max=100, help="How many ticks of each job.")]
+Number = Annotated[int, typer.Option("-n", min=0, max=100, help="Number of ticks for each job.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -24,9 +27,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def jobs(app: AppPath, number: Number = 1, as_json: Json = False) -> None:
-    """The jobs of an application, and their next ticks.
+    """List the jobs of an application, and their next ticks.
 
-    Also where they are defined, and whether they would run here: by the production guard, and by their role.
+    Also shows where each job is defined, and whether it would run here. The production guard and the job's role
+    decide that. Reads no database.
     """
     output = Output(as_json=as_json)
     with answering(output):
@@ -71,12 +75,12 @@ def _shown(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -
         lines.append(Text(f"  {job.where}", "dim"))
         if not _runs_here(crons, job):
             reason = "it is disabled" if job.options.disabled else f"it needs the role {job.options.role!r}"
-            lines.append(Text(f"  not here: {reason}", "yellow"))
+            lines.append(Text(f"  doesn't run here: {reason}", "yellow"))
         lines += [Text(f"  {tick_in_words(tick, schedule.timezone)}") for tick in found[job.name]]
     for forgotten in loaded.unclaimed:
         lines.append(Text("\n").append(forgotten.name, "bold"))
         lines.append(Text(f"  {forgotten.where}", "dim"))
-        lines.append(Text("  never: it is declared, but no FireCron was given it", "yellow"))
+        lines.append(Text("  never runs: it is declared, but was not given to a FireCron", "yellow"))
     return Text("\n").join(lines)
 
 

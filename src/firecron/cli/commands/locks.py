@@ -1,4 +1,4 @@
-"""`firecron locks`: what is held, by whom, since when and until when; what is paused; what died."""
+"""`firecron locks`: which locks are held, by which instance, since when and until when; which are paused or died."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def locks(name: OnlyName = None, watching: Watch = False, interval: Interval = 2.0, as_json: Json = False) -> None:
-    """What is held, by whom, since and until when.
+    """Show which locks are held, by which instance, and until when.
 
-    Also what is paused, what died without releasing, and what the last tick came to.
+    Also shows which locks are paused, which holders died without releasing, and how each last tick ended.
     """
     output = Output(as_json=as_json)
     with answering(output):
@@ -40,7 +40,7 @@ def locks(name: OnlyName = None, watching: Watch = False, interval: Interval = 2
 
 
 class LocksView:
-    """All locks, or the one of this name, also where it has no node."""
+    """A view of all locks, or of the lock of this name, even if it has no node."""
 
     is_newest_last = False
 
@@ -49,7 +49,7 @@ class LocksView:
         self._output = output
         self._name = name
         self._nothing = Text(
-            f"There is no lock in {database_of(operator.settings)}: nothing is held, and nothing to be remembered."
+            f"There is no lock in {database_of(operator.settings)}: none is held, and none has anything to remember."
         )
 
     def look(self) -> SeenAll:
@@ -72,7 +72,7 @@ class LocksView:
 
 
 def _shown(output: Output, seen: SeenAll) -> Text:
-    """On a terminal some lines for each lock, elsewhere one."""
+    """Return a block of lines for each lock on a terminal, and one line for each elsewhere."""
     views = sorted(seen.views, key=rank)
     if not output.out.is_terminal:
         return Text("\n").join(_line(view, seen.now) for view in views)

@@ -1,5 +1,6 @@
-"""`firecron next "LINE"` or `next APP NAME`: when a cron line or a job ticks, and why, on the nights when the clocks
-change. Asks no database.
+"""`firecron next "LINE"` or `next APP NAME`: list the next ticks of a cron line or a job.
+
+For a night when the clocks change, the command explains the ticks. It reads no database.
 """
 
 from __future__ import annotations
@@ -19,22 +20,26 @@ from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.cron.clock_changes import Change, special_nights
 from firecron.cron.schedule import Schedule
 
-# A repeated hour is told of also where only its first pass is shown.
+# Wide enough to explain a repeated hour of which only one pass is shown.
 _AROUND = timedelta(hours=3)
 _APP = re.compile(r"[\w.]+:[\w.]+")
 
 Line = Annotated[
     str,
     typer.Argument(
-        metavar='"LINE"|APP', help="Five fields, or six with seconds first; @hourly. Or module:object, with NAME."
+        metavar='"LINE"|APP',
+        help="A cron line: five fields, six with seconds first, or a word such as @hourly. Or module:object and NAME.",
     ),
 ]
-JobName = Annotated[str | None, typer.Argument(metavar="NAME", help="The job of APP whose line and time zone it is.")]
+JobName = Annotated[str | None, typer.Argument(metavar="NAME", help="The job of APP whose ticks to list.")]
 Zone = Annotated[
-    str | None, typer.Option("--timezone", "-z", help="As the tz database names it; UTC unless given, or the job's.")
+    str | None, typer.Option("--timezone", "-z", help="Time zone of LINE, such as Europe/Berlin; UTC unless given.")
 ]
-Number = Annotated[int, typer.Option("-n", min=1, max=1000, help="How many ticks.")]
-After = Annotated[str | None, typer.Option("--after", metavar="ISO", help="From then on; else from now.")]
+Number = Annotated[int, typer.Option("-n", min=1, max=1000, help="Number of ticks.")]
+After = Annotated[
+    str | None,
+    typer.Option("--after", metavar="ISO", help="List the ticks after this instant, not after now."),
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -51,9 +56,10 @@ def next_ticks(
     after: After = None,
     as_json: Json = False,
 ) -> None:
-    """When a cron line, or a job, ticks next.
+    """List the next ticks of a cron line or of a job.
 
-    In the time zone and in UTC; and why, on a night when the clocks change.
+    Each tick is shown in the line's time zone and in UTC. For a night when the clocks change, the ticks are explained.
+    Reads no database.
     """
     output = Output(as_json=as_json)
     with answering(output):
@@ -69,7 +75,7 @@ def next_ticks(
 def _schedule(line: str, timezone: str | None) -> Schedule:
     if _APP.fullmatch(line):
         names = ", ".join(job.name for job in load_crons(line).registry.jobs())
-        raise Failure(f"{line} is no cron line; of its jobs, name one as well: {names}", Exit.USAGE)
+        raise Failure(f"{line} is an application: name one of its jobs as well: {names}", Exit.USAGE)
     try:
         return Schedule(line, timezone or "UTC")
     except ValueError as error:
@@ -78,12 +84,12 @@ def _schedule(line: str, timezone: str | None) -> Schedule:
 
 def _schedule_of(app: str, name: str, timezone: str | None) -> Schedule:
     if timezone is not None:
-        raise Failure(f"--timezone {timezone} is for a cron line: {name} has a time zone of its own", Exit.USAGE)
+        raise Failure(f"--timezone {timezone} is only for a cron line: {name} has its own time zone", Exit.USAGE)
     return load_crons(app).registry.get(name).options.schedule
 
 
 def ticks_after(schedule: Schedule, start: datetime, number: int) -> list[datetime]:
-    """So many ticks, in UTC."""
+    """Return the first `number` ticks after `start`, in UTC."""
     ticks: list[datetime] = []
     for _ in range(number):
         start = schedule.after(start)
@@ -92,14 +98,14 @@ def ticks_after(schedule: Schedule, start: datetime, number: int) -> list[dateti
 
 
 def tick_in_words(tick: datetime, timezone: str) -> str:
-    """In the zone of its schedule, and in UTC: `Wed 2026-11-18 10:00:00 +01:00   2026-11-18T09:00:00Z`."""
+    """Return a tick in its time zone and in UTC: `Wed 2026-11-18 10:00:00 +01:00   2026-11-18T09:00:00Z`."""
     local = tick.astimezone(ZoneInfo(timezone))
     offset = local.isoformat()[19:]
     return f"{local:%a %Y-%m-%d %H:%M:%S} {offset}   {in_utc(tick)}"
 
 
 def tick_value(tick: datetime, timezone: str) -> dict[str, object]:
-    """The same for programs."""
+    """Return a tick in its time zone and in UTC, as JSON for programs."""
     return {"local": tick.astimezone(ZoneInfo(timezone)).isoformat(), "utc": in_utc(tick)}
 
 
@@ -109,7 +115,7 @@ def _instant(text: str | None, timezone: str) -> datetime:
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:
-        raise Failure(f"--after {text!r} is no instant: write 2026-11-18T09:00:00Z", Exit.USAGE) from None
+        raise Failure(f"--after {text!r} is not an instant: write 2026-11-18T09:00:00Z", Exit.USAGE) from None
     return instant if instant.tzinfo is not None else instant.replace(tzinfo=ZoneInfo(timezone))
 
 

@@ -1,4 +1,4 @@
-"""`firecron pause`, `resume` and `unlock`: an operator's hand, with a word about what it does and doesn't do."""
+"""`firecron pause`, `resume` and `unlock`: an operator changes a lock by hand."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ def add_to(app: typer.Typer) -> None:
 
 
 def pause(name: Name, yes: Yes = False, as_json: Json = False) -> None:
-    """Keep everybody from acquiring a lock.
+    """Pause a lock, so that no instance can acquire it.
 
-    The ticks of its job are skipped on all instances. A run that is under way goes on. A name that the database
-    doesn't have yet needs --yes.
+    All instances skip the ticks of its job. A run that is under way goes on. A name that the database doesn't have yet
+    needs --yes.
     """
     _set_paused(name, True, as_json, takes_new=yes)
 
 
 def resume(name: Name, as_json: Json = False) -> None:
-    """Let everybody acquire a paused lock again."""
+    """Resume a paused lock, so that instances can acquire it again."""
     _set_paused(name, False, as_json)
 
 
 def unlock(name: Name, yes: Yes = False, as_json: Json = False) -> None:
-    """Free a lock that is held; slot and fence stay.
+    """Free a lock that is held; its slot and its fence stay.
 
-    As `expiresAt = 0` in the console does. It asks first, and does nothing if the lock was released or taken over
-    meanwhile. It doesn't end a run that is still alive: that learns of it at its next renewal, at the latest when its
-    lease is over.
+    Sets `expiresAt` to 0, as you can do in the Firebase console. Asks first. Does nothing if the lock was released or
+    taken over meanwhile. Doesn't end a run that is still alive: the run finds out at its next renewal, at the latest
+    when its lease is over.
     """
     output = Output(as_json=as_json)
     with answering(output):
@@ -48,7 +48,7 @@ def unlock(name: Name, yes: Yes = False, as_json: Json = False) -> None:
         seen = operator.look(name)
         if seen.view.state == "malformed":
             raise Failure(
-                f"{name} can't be unlocked, because its node can't be read: {seen.view.problem}. To free it, "
+                f"{name} can't be unlocked, because its node is malformed: {seen.view.problem}. To free it, "
                 f"{seen.view.remedy}",
                 Exit.REFUSED,
             )
@@ -60,21 +60,21 @@ def unlock(name: Name, yes: Yes = False, as_json: Json = False) -> None:
         if not yes:
             _ask(output, seen)
         if not operator.unlock(seen):
-            raise Failure(f"{name} has changed while you looked, so nothing was done: look again (firecron locks)")
+            raise Failure(f"{name} changed meanwhile, so it was not unlocked: look at it again with firecron locks")
         _answer(output, operator, name, "unlocked", changed=True)
 
 
 def _ask(output: Output, seen: Seen) -> None:
-    """Show what is about to happen, and go on only at a yes."""
+    """Show the lock and what unlocking does, and ask. Raises Failure unless the user says yes."""
     if output.as_json or not sys.stdin.isatty():
-        raise Failure(f"{seen.view.name} was not unlocked: there is nobody to ask; give --yes", Exit.USAGE)
+        raise Failure(f"{seen.view.name} was not unlocked: without a terminal, confirm with --yes", Exit.USAGE)
     kept = [f"slot {seen.view.slot}"] if seen.view.slot else []
     kept += [f"fence {seen.view.fence}"] if seen.view.fence is not None else []
-    stays = f"Its {' and '.join(kept)} {'stay' if len(kept) > 1 else 'stays'}." if kept else "All else stays."
+    stays = f"Its {' and '.join(kept)} {'stay' if len(kept) > 1 else 'stays'}." if kept else "Everything else stays."
     output.out.print(Text("\n").join([Text(seen.view.name, "bold"), *lock_lines(seen.view, seen.now)]))
     output.out.print(
-        f"\nThis sets expiresAt to 0, so that others can acquire it at once. {stays} "
-        "If its holder is alive, it works on until its next renewal, beside whoever comes next.",
+        f"\nThis sets expiresAt to 0, so that another instance can acquire the lock at once. {stays} "
+        "If the holder is alive, its run goes on until the next renewal, beside the run of the next holder.",
         markup=False,
     )
     if not typer.confirm("Unlock it?"):
@@ -89,8 +89,8 @@ def _set_paused(name: str, is_paused: bool, as_json: bool, *, takes_new: bool = 
         before = operator.look(name).view
         if before.state == "malformed":
             raise Failure(
-                f"{name} was not changed, because its node can't be read: {before.problem}. To have it acquired "
-                f"again, {before.remedy}",
+                f"{name} was not changed, because its node is malformed: {before.problem}. To make it usable again, "
+                f"{before.remedy}",
                 Exit.REFUSED,
             )
         if before.state == "absent" and not takes_new:

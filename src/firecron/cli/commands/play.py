@@ -1,7 +1,7 @@
-"""`firecron demo` and `firecron emulator`: everything on this machine, without an account.
+"""`firecron demo` and `firecron emulator`: try firecron on this machine, without an account.
 
-`emulator` is `rtdb-emulator`. With a command behind `--` it serves that command, on a free port, for as long as it
-runs, and ends with its exit code.
+`emulator` is `rtdb-emulator`. With a command after `--`, the emulator serves on a free port for as long as that command
+runs, and ends with the command's exit code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from firecron.settings import EMULATOR_HOST
 
 _EXTRA = {"httptools", "rpds", "rtdb_emulator", "starlette", "uvicorn", "websockets"}
 
-Ticks = Annotated[int, typer.Option("--ticks", min=2, max=12, help="How many to play.")]
+Ticks = Annotated[int, typer.Option("--ticks", min=2, max=12, help="Number of ticks to play.")]
 Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
 Port = Annotated[
     int | None,
@@ -29,15 +29,13 @@ Port = Annotated[
         "--port", min=0, max=65535, help="Port to listen on, 0 for any free one. [default: 9000; 0 with COMMAND]"
     ),
 ]
-Rules = Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="Security rules of every database.")]
-Import = Annotated[Path | None, typer.Option("--import", metavar="FILE", help="JSON to begin with.")]
+Rules = Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="Security rules for every database.")]
+Import = Annotated[Path | None, typer.Option("--import", metavar="FILE", help="JSON data to start with.")]
 Export = Annotated[
-    Path | None, typer.Option("--export-on-exit", metavar="FILE", help="Where to write the data at the end.")
+    Path | None, typer.Option("--export-on-exit", metavar="FILE", help="File to write the data to at the end.")
 ]
-Project = Annotated[str, typer.Option("--project", metavar="ID", help="The database of requests that name none.")]
-Command = Annotated[
-    list[str] | None, typer.Argument(metavar="-- COMMAND", help="Serve this, with the emulator's address set.")
-]
+Project = Annotated[str, typer.Option("--project", metavar="ID", help="Database for requests that name none.")]
+Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="Run this against the emulator.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -46,9 +44,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def demo(ticks: Ticks = 9, as_json: Json = False) -> None:
-    """Three instances race for a job; one is killed.
+    """Show three instances that race for a job; one is killed.
 
-    All of it on this machine; at the end the count comes from the database.
+    Everything runs on this machine. At the end, the runs are counted from what the database holds.
     """
     with answering(Output(as_json=as_json)):
         try:
@@ -67,9 +65,10 @@ def emulator(
     project: Project = "demo-firecron",
     command: Command = None,
 ) -> None:
-    """A Realtime Database emulator, in memory.
+    """Run a Realtime Database emulator, in memory.
 
-    Until Ctrl-C; with COMMAND for as long as that runs, with FIREBASE_DATABASE_EMULATOR_HOST set for it.
+    Serves until Ctrl-C. With COMMAND, serves for as long as COMMAND runs, and sets FIREBASE_DATABASE_EMULATOR_HOST for
+    it.
     """
     with answering(Output(as_json=False)):
         if command:
@@ -91,7 +90,7 @@ def _serve_command(
     export: Path | None,
     project: str,
 ) -> int:
-    # Before anything is begun: what asks the command to end may come at any time.
+    # Signals come first: a signal may arrive at any time.
     with Signals() as signals:
         try:
             from rtdb_emulator import Emulator

@@ -1,4 +1,4 @@
-"""`firecron rules`: the security rules to deploy, for a prefix and a user. Asks no database."""
+"""`firecron rules`: print the security rules to deploy, for a prefix and a user. Reads no database."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from firecron.settings import load
 
 HELP = """Print the security rules that limit firecron to its own nodes.
 
-The prefix and the user are those of the environment (FIRECRON_PREFIX, FIRECRON_UID), or of the options. The output is
-JSON, with --json in one line. A deploy replaces all rules of the database.
+The options give the prefix and the user; otherwise the environment does (FIRECRON_PREFIX, FIRECRON_UID). The output is
+JSON, with --json in one line. Deploying it replaces all rules of the database.
 
 Example: firecron rules --prefix ops/cron > database.rules.json
 """
 
 _NAME = "database.rules.json"
-# The user whom the file names.
+# The user that the packaged file names.
 _UID = "firecron"
 _COMMENT_OR_STRING = re.compile(r'//[^\n]*|("(?:[^"\\]|\\.)*")')
 
-Prefix = Annotated[str | None, typer.Option("--prefix", help="The path that all nodes are below, such as ops/cron.")]
-Uid = Annotated[str | None, typer.Option("--uid", help="The user that FIRECRON_UID names; firecron by default.")]
+Prefix = Annotated[str | None, typer.Option("--prefix", help="Path above all nodes, such as ops/cron.")]
+Uid = Annotated[str | None, typer.Option("--uid", help="User that may write; else FIRECRON_UID, else firecron.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -45,15 +45,15 @@ def _rules(prefix: Prefix = None, uid: Uid = None, as_json: Json = False) -> Non
 
 
 def shipped() -> str:
-    """The text of the rules file: JSON with comments, and with newlines in strings."""
+    """Return the text of the rules file: JSON with comments, and with newlines in strings."""
     package = Path(__file__).parents[2]
     packaged = package / _NAME
-    # An editable install has no copy: the file is where firebase.json names it.
+    # An editable install has no packaged copy: the file is where firebase.json says.
     return (packaged if packaged.exists() else package.parents[1] / "emulator" / _NAME).read_text("utf-8")
 
 
 def adapted(text: str, prefix: str, uid: str) -> dict[str, object]:
-    """The rules of this text for another user, below a prefix."""
+    """Return the rules of `text` for the user `uid`, below `prefix`."""
     literal = uid.replace("\\", "\\\\").replace("'", "\\'")
     document = json.loads(_COMMENT_OR_STRING.sub(lambda found: found[1] or "", text), strict=False)
     rules = _mapped(document["rules"], lambda rule: " ".join(rule.split()).replace(f"'{_UID}'", f"'{literal}'"))

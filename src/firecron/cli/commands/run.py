@@ -1,8 +1,8 @@
-"""`firecron run`: a job, once, by hand, here and now, under its lock; also where the production guard keeps it from
-ticking.
+"""`firecron run`: run a job once, by hand, under its lock, even where the production guard keeps it from ticking.
 
-The job runs on a thread, so that a signal can be told to it: it is asked to stop, has the shutdown grace to do so, and
-is recorded as interrupted. Another signal within that time leaves it: its lock then frees itself when it expires.
+The job runs on a thread, so that the main thread can react to signals. At the first signal the job is asked to stop,
+has the shutdown grace for that, and is recorded as interrupted. At a second signal the command ends without waiting:
+the job's lock frees itself when it expires.
 """
 
 from __future__ import annotations
@@ -37,10 +37,17 @@ from firecron.ops.views import plain
 
 HELP = """Run the job NAME of APP once, now, under its lock.
 
-It waits for the end of the run. A run by hand claims no tick, unless --slot says which. The production guard doesn't
-matter here. The exit code is 0 if it succeeded, 1 if it failed or lost its lock, 75 if the lock is held or paused or
-the tick is done; 130 or 143 if Ctrl-C or SIGTERM interrupted it: it has FIRECRON_SHUTDOWN_GRACE seconds to stop, and a
-second Ctrl-C leaves it at once.
+The command waits for the end of the run. A run by hand claims no tick, unless --slot names one. The production guard
+doesn't apply. After Ctrl-C or SIGTERM the job has FIRECRON_SHUTDOWN_GRACE seconds to stop. A second Ctrl-C ends the
+command at once.
+
+\b
+Exit codes:
+    0  the run succeeded
+    1  the run failed or lost its lock
+   75  the lock is held or paused, or the tick is done
+  130  Ctrl-C interrupted the run
+  143  SIGTERM interrupted the run
 
 Example: firecron run myservice.main:crons send-daily-digest --slot now
 """
@@ -64,11 +71,12 @@ def _run(
         typer.Option(
             "--slot",
             metavar="now|INSTANT",
-            help="Claim the newest tick within the job's grace, or this one (2026-11-18T09:00:00Z).",
+            help="Claim a tick: the newest within the job's grace, or this one (2026-11-18T09:00:00Z).",
         ),
     ] = None,
     held_exit_code: Annotated[
-        int, typer.Option("--held-exit-code", min=0, max=255, help="What to end with if it is held, paused or done.")
+        int,
+        typer.Option("--held-exit-code", min=0, max=255, help="Exit code to use instead of 75."),
     ] = Exit.HELD,
     as_json: Json = False,
 ) -> None:
@@ -80,29 +88,29 @@ def _run(
         crons.check_jobs()
         tick = None if slot is None else _tick(crons, job, slot, output)
         if as_json:
-            ending.enter_context(redirect_stdout(sys.stderr))  # what the job prints is no part of the answer
+            ending.enter_context(redirect_stdout(sys.stderr))  # keeps what the job prints out of the result
         result, duration, number = _perform(crons, job, tick, output)
         ending.close()
         if result is None:
-            raise Failure(f'"{name}" still runs; its lock frees itself when it expires', Exit.FAILED)
+            raise Failure(f'"{name}" did not stop in time: its lock frees itself when it expires', Exit.FAILED)
         _show(output, name, result, duration, logged)
         raise SystemExit(_code(result, number, held_exit_code))
 
 
 def _tick(crons: FireCron, job: Job, slot: str, output: Output) -> datetime:
-    """The tick that --slot means. It is RTDB's time that counts."""
+    """Return the tick that --slot names, by RTDB's time."""
     locks = crons.locks
     now = to_datetime(locks.clock.now(locks.deadline(locks.settings.acquire_timeout)).server)
     if slot == "now":
         return newest_tick(job.options.schedule, now, job.options.grace / 1000)
     tick = _instant(slot)
     if tick > now:
-        raise Failure(f"--slot {slot} is in the future: it is {to_text(now)}", Exit.USAGE)
+        raise Failure(f"--slot {slot} is in the future: it is {to_text(now)} now", Exit.USAGE)
     if not is_tick(job.options.schedule, to_text(tick)):
         schedule = job.options.schedule
         output.say(
-            f"firecron: WARNING: {to_text(tick)} is no tick of {job.name} [{schedule.line}] ({schedule.timezone}); "
-            "it is claimed all the same"
+            f"firecron: WARNING: {to_text(tick)} is not a tick of {job.name} [{schedule.line}] ({schedule.timezone}); "
+            "the run claims it nevertheless"
         )
     return tick
 
@@ -113,14 +121,17 @@ def _instant(text: str) -> datetime:
     except ValueError:
         instant = None
     if instant is None or instant.tzinfo is None or instant.microsecond:
-        raise Failure(f"--slot {text!r} is neither `now` nor an instant such as 2026-11-18T09:00:00Z", Exit.USAGE)
+        raise Failure(f"--slot {text!r} is invalid: use now, or an instant such as 2026-11-18T09:00:00Z", Exit.USAGE)
     return instant.astimezone(UTC)
 
 
 def _perform(
     crons: FireCron, job: Job, tick: datetime | None, output: Output
 ) -> tuple[Result | None, int | None, int | None]:
-    """What came of the run (None: it goes on), how long it took in milliseconds, and the signal that ended it."""
+    """Run the job; return its result, its duration in milliseconds, and the signal that ended it.
+
+    The result is None if the job has not stopped in time.
+    """
     results: list[Result] = []
     raised: list[BaseException] = []
     durations: dict[object, int] = {}
@@ -145,9 +156,9 @@ def _perform(
         signals.pause()
     if signals.received is not None:
         grace = crons.settings.shutdown_grace
-        output.say(f"firecron: {job.name} is told to stop, and has {grace:g} s for it; Ctrl-C leaves it at once")
+        output.say(f"firecron: {job.name} was asked to stop, and has {grace:g} s; press Ctrl-C to end at once")
     crons.stop()
-    # What is left now is what comes after the end of a run.
+    # If the run has ended, its thread has little left to do.
     thread.join(timeout=1)
     if raised and not isinstance(raised[0], Stopping):
         raise raised[0]
@@ -159,7 +170,7 @@ def _perform(
 
 
 def _show(output: Output, name: str, result: Result, duration: int | None, logged: Set[Logged]) -> None:
-    """Say what came of it; where the application's log has told the whole on the terminal, in a few words."""
+    """Print the result; in short, if the application's log has printed the details on the terminal."""
     run, refusal = result.run, result.refusal
     key = None if run is None else run.idempotency_key
     value = {
@@ -187,7 +198,7 @@ def _show(output: Output, name: str, result: Result, duration: int | None, logge
 
 
 def _traceback(error: BaseException) -> str:
-    """From where the job begins: how it was called is no news."""
+    """Return the error's traceback from the job's own code on, without the frames of firecron that called it."""
     frames = error.__traceback__
     while frames is not None and _PACKAGE in Path(frames.tb_frame.f_code.co_filename).parents:
         frames = frames.tb_next

@@ -1,5 +1,6 @@
-"""`firecron runs NAME`: what ran, where, how it ended and how long it took; and the ticks that did not run. Without a
-name: the last run of each job.
+"""`firecron runs NAME`: the runs of a job, and its ticks that did not run. Without a name: the last run of each job.
+
+A run is shown with its time, outcome, duration and instance.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ from firecron.runs.entry import Entry
 
 T = TypeVar("T")
 
-Most = Annotated[int, typer.Option("-n", min=1, max=1000, help="How many to show, the newest.")]
+Most = Annotated[int, typer.Option("-n", min=1, max=1000, help="Number of runs to show, the newest.")]
 
-_MISSPELT = "a misspelt name looks the same: firecron runs lists the jobs"
+_MISSPELT = "the name may be misspelt: firecron runs lists the jobs"
 
 
 @dataclass(frozen=True, slots=True)
 class SeenRuns:
-    """The history of a job, and what its lock adds: the tick whose run isn't in it yet. `denied` says why the lock
-    couldn't be looked at.
+    """The history of a job, and the tick whose run isn't in it yet, as its lock tells.
+
+    `denied` says why the lock couldn't be read.
     """
 
     runs: tuple[Entry, ...]
@@ -51,10 +53,10 @@ def add_to(app: typer.Typer) -> None:
 def runs(
     name: OnlyName = None, most: Most = 20, watching: Watch = False, interval: Interval = 2.0, as_json: Json = False
 ) -> None:
-    """What ran, where, how it ended, how long it took.
+    """Show past runs: where, how they ended, how long they took.
 
-    The newest is last; a bar compares a duration with the longest that is shown. A run that is under way, or has died
-    and isn't recorded yet, comes after them. Without NAME it is the last run of each job.
+    The newest run is last. A bar compares each duration with the longest one shown. A run that is under way, or that
+    died and isn't recorded yet, comes after the recorded runs. Without NAME, shows the last run of each job.
     """
     output = Output(as_json=as_json)
     with answering(output):
@@ -68,7 +70,7 @@ def runs(
 
 
 def _give(output: Output, view: View[T], watching: bool, interval: float) -> T | None:
-    """Show it, once or until Ctrl-C; what was seen, if that was once."""
+    """Show the view once and return what was seen. When watching, show it until Ctrl-C and return None."""
     if watching:
         watch(output, view, interval)
         return None
@@ -78,7 +80,7 @@ def _give(output: Output, view: View[T], watching: bool, interval: float) -> T |
 
 
 class RunsView:
-    """The history of a job."""
+    """A view of the history of a job."""
 
     is_newest_last = True
 
@@ -114,18 +116,18 @@ class RunsView:
 
 
 def _look(operator: Operator, name: str) -> SeenRuns:
-    """The lock before the history: so a run that ends meanwhile is in one of them at least."""
+    """Read the lock, then the history. In this order, a run that ends meanwhile is in at least one of them."""
     try:
         lock = operator.look(name).view
     except Denied as error:
-        # Who may only read gets no time from RTDB, and the history all the same.
+        # A user who may only read gets no time from RTDB, but still gets the history.
         return SeenRuns(operator.runs(name), None, has_lock=True, denied=str(error))
     found = operator.runs(name)
     return SeenRuns(found, inspect_unfinished(lock, found), has_lock=lock.state != "absent")
 
 
 def counts(found: Sequence[Entry]) -> dict[str, int]:
-    """How often each outcome occurs; an entry for several ticks counts as so many."""
+    """Return the number of ticks and runs for each outcome. An entry for several ticks counts each of them."""
     counter: Counter[str] = Counter()
     for run in found:
         counter[run.outcome] += run.count
@@ -136,12 +138,12 @@ def _shown(output: Output, name: str, seen: SeenRuns, most: int, where: str) -> 
     found = seen.runs
     lines = [*_lines(output, found[-most:], found[-most:]), *_unfinished(output, seen)]
     if not lines:
-        why = f"its lock has a node: firecron locks {name}" if seen.has_lock else _MISSPELT
+        why = f"but its lock has a node: see firecron locks {name}" if seen.has_lock else _MISSPELT
         lines = [Text(f"There is no run of {name} in {where} ({why}).")]
     if found:
         lines.append(_total(found, min(most, len(found))))
     if seen.denied is not None:
-        lines.append(Text(f"Whether a run is under way is not known: {seen.denied}", "dim"))
+        lines.append(Text(f"It is not known whether a run is under way: {seen.denied}", "dim"))
     return Text("\n").join(lines)
 
 
