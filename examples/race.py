@@ -1,8 +1,8 @@
-"""Two firebase-admin clients race for one node by transaction, on an emulator in this process.
+"""Two firebase-admin clients race for a node with a transaction, on an emulator in this process.
 
-Each round is a node that nobody has claimed yet. Both clients read it at the same instant, see that it is free, and
-write their name. The database lets one of the two writes through; the other is refused (412), reads the winner's
-name, and leaves it alone.
+Each round has a new node, which no client has claimed. Both clients read the node, see that it is free, and write their
+name. The database accepts one write and refuses the other one (412). The loser then reads the winner's name and leaves
+the node unchanged.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A Cloud Run job: imports stock levels from a feed, in one execution at a time.
+"""A Cloud Run job that imports stock levels from a feed, one execution at a time.
 
     python nightly_import.py FEED      # a file with lines such as "apples,12"
 
-A second execution that comes while one is running ends at once, and well: there is nothing to repeat. The lock alone
-can't keep an execution that was frozen past its lease from writing when it wakes, so each write also carries the
-fencing token, and the database refuses one that is lower than what it has seen.
+If a second execution starts while the first one is running, it ends at once with exit code 0: there is nothing to
+repeat. An execution may be frozen, and wake up after its lease has expired. The lock alone can't keep it from writing
+then. So each write carries the fencing token, and the database refuses a token that is lower than one it has seen.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ WRITE = """
 
 
 class Fenced(Exception):
-    """A later execution has written this item already; this one has lost its lock, whether it knows or not."""
+    """A later execution has already written this item, so this execution has lost its lock."""
 
 
 def write(stock: sqlite3.Connection, item: str, level: int, fence: int) -> None:
-    """Set an item's level, unless that was done under a higher fence."""
+    """Set an item's level. Raises Fenced if the item was written under a higher fence."""
     with stock:
         if stock.execute(WRITE, {"item": item, "level": level, "fence": fence}).rowcount == 0:
             raise Fenced(f"{item} was written under a fence higher than {fence}")
@@ -41,7 +41,7 @@ def main(feed: Path) -> int:
     stock.execute(CREATE)
     try:
         with LockService().hold("nightly-import", ttl=60, fenced=True) as lease, feed.open(encoding="utf-8") as lines:
-            assert lease.fence is not None, "asked for above"
+            assert lease.fence is not None, "fenced=True gives the lease a fence"
             for line in lines:
                 item, level = line.split(",")
                 lease.check()
@@ -49,7 +49,8 @@ def main(feed: Path) -> int:
                 print(f"imported {item} under fence {lease.fence}", flush=True)
     except NotAcquired as error:
         print(f"nothing done: {error}", flush=True)
-        # Held: another execution does the work. Anything else is a failure, for Cloud Run to show and to retry.
+        # If the lock is held, another execution does the work. Any other reason is a failure: Cloud Run shows it and
+        # retries.
         return 0 if error.refusal.reason == "held" else 1
     finally:
         stock.close()

@@ -1,4 +1,4 @@
-"""Two executions of the job on this machine that overlap, and a write that comes too late.
+"""Two overlapping executions of the job on this machine, and a write that comes too late.
 
 Run it with `firecron emulator -- python overlap.py`.
 """
@@ -30,7 +30,7 @@ def main() -> int:
         first.stdin.flush()
         line = first.stdout.readline()
         print("import-a:", line, end="")
-        # It waits for the rest of its feed now, and holds the lock.
+        # import-a holds the lock now, and waits for the rest of its feed.
         second, said = finish(start("import-b", stock), "apples,1\n")
         print("import-b:", said, end="")
         first_ended, said = finish(first, "pears,7\n")
@@ -43,26 +43,26 @@ def main() -> int:
 
 
 def start(execution: str, stock: Path) -> subprocess.Popen[str]:
-    """One execution, whose feed is its standard input."""
+    """Start an execution that reads its feed from its standard input."""
     return subprocess.Popen(
         [sys.executable, "nightly_import.py", "/dev/stdin"],
         cwd=FOLDER,
         env={**os.environ, "CLOUD_RUN_EXECUTION": execution, "STOCK": str(stock)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,  # the log, which says the same
+        stderr=subprocess.DEVNULL,  # the log, which has the same facts
         text=True,
     )
 
 
 def finish(process: subprocess.Popen[str], rest: str) -> tuple[int, str]:
-    """Give an execution the rest of its feed; returns its exit code and what it printed."""
+    """Give an execution the rest of its feed; return its exit code and what it printed."""
     said, _ = process.communicate(rest, timeout=30)
     return process.returncode, said
 
 
 def show_late_write(stock: Path, fence: int) -> int:
-    """What import-a would do if it had been frozen before its write, and woke up now."""
+    """Try the write that import-a would make if it had been frozen before it and woke up now."""
     with closing(sqlite3.connect(stock)) as late:
         try:
             write(late, "apples", 12, fence)

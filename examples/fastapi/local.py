@@ -1,4 +1,4 @@
-"""Three instances of the service on this machine, for some ticks: which instance ran which.
+"""Run three instances of the service on this machine for some ticks, and show which instance ran which tick.
 
 Run it with `firecron emulator -- python local.py`.
 """
@@ -24,10 +24,10 @@ PATIENCE = 30.0
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ticks", type=int, default=5, help="how many to wait for; one every two seconds")
+    parser.add_argument("--ticks", type=int, default=5, help="number of ticks to wait for, one every two seconds")
     ticks: int = parser.parse_args().ticks
     if "FIREBASE_DATABASE_EMULATOR_HOST" not in os.environ:
-        sys.exit("this wants an emulator around it: firecron emulator -- python local.py")
+        sys.exit("FIREBASE_DATABASE_EMULATOR_HOST is not set: run this as firecron emulator -- python local.py")
     with ExitStack() as ending:
         urls = [start_instance(ending) for _ in range(INSTANCES)]
         for url in urls:
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def start_instance(ending: ExitStack) -> str:
-    """An instance on a free port; returns its address."""
+    """Start an instance on a free port, and return its address."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port, fd = listening.getsockname()[1], listening.fileno()
         process = subprocess.Popen(
@@ -60,7 +60,7 @@ def start_instance(ending: ExitStack) -> str:
 
 
 def runs(urls: list[str]) -> dict[str, list[str]]:
-    """Where each tick ran, by what the instances say that they ran themselves."""
+    """Return the instances that ran each tick, as the instances themselves report it."""
     found: dict[str, list[str]] = defaultdict(list)
     for url in urls:
         for key in ask(url)["ran_here"]:
@@ -73,7 +73,7 @@ def ask(url: str) -> dict[str, Any]:
         with urlopen(url, timeout=PATIENCE) as reply:  # noqa: S310  # its own instance
             answer: dict[str, Any] = json.load(reply)
     except OSError as error:
-        sys.exit(f"{url} does not answer: {error}")
+        sys.exit(f"{url} can't be read: {error}")
     return answer
 
 

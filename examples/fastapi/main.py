@@ -1,4 +1,4 @@
-"""A service with two jobs: on any number of instances, each tick of a job runs on one of them."""
+"""A service with two jobs. However many instances it has, each tick of a job runs on exactly one of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Prices:
     def __init__(self) -> None:
         self.ran_here: deque[str] = deque(maxlen=100)
 
-    # Every two seconds, for show. It is done in no time and needs no lease, so it may overlap: then the tick is claimed
-    # and let go in one write.
+    # Every two seconds, for show. The run is very short and needs no lease, so runs may overlap: overlap="allow" claims
+    # and releases the tick in one write.
     @distributed_cron("refresh-prices", "*/2 * * * * *", overlap="allow")
     async def refresh(self, run: Run) -> None:
         self.ran_here.append(run.idempotency_key)
@@ -31,7 +31,7 @@ class Digests:
     def __init__(self, mailer: Mailer) -> None:
         self.mailer = mailer
 
-    # If its instance dies, another one runs it again; a mail service that knows the key by then sends nothing twice.
+    # If the instance dies, another one runs the tick again. A mail service that has seen the key sends nothing twice.
     @distributed_cron(
         "send-daily-digest",
         CronExpression.EVERY_DAY_AT_9AM,
@@ -51,7 +51,7 @@ app = FastAPI(lifespan=crons.lifespan)
 
 @app.get("/")
 def last_runs() -> dict[str, object]:
-    """What ran, on any instance, as the database has it; and what this one ran."""
+    """Return the last runs on all instances, as the database has them, and the runs of this instance."""
     try:
         history = {job.name: list(crons.history.read(job.name).items())[-5:] for job in crons.registry.jobs()}
     except StoreError as error:

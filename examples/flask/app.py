@@ -1,4 +1,4 @@
-"""A Flask service with a job, made by an application factory."""
+"""A Flask service with a job. An application factory makes the application."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def create_app() -> Flask:
 
     @app.get("/")
     def last_runs() -> dict[str, object]:
-        """What ran, in any process of any instance, as the database has it."""
+        """Return the runs of all processes on all instances, as the database has them."""
         return {job.name: crons.history.read(job.name) for job in crons.registry.jobs()}
 
     @app.get("/alive")

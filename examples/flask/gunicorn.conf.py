@@ -1,4 +1,4 @@
-"""gunicorn loads the application once and forks its workers from it; the jobs tick in the workers only."""
+"""gunicorn loads the application once and forks its workers from it. The jobs tick only in the workers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ bind = os.environ.get("BIND", f"0.0.0.0:{os.environ.get('PORT', '8080')}")
 preload_app = True
 workers = 2
 threads = 8
-# Cloud Run kills ten seconds after its SIGTERM; gunicorn would wait for thirty.
+# Cloud Run sends SIGKILL ten seconds after SIGTERM; gunicorn's default is to wait for thirty.
 graceful_timeout = 9
 
 
 def on_starting(server: object) -> None:
-    # init_app has started them with the application, which is loaded by now; nothing is forked yet.
-    from app import crons  # type: ignore[import-not-found]  # it is beside this file, where gunicorn looks
+    # The application is loaded, so init_app has started the jobs. No worker is forked yet.
+    from app import crons  # type: ignore[import-not-found]  # app.py is beside this file, where gunicorn looks
 
     crons.stop()
 

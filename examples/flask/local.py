@@ -1,4 +1,4 @@
-"""Two gunicorn workers on this machine, for some ticks: which worker ran which.
+"""Run two gunicorn workers on this machine for some ticks, and show which worker ran which tick.
 
 Run it with `firecron emulator -- python local.py`.
 """
@@ -14,12 +14,12 @@ import threading
 from pathlib import Path
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--ticks", type=int, default=5, help="how many to wait for; one every two seconds")
+parser.add_argument("--ticks", type=int, default=5, help="number of ticks to wait for, one every two seconds")
 wanted: int = parser.parse_args().ticks
 if "FIREBASE_DATABASE_EMULATOR_HOST" not in os.environ:
-    sys.exit("local.py works on an emulator: firecron emulator -- python local.py")
+    sys.exit("FIREBASE_DATABASE_EMULATOR_HOST is not set: run this as firecron emulator -- python local.py")
 
-# Port 0: any that is free.
+# Port 0 is any free port.
 settings = {"RUNTIME_INSTANCE": "production", "BIND": "127.0.0.1:0"}
 server = subprocess.Popen(
     [sys.executable, "-m", "gunicorn", "app:create_app()"],

@@ -1,4 +1,4 @@
 #!/bin/sh
-# The job: any command. It knows nothing of locks.
+# The job can be any command. It knows nothing about locks.
 set -eu
 echo "the report is written by ${K_REVISION:-somebody}"

@@ -1,4 +1,4 @@
-"""Two pods of one tick on this machine, the second one late.
+"""Run two pods for one tick on this machine, the second one late.
 
 Run it with `firecron emulator -- python two_pods.py`.
 """
@@ -16,14 +16,14 @@ PODS = ("nightly-report-eu", "nightly-report-us")
 
 def main() -> int:
     if not os.environ.get("FIREBASE_DATABASE_EMULATOR_HOST"):
-        sys.exit("two_pods.py works beside an emulator: firecron emulator -- python two_pods.py")
-    # A tick a day, and today's was at this very minute.
+        sys.exit("FIREBASE_DATABASE_EMULATOR_HOST is not set: run this as firecron emulator -- python two_pods.py")
+    # One tick a day; today's tick is the start of this minute.
     line = f"{datetime.now(UTC):%-M %-H} * * *"
     return 0 if [start_pod(pod, line) for pod in PODS] == [0, 75] else 1
 
 
 def start_pod(pod: str, line: str) -> int:
-    """The container of a pod, from its start to its end; returns its exit code."""
+    """Run a pod's container to its end, and return its exit code."""
     command = ["exec", "--lock=nightly-report", "--ttl=60", f"--cron={line}", "--", "./job.sh"]
     print(f"{pod} starts: firecron {' '.join(command)}", flush=True)
     ended = subprocess.run(

@@ -1,7 +1,7 @@
-"""A stand-in for the NestJS original: its lock, over REST as its transaction does it, with nothing but Python.
+"""A stand-in for the NestJS original's lock, in plain Python. It uses REST as the original's transaction does.
 
-It keeps to the original's ways: three fields, this machine's wall clock, an expired record overwritten whole, and a
-release that deletes the node without a look.
+It works as the original does: its record has three fields, its clock is this machine's wall clock, it overwrites an
+expired record as a whole, and its release deletes the node without reading it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TRIES = 25
 
 
 class OriginalLocks:
-    """The original's lock service, on the emulator at `host`."""
+    """The original's lock service, with the emulator at `host` as its database."""
 
     def __init__(self, host: str, namespace: str, instance_id: str, clock: Callable[[], float] = time.time) -> None:
         self._host = host
@@ -26,7 +26,7 @@ class OriginalLocks:
         self._clock = clock
 
     def acquire(self, name: str, ttl_ms: int = 300_000) -> bool:
-        """Whether it is ours now."""
+        """Try to acquire the lock; return whether it is ours now."""
         now = round(self._clock() * 1000)
         for _ in range(TRIES):
             _, etag, current = self._send("GET", name, headers={"X-Firebase-ETag": "true"})
@@ -58,8 +58,8 @@ class OriginalLocks:
 
 
 def emulator_host() -> str:
-    """Where the emulator is; a SystemExit says how to have one."""
+    """Return the emulator's host and port. Raises SystemExit, with the remedy, if there is no emulator."""
     host = os.environ.get("FIREBASE_DATABASE_EMULATOR_HOST")
     if host is None:
-        raise SystemExit("no emulator to meet at: firecron emulator -- python side_by_side.py")
+        raise SystemExit("FIREBASE_DATABASE_EMULATOR_HOST is not set: run firecron emulator -- python side_by_side.py")
     return host

@@ -1,4 +1,4 @@
-"""The original and firecron meet on one lock: each keeps the other out.
+"""The NestJS original and firecron use one lock: while one holds it, the other is refused.
 
 Run it with `firecron emulator -- python side_by_side.py`.
 """
@@ -59,8 +59,9 @@ def while_ours_holds(original: OriginalLocks, ours: LockService) -> bool:
 
 
 def a_clock_that_is_late(late: OriginalLocks, ours: LockService) -> bool:
-    """Why `hold_at_least` is above the clock error while both are at work: the job is done in no time, and only then an
-    instance whose clock is late comes to the same tick.
+    """Show why `hold_at_least` must be longer than the clock error while both run.
+
+    The job ends quickly. After that, an instance whose clock is late reaches the same tick.
     """
     lease = ours.acquire(NAME, ttl=60, hold_at_least=10 * CLOCK_ERROR)
     if isinstance(lease, Refusal):

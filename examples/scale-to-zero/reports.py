@@ -1,6 +1,7 @@
 """A service that scales to zero: Cloud Scheduler wakes it for each tick, and the job runs inside the request.
 
-The same lock as everywhere: two attempts at one tick, or a tick on an instance that is up anyway, make one run.
+The lock works as everywhere: if Cloud Scheduler sends a tick twice, or a running instance has the tick too, the job
+runs once.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ class Reports:
 
 
 firecron.logging.setup()
-# Nothing ticks in here: between requests there is no CPU to tick with.
+# No job ticks in this service: between requests it has no CPU.
 crons = FireCron(Reports(), enabled=False)
 app = FastAPI(lifespan=crons.lifespan)
-# The service is private: Cloud Run has verified the token before a request comes in.
+# The service is private: Cloud Run has verified the token before a request arrives.
 app.mount("/cron", crons.trigger_app(trust_cloud_run_iam=True))
 
 

@@ -1,4 +1,4 @@
-"""Cloud Scheduler's two attempts at one tick, on this machine: the first runs the job, the second is told so.
+"""Play Cloud Scheduler's two attempts at one tick on this machine: the first runs the job, the second is refused.
 
 Run it with `firecron emulator -- python two_attempts.py`.
 """
@@ -21,7 +21,7 @@ JOB = "write-report"
 
 def main() -> int:
     if not os.environ.get("FIREBASE_DATABASE_EMULATOR_HOST"):
-        raise SystemExit("this needs an emulator: firecron emulator -- python two_attempts.py")
+        raise SystemExit("FIREBASE_DATABASE_EMULATOR_HOST is not set: run firecron emulator -- python two_attempts.py")
     from reports import app
 
     now = datetime.now(UTC)
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def attempt(url: str, tick: datetime) -> object:
-    """What Cloud Scheduler sends; its retry of a tick carries the same time."""
+    """Send what Cloud Scheduler sends. Its retry of a tick carries the same time."""
     headers = {"X-CloudScheduler": "true", "X-CloudScheduler-ScheduleTime": f"{tick:%Y-%m-%dT%H:%M:%SZ}"}
     answer = ask(Request(url + JOB, method="POST", headers=headers))  # noqa: S310
     print(f"POST /cron/{JOB}: {answer['result']}: {answer['message']}", flush=True)
