@@ -205,7 +205,7 @@ def test_runs_are_shown_as_bars(terminal: Open, rtdb: Rtdb) -> None:
 def test_the_demonstration_begins(terminal: Open) -> None:
     """`demo` says what it will show, and Ctrl-C ends it and its instances."""
     screen = terminal("demo", "--ticks", "2")
-    shown = screen.wait_for("each is a process of its own")
+    shown = screen.wait_for("each instance is a process")
     assert "one job" in shown
     screen.type(CTRL_C)
     code, rest = screen.end()

@@ -18,8 +18,8 @@ def test_the_demonstration_shows_a_takeover_and_no_duplicate(run: Run) -> None:
     finished = run("-m", "firecron", "demo", "--ticks", "3", "--json")
     assert finished.returncode == 0
     # With --json the show goes to standard error.
-    assert re.search(r"✗ api-\d is killed in the middle of it", finished.stderr)
-    assert re.search(r"↻ api-\d takes it over \d\.\d s later", finished.stderr)
+    assert re.search(r"✗ api-\d is killed during its run", finished.stderr)
+    assert re.search(r"↻ api-\d takes the run over \d\.\d s later", finished.stderr)
     slots, runs, duplicates, missed = map(int, re.findall(r"(\d+) │ +(\d+) │ +(\d+) │ +(\d+)", finished.stderr)[0])
     assert (runs, duplicates, missed) == (slots, 0, 0)
     assert slots >= 3

@@ -1,8 +1,8 @@
-"""The demonstration: three instances, one job, one of them killed in the middle of it.
+"""The demonstration: three instances race for a job, and one of them is killed during its run.
 
     python -m firecron.demo        (or, in a checkout: make demo)
 
-Three processes run the same program against one emulator. Each tick is won by one of them; one is killed while it
-works, and another one takes its run over. At the end the count comes from the database: slots, runs, duplicates,
-missed.
+Three processes run the same program on one emulator. Each tick is run by exactly one of them. One process is killed
+during its run, and another one takes the run over. At the end the demonstration counts what the database holds: slots,
+runs, duplicates and missed slots.
 """

@@ -1,4 +1,4 @@
-"""Three instances, one job, one of them killed in the middle of it."""
+"""Show three instances that race for a job; one is killed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ _EXTRA = {"rtdb_emulator", "rich", "rpds", "starlette", "uvicorn", "httptools"}
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m firecron.demo", description=__doc__)
-    parser.add_argument("--ticks", type=int, default=9, choices=range(2, 13), metavar="2…12", help="how many to play")
+    parser.add_argument(
+        "--ticks", type=int, default=9, choices=range(2, 13), metavar="2…12", help="number of ticks to play"
+    )
     ticks: int = parser.parse_args().ticks
     try:
         from firecron.demo.show import run

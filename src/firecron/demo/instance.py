@@ -1,4 +1,4 @@
-"""One instance of the demonstration's service: a decorated method, and a line of JSON for each thing that happens."""
+"""One instance of the demonstration's service: a job, and a line of JSON for each event."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Digests:
 
     @distributed_cron(JOB, LINE, lock_ttl=2, on_abandoned="rerun")
     def send_digest(self, run: Run) -> None:
-        """Work for a while, then leave a line in the database: proof that this tick was run, and by whom."""
+        """Work for a while, then write a line to the database: it proves which instance ran this tick."""
         ends = time.monotonic() + WORK
         while time.monotonic() < ends:
             run.check()
             run.stopping.wait(0.05)
-        assert run.slot is not None, "this job runs by its schedule only"
+        assert run.slot is not None, "this job runs only by its schedule"
         db.reference(f"digests/{run.slot:%H%M%S}").push({"by": self.name, "attempt": run.attempt})
 
 

@@ -1,4 +1,4 @@
-"""What the demonstration shows: the instances' lives, tick by tick, and the sum of it."""
+"""The demonstration's output: a line per tick, with what each instance did, and the count at the end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LOST = {"held", "slot_done"}
 
 @dataclass
 class Tick:
-    """What is known of one slot."""
+    """What is known about one slot."""
 
     slot: str
     winner: str = ""
@@ -46,7 +46,10 @@ class Tick:
 
 @dataclass(frozen=True)
 class Count:
-    """What the database says in the end; `takeover` is how many seconds the one that was killed was dead."""
+    """The count of what the database holds at the end.
+
+    `takeover` is the time in seconds from the kill until another instance took the run over.
+    """
 
     slots: int
     runs: int
@@ -60,13 +63,14 @@ class Count:
 
 
 def run(ticks: int = TICKS, *, as_json: bool = False) -> int:
-    """Play so many ticks; returns the exit code: 0 if each slot was run once. With `as_json` standard output has
-    the count alone.
+    """Play the demonstration; return its exit code: 0 if each slot ran once, and the killed run was taken over.
+
+    `ticks` is the number of ticks to play. With `as_json`, standard output has only the count, as JSON.
     """
     console = Console(highlight=False, stderr=as_json)
     with Emulator() as emulator:
         console.print(f"[bold]firecron[/]: one job, [bold]{LINE}[/], on three instances")
-        console.print(f"[dim]each is a process of its own; the lock is in an emulator at {emulator.host}[/]\n")
+        console.print(f"[dim]each instance is a process; the lock is in an emulator at {emulator.host}[/]\n")
         show = Show(console, ticks)
         with instances(emulator) as (processes, lines):
             show.play(processes, lines)
@@ -80,7 +84,7 @@ def run(ticks: int = TICKS, *, as_json: bool = False) -> int:
 def instances(
     emulator: Emulator,
 ) -> Iterator[tuple[dict[str, subprocess.Popen[str]], queue.Queue[tuple[str, dict[str, object]]]]]:
-    """The processes by name, and what they say."""
+    """Start the instances; yield their processes by name, and the queue of their events."""
     environment = {
         **os.environ,
         "FIREBASE_DATABASE_EMULATOR_HOST": emulator.host,
@@ -112,7 +116,7 @@ def instances(
 
 
 class Show:
-    """Prints a line a tick, as soon as it is known who won and who didn't."""
+    """Prints a line for each tick, as soon as its run has succeeded."""
 
     def __init__(self, console: Console, ticks: int) -> None:
         self._console = console
@@ -171,16 +175,16 @@ class Show:
         self._killed_at = time.monotonic()
         self.killed = (name, slot)
         self._alive.discard(name)
-        self._console.print(f"  {_clock(slot)}   [bold red]✗ {name} is killed in the middle of it[/]")
+        self._console.print(f"  {_clock(slot)}   [bold red]✗ {name} is killed during its run[/]")
 
     def _note_takeover(self, name: str, tick: Tick) -> None:
         self.taken_over_after = round(time.monotonic() - self._killed_at, 3)
-        text = f"↻ {name} takes it over {self.taken_over_after:.1f} s later: the lock has expired"
+        text = f"↻ {name} takes the run over {self.taken_over_after:.1f} s later: the lock has expired"
         self._console.print(f"  {_clock(tick.slot)}   [bold green]{text}[/]")
 
 
 def summarise(console: Console, emulator: Emulator, show: Show) -> Count:
-    """The table, from what the database holds."""
+    """Print the table, and return the count, from what the database holds."""
     path = Paths().runs_of(JOB)
     history = emulator.get(NAMESPACE, f"/{path}")
     digests = emulator.get(NAMESPACE, "/digests")
@@ -204,7 +208,7 @@ def summarise(console: Console, emulator: Emulator, show: Show) -> Count:
 
 
 def _slots(found: list[str]) -> int:
-    """How many ticks the schedule has from the first to the last slot that is known."""
+    """Return the number of ticks that the schedule has from the first to the last known slot."""
     if not found:
         return 0
     first, last = (datetime.fromisoformat(slot) for slot in (found[0], found[-1]))

@@ -1,4 +1,4 @@
-"""For tests: a store in memory, clocks that are moved by hand, and the conformance kit for a database of your own."""
+"""Tools for tests: a rehearsal of jobs, a store in memory, clocks that a test moves, and the conformance kit."""
 
 from firecron.testing.clocks import FakeClock, FakeTiming
 from firecron.testing.conformance.suite import LockConformance

@@ -1,4 +1,4 @@
-"""Time that a test moves by hand."""
+"""Clocks that a test moves by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from firecron.base.clocks import TimedLock
 from firecron.base.durations import Duration
 from firecron.base.instants import exact_milliseconds
 
-# A nanosecond: who sleeps for the rest of a float's rounding must get on nevertheless.
+# One nanosecond: a sleep that is only a float's rounding error must still move the clock.
 _LEAST_SLEEP = 1e-9
 
 
@@ -49,7 +49,7 @@ class FakeTiming:
     def advance(self, seconds: float) -> None:
         """Let so much time pass, and wake whoever waits."""
         with self._lock:
-            # To the nanosecond: 1.001 * 1000 is a little less than 1001.
+            # Rounded to the nanosecond, because 1.001 * 1000 is a little less than 1001.
             self._ahead += round(seconds * 1000, 6)
             waiting = list(self._waiting)
         for condition in waiting:
@@ -71,7 +71,7 @@ class FakeTiming:
         """Wait until the condition is notified, or time is advanced; with a `base`, so many seconds at most."""
         with self._lock:
             if getattr(self._seen, "ahead", None) != self._ahead:
-                return  # this thread reckoned `seconds` from a time that is past
+                return  # the clock has moved since this thread computed `seconds`
             self._waiting.append(condition)
         try:
             condition.wait(None if self._base is _stopped else seconds)
@@ -108,7 +108,7 @@ class FakeClock(FakeTiming):
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
         """Let the time pass that would be waited."""
         if seconds is None:
-            raise RuntimeError("this would wait for ever: on a FakeClock there is nobody else to wake it")
+            raise RuntimeError("a wait without a timeout would never end: on a FakeClock no other thread runs")
         self.advance(seconds)
 
 

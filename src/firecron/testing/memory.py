@@ -1,4 +1,4 @@
-"""A store in memory, with the same promises as the database: compare and swap by ETag, and a clock of its own."""
+"""A store in memory that keeps the database's promises: compare and swap by ETag, and its own clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs in a test: it is nine o'clock when the test says so.
+"""Jobs in a test, on a clock that the test moves.
 
     def test_the_digest_goes_out_at_nine():
         crons = FireCron(Digests(mailer))
@@ -6,10 +6,10 @@
             test.move_to("2026-11-18T09:00:00Z")
             assert test.outcomes("send-daily-digest") == ["succeeded"]
 
-Everything else is the real thing: the schedule, the claim, the lease, the history, the FireCron's settings; a job that
-`start` would refuse is refused here. The database is in memory, time stands still until it is moved, and jobs run on
-the test's own thread, one after another, as soon as they are due. Where the settings name no roles, jobs of all roles
-run: there is no other instance here that would have them. The FireCron itself is left alone.
+Everything else is the same as in production: the schedule, the claim, the lease, the history and the FireCron's
+settings. A job that `start` would refuse is refused here too. The database is in memory. Time stands still until the
+test moves it. Jobs run on the test's own thread, one after another, as soon as they are due. If the settings name no
+roles, jobs of all roles run, because no other instance could run them. The FireCron itself is not changed.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ _SMALLEST_STEP = 0.001
 
 
 class Inline:
-    """A crew that does at once what it is given, on the thread that gives it."""
+    """A crew that does its work at once, on the thread that submits it."""
 
     def submit(self, work: Callable[[], object]) -> None:
         work()
 
     def dismiss(self) -> None:
-        """Nothing waits to be done."""
+        """Do nothing: no work is waiting."""
 
     def after_fork(self) -> None:
-        """Nothing of it is a thread's."""
+        """Do nothing: there are no threads to replace."""
 
 
 class _RenewingClock(FakeClock):
-    """A clock on whose way leases are renewed, as threads would do it: a job that takes an hour keeps its lock."""
+    """A clock that renews leases while it advances, as the keeper's thread would: a job of an hour keeps its lock."""
 
     def __init__(self, at: datetime | str) -> None:
         super().__init__(at)
         self._renew: Callable[[], float | None] | None = None
 
     def renews(self, renew: Callable[[], float | None]) -> None:
-        """Have this done whenever it is due; it answers when it will be next, on the monotonic clock."""
+        """Call `renew` whenever it is due. It returns when it is due next, on the monotonic clock in milliseconds."""
         self._renew = renew
 
     def advance(self, seconds: Duration) -> None:
         ends = self.mono() + (seconds.total_seconds() if isinstance(seconds, timedelta) else seconds) * 1000
-        # What it does may wait for some time itself.
+        # A renewal may wait, and advance this clock itself: it must not start another one.
         renew, self._renew = self._renew, None
         try:
             while renew is not None and (due := renew()) is not None and due < ends:
@@ -94,7 +94,7 @@ class Rehearsal:
         jobs = list(jobs)
         settings = settings or load()
         roles = settings.roles or tuple(sorted({job.options.role for job in jobs if job.options.role is not None}))
-        # A leap of hours is no reason to doubt the time here, where asking for it costs nothing.
+        # A leap of hours must not make the time uncertain. Asking for it costs nothing here: ask at least every second.
         interval = min(settings.clock_interval, 1.0)
         self._crons = FireCron(
             settings=settings.model_copy(update={"database_url": None, "roles": roles, "clock_interval": interval}),
@@ -105,7 +105,7 @@ class Rehearsal:
         )
         for job in jobs:
             self._crons.registry.add(job)
-        # Rounds look at nothing else.
+        # Only the jobs that need recovery need its rounds.
         self._has_rounds = any(job.options.needs_recovery for job in jobs)
         clock.renews(self._crons.locks.contender.keeper.work)
         self._crons.events.subscribe(self.events.append)
@@ -118,7 +118,7 @@ class Rehearsal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Nothing goes on by itself, so there is nothing to stop."""
+        """Do nothing: nothing runs by itself here, so there is nothing to stop."""
 
     @property
     def locks(self) -> LockService:
@@ -161,14 +161,15 @@ class Rehearsal:
         return [read_entry(key, node).outcome for key, node in self._crons.history.read(name).items()]
 
     def _work(self) -> float:
-        """Do what is due; returns the seconds until something else can happen."""
+        """Do what is due; return the seconds until something else can happen."""
         wait = self._crons.work()
         ticker, recovery = self._crons.engine.ticker, self._crons.engine.recovery
         now = self._crons.locks.clock.peek()
         if now is None:
-            return wait  # the ticker is to ask for the time again
-        # The wait is cut short for machines that are suspended, and for beats that other instances look at. Here these
-        # steps change nothing, and a year has a million of them. A beat that is due is made when the leap has ended.
+            return wait  # the ticker has to ask for the time again
+        # The ticker cuts its wait short, for machines that are suspended and for heartbeats that other instances read.
+        # Here these steps change nothing, and a year has a million of them. So only starts and rounds end the wait. A
+        # heartbeat that is due is written at the end of the leap.
         start = ticker.next_start()
         waits = [] if start is None else [(start - now.server) / 1000]
         if self._has_rounds:

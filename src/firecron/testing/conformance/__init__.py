@@ -1,1 +1,1 @@
-"""What a lock must do, as tests for any store."""
+"""The conformance kit: tests of what a lock must do, for any store."""

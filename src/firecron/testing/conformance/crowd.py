@@ -1,4 +1,4 @@
-"""Conformance under contention: many threads, and counters that only a lock keeps right."""
+"""Conformance under contention: many threads, and counters that are right only if the lock works."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from firecron.testing.conformance.kit import PATIENCE, TTL, Kit, taken
 
 
 class CrowdConformance(Kit):
-    """What holds however many want the lock; these tests run in real time."""
+    """Tests with many contenders for one lock. They run in real time."""
 
     threads: ClassVar[int] = 8
     sections: ClassVar[int] = 100

@@ -1,6 +1,4 @@
-"""What the tests of the conformance kit share: services on the user's database, a clock to jump with, and a look at
-the raw nodes.
-"""
+"""The tools that the conformance tests share: services on the user's database, a clock that jumps, the raw nodes."""
 
 from __future__ import annotations
 
@@ -24,43 +22,43 @@ PATIENCE = 30
 
 
 def real_clock() -> float:
-    """This machine's monotonic clock in milliseconds: the `base` of a `FakeTiming` beside a real database."""
+    """Return this machine's monotonic clock in milliseconds: the `base` of a `FakeTiming` for a real database."""
     return time.monotonic_ns() / 1e6
 
 
 def taken(answer: Lease | Refusal) -> Lease:
-    """The lease; fails for a refusal."""
+    """Return the lease; fail if the answer is a refusal."""
     assert isinstance(answer, Lease), answer
     return answer
 
 
 def refused(answer: Lease | Refusal, reason: Reason) -> Refusal:
-    """The refusal; fails for a lease, and for another reason."""
+    """Return the refusal; fail if the answer is a lease, or a refusal for another reason."""
     assert isinstance(answer, Refusal), answer
     assert answer.reason == reason, answer
     return answer
 
 
 class Kit:
-    """How to get at the database under test; a subclass says it."""
+    """Access to the database under test, which a subclass provides."""
 
-    # Above everything that the tests write.
+    # The path above all nodes that the tests write.
     prefix: ClassVar[str] = ""
 
     def make_service(self, settings: Settings, timing: Timing) -> LockService:
-        """A service, as of an instance of its own, on the database under test."""
+        """Return a new service on the database under test, as another instance would make it."""
         raise NotImplementedError
 
     def read(self, path: str) -> object:
-        """What is stored at this path, as an administrator sees it."""
+        """Return what is stored at the path, as an administrator sees it."""
         raise NotImplementedError
 
     def write(self, path: str, node: object) -> None:
-        """Store this at the path (None: delete), as an administrator."""
+        """Store the node at the path as an administrator; None deletes it."""
         raise NotImplementedError
 
     def setup_method(self) -> None:
-        # Names of its own for each test: a database may be in use.
+        # Each test has its own name, because the database may be in use.
         self.name = f"conformance-{secrets.token_hex(4)}"
         self.timing = FakeTiming(wall=0.0, base=real_clock)  # its wall clock is decades wrong
         self._jumped = False
@@ -71,20 +69,20 @@ class Kit:
             service.close()
         self.node = None
 
-    # What follows is for the tests.
+    # The tests use the methods below.
 
     def start_over(self) -> None:
-        """Another name and another clock, for the next case of the same test."""
+        """Take a new name and a new clock, for the next case of the same test."""
         self.teardown_method()
         self.setup_method()
 
     def service(self, timing: Timing | None = None, prefix: str | None = None) -> LockService:
-        """A service that knows the database's time: which it must, before the test jumps ahead of it."""
-        assert not self._jumped, "the database's time doesn't jump, so services are made before the test's does"
+        """Return a new service that knows the database's time. It has to ask for that before the test's clock jumps."""
+        assert not self._jumped, "make all services before the clock jumps: the database's time doesn't jump with it"
         settings = load(
             prefix=self.prefix if prefix is None else prefix,
             margin=MARGIN,
-            # So that a jump is no reason to ask for the database's time again.
+            # These values keep a jump from making the service ask for the database's time again.
             clock_drift=1e-6,
             clock_interval=86_400,
         )
@@ -95,13 +93,13 @@ class Kit:
         return service
 
     def jump(self, seconds: float) -> None:
-        """Let so much time pass for all services."""
+        """Advance the clock of all services by `seconds`."""
         self._jumped = True
         self.timing.advance(seconds)
 
     @property
     def path(self) -> str:
-        """Where the lock of the test's name is."""
+        """The path of the lock of the test's name."""
         return f"{self.prefix}/cron-locks/{self.name}".lstrip("/")
 
     @property
@@ -115,24 +113,24 @@ class Kit:
 
     @property
     def fields(self) -> dict[str, object]:
-        """The lock's node, which must be there, with children."""
+        """The children of the lock's node, which must exist."""
         node = self.node
         assert isinstance(node, dict), node
         return node
 
     def number(self, field: str) -> int:
-        """This field of the node, which must be a number."""
+        """Return this field of the node, which must be a whole number."""
         value = self.fields[field]
         assert isinstance(value, int), f"{field} is {value!r}"
         assert not isinstance(value, bool), f"{field} is {value!r}"
         return value
 
     def edit(self, **changes: object) -> None:
-        """Change fields of the node by hand (None: delete), as in the Firebase console."""
+        """Change fields of the node by hand, as in the Firebase console. None deletes a field."""
         self.node = {key: value for key, value in {**self.fields, **changes}.items() if value is not None}
 
     def server_time(self) -> int:
-        """The database's own time."""
+        """Return the database's own time in milliseconds."""
         path = f"{self.prefix}/cron-instances/{self.name}".lstrip("/")
         self.write(path, {".sv": "timestamp"})
         now = self.read(path)

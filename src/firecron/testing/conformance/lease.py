@@ -1,4 +1,4 @@
-"""Conformance of the lease: acquire, renew, release, and what time does to them."""
+"""Conformance of the lease: acquire, renew, release, and expiry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PLAIN_FIELDS = {"acquired", "acquiredAt", "expires", "expiresAt", "holder", "ins
 
 
 class LeaseConformance(Kit):
-    """What a lock without memory does."""
+    """Tests of a plain lock, which remembers nothing."""
 
     def test_acquire_writes_exactly_these_fields(self) -> None:
         """A plain lock has seven fields, in the database's time, and expires its ttl after it was acquired."""
@@ -244,12 +244,12 @@ class LeaseConformance(Kit):
         refused(contender.acquire(self.name, TTL / 6), "held")
 
     def now(self, service: LockService) -> int:
-        """The database's time as the service estimates it."""
+        """Return the service's estimate of the database's time in milliseconds."""
         return service.clock.now(Deadline.after(self.timing, PATIENCE)).server
 
 
 def before_expiry(fields: dict[str, object]) -> int:
-    """When a record that was read expires."""
+    """Return when the record with these fields expires."""
     value = fields["expiresAt"]
     assert isinstance(value, int)
     return value

@@ -1,4 +1,4 @@
-"""Conformance of the node: what it may hold, who else writes to it, and what must survive."""
+"""Conformance of the node: malformed values, writes by others, and fields that must survive."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from firecron.lock.record import DAY
 from firecron.testing.conformance.kit import MARGIN, TTL, Kit, refused, taken
 from firecron.testing.conformance.lease import PLAIN_FIELDS
 
-# Each in place of a field of a good record, or (with no field) in place of the whole node.
+# Each value replaces a field of a good record, or the whole node if the field's name is empty.
 STRANGE: list[tuple[str, object]] = [
     ("", "locked"),
     ("", 1794992400123),
@@ -45,7 +45,7 @@ STRANGE: list[tuple[str, object]] = [
 
 
 class NodeConformance(Kit):
-    """What is done with nodes that firecron didn't write, or not alone."""
+    """Tests with nodes that others wrote, or changed."""
 
     def test_what_is_no_record_is_refused_and_left_alone(self) -> None:
         """A node that can't be understood keeps everybody out, whatever field it is in, and stays as it is."""

@@ -1,4 +1,4 @@
-"""Conformance of what outlives the lock: claimed ticks, and fences."""
+"""Conformance of what a lock remembers after its release: claimed slots, and fences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EARLIER, SLOT, LATER = "2020-11-18T08:00:00Z", "2020-11-18T09:00:00Z", "2020-11-
 
 
 class SlotConformance(Kit):
-    """What a lock with memory does."""
+    """Tests of a lock that remembers slots and fences."""
 
     def test_a_slot_is_claimed_in_the_same_write(self) -> None:
         """A claim writes its slot, as unfinished and for the first time, and its lease tells of it."""
@@ -173,7 +173,7 @@ class SlotConformance(Kit):
         assert (lease.fence, lease.slot, lease.attempt) == (None, None, None)
 
     def claim(self, service: LockService, slot: str, *, rerun: bool = False) -> Lease | Refusal:
-        """One try to claim a tick, as a scheduled run does."""
+        """Try once to claim a slot, as a scheduled run does."""
 
         def choose(request: Request, node: object, now: int) -> Request:
             return replace(request, rerun=rerun)
@@ -181,6 +181,9 @@ class SlotConformance(Kit):
         return service.contender.try_once(service.contender.bid(self.name, TTL, fenced=True, slot=slot, choose=choose))
 
     def claimed(self) -> tuple[object, object, object]:
-        """What the node knows of ticks: the newest claimed, the one whose run has not ended, and its claims."""
+        """Return the node's `slot`, `unfinished` and `attempt`.
+
+        They are the newest claimed slot, the slot whose run has not ended, and the number of its claims.
+        """
         fields = self.fields
         return fields.get("slot"), fields.get("unfinished"), fields.get("attempt")

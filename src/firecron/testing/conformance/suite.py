@@ -1,4 +1,4 @@
-"""The conformance kit: what a lock must do, as tests to run on a database of your own.
+"""The conformance kit: tests of what a lock must do, which you run on your own database.
 
     class TestMyDatabase(LockConformance):
         def make_service(self, settings, timing):
@@ -11,11 +11,11 @@
             reference = db.reference(path, app)
             reference.delete() if node is None else reference.set(node)
 
-pytest finds the tests in the subclass. They look into the raw nodes after each step, use names of their own, and
-delete their nodes in the end: after a test's own fixtures have ended, so the app is one that outlives the test.
-Expiry is tested by jumping ahead on a clock that all services of a test share, so nothing is waited for, also on a
-real database. pytest itself is not needed: `setup_method()`, a test, and `teardown_method()` can be called by
-anything.
+pytest finds the tests in the subclass. They check the raw nodes after each step, and use their own names. They delete
+their nodes at the end, after the test's fixtures have ended, so the app must outlive the test.
+
+All services of a test share a clock. A test of expiry jumps ahead on that clock, so it waits for nothing, even on a
+real database. pytest is not required: any program can call `setup_method()`, a test, and `teardown_method()`.
 """
 
 from __future__ import annotations
