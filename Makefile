@@ -59,6 +59,10 @@ mutations: $(INSTALLED) ## break the code in a sample of ways, and see the tests
 interrupts: $(INSTALLED) ## stop an instance at each of its lines, as a signal's handler may
 	$(BIN)/python -m tests.bench.interrupts
 
+.PHONY: demo-svg
+demo-svg: $(INSTALLED) ## record the demonstration as docs/pictures/demo.svg
+	$(BIN)/python tools/demo_svg.py
+
 .PHONY: check-firebase
 check-firebase: $(INSTALLED) ## firebase.json against the official CLI's schema (needs npm)
 	$(BIN)/python tools/check_firebase_json.py
