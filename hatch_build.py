@@ -1,5 +1,5 @@
-"""What the build adds: the description for a package index, which is the README with links that lead somewhere from
-there too; and in the wheel the security rules, which `firecron rules` prints.
+"""What the build adds: the description for a package index, which is the README with absolute links, because the index
+has no other file of the repository; and in the wheel the security rules, which `firecron rules` prints.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
+_IMAGE = re.compile(r"!\[([^\]]*)\]\((?!https?:)([^)\s]+)\)")
 _LINK = re.compile(r"\]\((?!https?:|mailto:)([^)\s]+)\)")
 
 
@@ -37,11 +38,12 @@ class Rules(BuildHookInterface[Any]):
 
 
 def with_absolute_links(text: str, root: Path, repository: str) -> str:
-    """The README's text, with each relative link leading to the repository's page of that file or folder."""
+    """The README's text with absolute links: to the page of a file or a folder, and to the file itself of an image."""
+    raw = repository.replace("https://github.com/", "https://raw.githubusercontent.com/")
 
-    def absolute(link: re.Match[str]) -> str:
+    def page(link: re.Match[str]) -> str:
         target = link[1] if not link[1].startswith("#") else f"README.md{link[1]}"
         kind = "tree" if (root / target).is_dir() else "blob"
         return f"]({repository}/{kind}/main/{target})"
 
-    return _LINK.sub(absolute, text)
+    return _LINK.sub(page, _IMAGE.sub(rf"![\1]({raw}/main/\2)", text))

@@ -18,6 +18,7 @@ from tests.docs.documents import ROOT
 from tests.stores.least_privilege import RULES
 
 REPOSITORY = "https://github.com/firecron/firecron"
+RAW = "https://raw.githubusercontent.com/firecron/firecron/main"
 
 
 def build(what: str, source: Path, folder: Path) -> Path:
@@ -46,7 +47,7 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 
 def test_every_link_of_the_description_leads_somewhere(metadata: Message) -> None:
-    """Each link is absolute, and each into the repository is to a file or a folder of it."""
+    """Each link is absolute, and each into the repository is to a file or a folder of it; an image is a file itself."""
     assert metadata["Description-Content-Type"] == "text/markdown"
     description = metadata.get_payload(decode=True)
     assert isinstance(description, bytes)
@@ -58,6 +59,10 @@ def test_every_link_of_the_description_leads_somewhere(metadata: Message) -> Non
         kind, branch, path = link.partition("#")[0].split("/", 2)
         assert (kind, branch) == ("tree" if (ROOT / path).is_dir() else "blob", "main"), link
         assert (ROOT / path).exists(), link
+    images = re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", description.decode())
+    pictures = [image.removeprefix(f"{RAW}/") for image in images if image.startswith(RAW)]
+    assert {image for image in images if not image.startswith((RAW, "https://img.shields.io/badge/"))} == set()
+    assert [path for path in pictures if not (ROOT / path).is_file()] == []
 
 
 def test_the_description_is_the_readme_but_for_its_links(metadata: Message) -> None:
