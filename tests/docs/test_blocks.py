@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import shlex
@@ -11,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -50,18 +48,6 @@ def scripts(page: Path) -> list[Block]:
 def to_run(page: Path) -> list[Command]:
     found = [command for block in blocks(page) if block.language in SHELL for command in commands(block)]
     return [command for command in found if why_left_out(command) is None]
-
-
-@pytest.fixture
-def logging_as_before() -> Iterator[None]:
-    """Undoes what a page that sets up logging has done to this process."""
-    loggers = [logging.getLogger(), logging.getLogger("firecron")]
-    before = [(logger, logger.level, list(logger.handlers), list(logger.filters)) for logger in loggers]
-    yield
-    for logger, level, handlers, filters in before:
-        logger.setLevel(level)
-        logger.handlers[:] = handlers
-        logger.filters[:] = filters
 
 
 @pytest.mark.usefixtures("rtdb", "logging_as_before")

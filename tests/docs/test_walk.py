@@ -1,4 +1,4 @@
-"""The README's walk: from nothing to three instances, exactly as a new user would; and its script under SIGTERM."""
+"""The README's walk: from nothing to three instances, exactly as a new user would; the guide's script under SIGTERM."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tests.docs.documents import ROOT, SHELL, Command, blocks, commands, why_lef
 from rtdb_emulator.pytest_plugin import Rtdb
 
 PAGE = ROOT / "README.md"
+SCRIPT_PAGE = ROOT / "docs" / "starting-and-stopping.md"
 HERE = "runs in tests/docs/test_walk.py"
 
 # Seconds. Nothing here takes a quarter of it.
@@ -91,8 +92,8 @@ def test_three_instances_as_the_readme_says(tmp_path: Path, inherited: dict[str,
 
 
 def test_the_script_ends_in_order(rtdb: Rtdb, tmp_path: Path, inherited: dict[str, str]) -> None:
-    """The README's script is interrupted by SIGTERM: its run is told, its lock released, its tick left to be rerun."""
-    [script] = [block for block in blocks(PAGE) if "signal.SIGTERM" in block.text]
+    """The guide's script is interrupted by SIGTERM: its run is told, its lock released, its tick left to be rerun."""
+    [script] = [block for block in blocks(SCRIPT_PAGE) if "signal.SIGTERM" in block.text]
     # It has run before, so that the tick of the minute that is under way is run at once.
     rtdb.set("/cron-locks/rebuild-index", {"expiresAt": 1, "releasedAt": 1, "slot": "2026-01-01T00:00:00Z"})
     leading = {"FIREBASE_DATABASE_EMULATOR_HOST": rtdb.emulator.host, "FIRECRON_DATABASE_URL": rtdb.url}

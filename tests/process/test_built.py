@@ -63,6 +63,7 @@ def test_every_link_of_the_description_leads_somewhere(metadata: Message) -> Non
     pictures = [image.removeprefix(f"{RAW}/") for image in images if image.startswith(RAW)]
     assert {image for image in images if not image.startswith((RAW, "https://img.shields.io/badge/"))} == set()
     assert [path for path in pictures if not (ROOT / path).is_file()] == []
+    assert {"docs/pictures/demo.svg", "docs/pictures/one-tick.svg"} <= {*pictures}
 
 
 def test_the_description_is_the_readme_but_for_its_links(metadata: Message) -> None:
