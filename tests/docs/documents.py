@@ -127,6 +127,8 @@ def why_left_out(command: Command) -> str | None:
     words = command.program
     served = words[words.index("--") + 1 :] if "--" in words else []
     match words[:2]:
+        case ["git", "clone"]:
+            return "fetches the repository"
         case ["pip", "install"]:
             return "installs; its extras are checked"
         case ["make", *_]:
