@@ -51,11 +51,20 @@ StateT = TypeVar("StateT")
 class FireCron:
     """Finds the jobs in `providers`, and runs each of their ticks on one of all instances.
 
-    `enabled` overrides the production guard, and nothing else: where the process is none that should tick (see
-    `frameworks`), it does not. `locks` is the LockService of the same database, for everything that is not a job. With
-    a `crew` the runs are its work, instead of threads'; without threads nothing happens but in `work`. `engine` is
-    internal, its parts are what firecron's own tests look at. `chance` returns a number from 0 to 1, by which jitter,
-    pauses and pruning are chosen; it is for tests.
+    `registry` holds the jobs of this process, `history` reads what has run, `events` tells what happens, and `locks` is
+    the LockService of the same database, for everything that is not a job. `engine` is internal: its parts are what
+    firecron's own tests look at.
+
+    Args:
+        providers: Where the jobs are: objects, classes, modules or decorated functions.
+        app: A Firebase app; without one, the default app, or an app of the environment's `FIREBASE_CONFIG`.
+        settings: Settings; without them, those of the environment.
+        enabled: Overrides the production guard, and nothing else: the parent of a reloader still doesn't tick.
+        store: A store to use instead of the Realtime Database, such as `firecron.testing.MemoryStore`.
+        timing: The clocks, such as a `firecron.testing.FakeClock`.
+        crew: What runs the jobs, instead of threads; for tests.
+        has_threads: False in a test without threads: then nothing happens but in `work`.
+        chance: Returns a number from 0 to 1, by which jitter, pauses and pruning are chosen; for tests.
     """
 
     def __init__(
@@ -209,8 +218,10 @@ class FireCron:
     def lifespan_with(
         self, lifespan: Callable[[AppT], AbstractAsyncContextManager[StateT]]
     ) -> Callable[[AppT], AbstractAsyncContextManager[StateT]]:
-        """The same around a lifespan of your own, whose state is handed on: jobs start after it and stop before it
-        ends.
+        """The same around your own lifespan, whose state is handed on: jobs start after it and stop before it.
+
+        Args:
+            lifespan: Your own, as you would give it to FastAPI.
         """
 
         @asynccontextmanager
@@ -227,8 +238,11 @@ class FireCron:
     def testing(self, at: datetime | str = "2026-01-01T00:00:00Z") -> Rehearsal:
         """These jobs in a test: on a clock that the test moves, with a database in memory, without threads or sleeps.
 
-        with crons.testing("2026-11-18T08:59:00Z") as test:
-            test.move_to("2026-11-18T09:00:00Z")
+            with crons.testing("2026-11-18T08:59:00Z") as test:
+                test.move_to("2026-11-18T09:00:00Z")
+
+        Args:
+            at: What the clock shows at first: an aware `datetime`, or a text as above.
         """
         from firecron.testing.rehearsal import Rehearsal
 
@@ -246,6 +260,9 @@ class FireCron:
         It doesn't start in the parent of Flask's reloader, nor for other commands than `flask run`. Under gunicorn with
         `--preload`, start in the workers instead: `def on_starting(server): crons.stop()`, and
         `def post_fork(server, worker): crons.start()`.
+
+        Args:
+            app: The Flask application. Of several, jobs belong to the last.
         """
         extensions = getattr(app, "extensions", None)
         if not isinstance(extensions, dict) or not hasattr(app, "app_context"):
@@ -264,9 +281,14 @@ class FireCron:
     ) -> TriggerApp:
         """An ASGI application that runs jobs when it is told to, such as by Cloud Scheduler: `POST /<name>`.
 
-        The caller shows an OIDC token for this `audience`, of one of these service accounts (`email`); or Cloud Run
-        has asked IAM, which `trust_cloud_run_iam=True` relies on. Mount it, or serve it alone: then jobs start and stop
-        with the server.
+        Mount it, or serve it alone: then jobs start and stop with the server. Nothing is open: `audience` and `email`
+        say who may call, or `trust_cloud_run_iam`, or a `verifier`.
+
+        Args:
+            audience: What the caller's OIDC token must be made for: the URL of the service, or several.
+            email: The service account that the token must be of, or several.
+            trust_cloud_run_iam: True: Cloud Run has asked IAM already, and no token is looked at here.
+            verifier: A `Verifier` of your own, instead of the three above.
         """
         from firecron.triggers.access import choose_verifier
         from firecron.triggers.asgi import TriggerApp
@@ -283,7 +305,12 @@ class FireCron:
         verifier: Verifier | None = None,
         name: str = "firecron",
     ) -> flask.Blueprint:
-        """The same for Flask: `app.register_blueprint(crons.trigger_blueprint(...), url_prefix="/cron")`."""
+        """The same for Flask: `app.register_blueprint(crons.trigger_blueprint(...), url_prefix="/cron")`.
+
+        Args:
+            audience, email, trust_cloud_run_iam, verifier: As with `trigger_app`.
+            name: The blueprint's name, if an application has two.
+        """
         from firecron.triggers.access import choose_verifier
         from firecron.triggers.blueprint import make_blueprint
 
@@ -292,10 +319,8 @@ class FireCron:
 
     def _handler(self, verifier: Verifier) -> Handler:
         from firecron.triggers.handler import Handler
-        from firecron.triggers.overview import Overview
 
-        overview = Overview(self.registry, self.locks, self.history)
-        return Handler(self.registry, self.locks, self.history, overview, verifier)
+        return Handler(self.registry, self.locks, self.history, verifier)
 
     def after_fork(self) -> None:
         """In a forked child: the jobs are known, and nothing ticks until `start`."""

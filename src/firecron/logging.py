@@ -34,11 +34,14 @@ _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 def setup(level: int | str = logging.INFO, stream: TextIO | None = None) -> None:
     """Give the root logger one handler, and this level.
 
-    On Cloud Run (see `cloud_run`) it writes structured logs to standard output, elsewhere
-    readable lines to standard error; `stream` is written to instead. Called again, it replaces its own handler and
-    the level. Handlers that others have set up stay, and write what they wrote before.
+    On Cloud Run it writes structured logs to standard output, elsewhere readable lines to standard error. Called again,
+    it replaces its own handler and the level. Handlers that others have set up stay, and write what they wrote before.
 
     For less from firecron and the same from all others: `logging.getLogger("firecron").setLevel(logging.WARNING)`.
+
+    Args:
+        level: The root logger's level.
+        stream: Where to write instead.
     """
     root = logging.getLogger()
     root.setLevel(level)

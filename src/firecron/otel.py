@@ -52,8 +52,12 @@ def instrument(
 ) -> Callable[[], None]:
     """Measure what happens from now on; returns a function that stops it.
 
-    `meter_provider` is the global one if none is given; `now` tells the Unix time of a success, in seconds. Once is
-    enough: two that measure the same jobs count twice.
+    Once is enough: two that measure the same jobs count twice.
+
+    Args:
+        crons: A FireCron, or a LockService.
+        meter_provider: Where the instruments are made; the global one if none is given.
+        now: Returns the Unix time of a success, in seconds; for tests.
     """
     measures = _Measures(meter_provider or get_meter_provider(), now)
     unsubscribe = crons.events.subscribe(measures.hear)

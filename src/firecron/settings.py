@@ -34,7 +34,10 @@ _PREFIX = re.compile(rf"({_KEY}/)*{_KEY}")
 
 
 class Settings(BaseSettings):
-    """What can be set. ConfigurationError names the argument or the variable that can't be used, and says why."""
+    """What can be set, by keyword or by a variable `FIRECRON_…`; durations are seconds.
+
+    ConfigurationError names the argument or the variable that can't be used, and says why.
+    """
 
     model_config = SettingsConfigDict(env_prefix=VARIABLES, frozen=True, extra="forbid")
 

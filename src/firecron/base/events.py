@@ -78,7 +78,15 @@ logger = logging.getLogger("firecron")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened: `slug` for programs, `message` for people, `fields` for both."""
+    """Something that happened: `slug` for programs, `message` for people, `fields` for both.
+
+    Args:
+        slug: What happened, such as `run.failed`.
+        name: The job or lock; `clock`, `ticker`, `heartbeat` or `firecron` for the instance.
+        level: The level that it is logged with.
+        message: The sentence in the log.
+        fields: Numbers and words, by name.
+    """
 
     slug: Slug
     name: str
@@ -101,7 +109,11 @@ class Events:
         self._listeners: tuple[Listener, ...] = ()
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with every event from now on; returns a function that stops it."""
+        """Call `listener` with every event from now on; returns a function that stops it.
+
+        Args:
+            listener: Called with each `Event`, on the thread that made it.
+        """
         with self._lock:
             self._listeners = (*self._listeners, listener)
 

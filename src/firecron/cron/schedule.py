@@ -28,9 +28,12 @@ _LONGEST_GAP = timedelta(hours=3)
 class Schedule:
     """When a cron line fires in a time zone.
 
-    Five fields, or six with seconds first; names of months and days; `@hourly` and its like. The zone is a name or a
-    `ZoneInfo`, and `timezone` is its name. ValueError says what is wrong with a line or a zone, also if the line never
-    fires. Two schedules of the same line and zone are equal.
+    ValueError says what is wrong with a line or a zone, also if the line never fires. Two schedules of the same line
+    and zone are equal.
+
+    Args:
+        line: Five fields, or six with seconds first; names of months and days; `@hourly` and its like.
+        timezone: A name or a `ZoneInfo`; the attribute is the name.
     """
 
     __slots__ = ("_line", "_zone", "has_seconds", "line", "timezone", "warnings")
@@ -44,7 +47,11 @@ class Schedule:
         self.warnings = self._line.warnings
 
     def after(self, instant: datetime) -> datetime:
-        """The first tick strictly after the instant (which has a time zone), in UTC."""
+        """The first tick strictly after the instant, in UTC.
+
+        Args:
+            instant: An aware `datetime`.
+        """
         # Ticks are whole seconds: the one after 09:00:00.5 is the one after 09:00:00.
         start = _in_utc(instant).replace(microsecond=0)
         wall = self._wall(start)
@@ -58,7 +65,12 @@ class Schedule:
         return tick
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
-        """The ticks after `start`, up to and including `end`."""
+        """The ticks after `start`, up to and including `end`, in UTC.
+
+        Args:
+            start: An aware `datetime`.
+            end: An aware `datetime`.
+        """
         # What can't be used is refused here, and not when the first tick is asked for.
         return self._ticks(self.after(start), _in_utc(end))
 

@@ -76,25 +76,27 @@ def distributed_cron(
 ) -> Callable[[F], F]:
     """Run the function at the ticks of a cron line, each on exactly one instance.
 
-    `lock_name` is the job's name, and its node in the database. `cron_time` has five fields, or six with seconds first.
     Durations are seconds or `timedelta`.
 
-    timezone          where the cron line's wall times are: a name or a `ZoneInfo`
-    lock_ttl          how long the lock lasts if its instance dies; it is renewed while the job runs
-    hold_at_least     keep the lock for so long, also if the job is done sooner
-    once_per_tick     claim the tick in the write that takes the lock; False: lock by name only
-    renew             renew the lock while the job runs; False: it lasts its lock_ttl
-    overlap           the previous run has not finished: "skip" the tick, "queue" it, or "allow" both
-    catch_up          ticks that nobody ran: "skip" them, run the newest "once", or "all" in order
-    catch_up_window   how far back catching up goes
-    grace             how late a tick may still start: 60 seconds; with overlap="queue", until the next tick
-    on_abandoned      a run whose instance died: "skip" it, or "rerun" it, on an instance that sees it
-    retries           how often a run that raised is tried again, while the lock is held
-    retry_backoff     the pause before the first such try; doubled for each later one
-    max_runtime       when a run stops being renewed, and is told to stop
-    jitter            start up to so much later, at random
-    role              run only where FIRECRON_ROLES has this word
-    disabled          declared, listed, and never run by itself
+    Args:
+        lock_name: The job's name, and its node in the database.
+        cron_time: The cron line: five fields, or six with seconds first.
+        timezone: Where the cron line's wall times are: a name or a `ZoneInfo`.
+        lock_ttl: How long the lock lasts if its instance dies; it is renewed while the job runs.
+        hold_at_least: Keep the lock for so long, also if the job is done sooner.
+        once_per_tick: Claim the tick in the write that takes the lock; False: lock by name only.
+        renew: Renew the lock while the job runs; False: it lasts its `lock_ttl`.
+        overlap: The previous run has not finished: `"skip"` the tick, `"queue"` it, or `"allow"` both.
+        catch_up: Ticks that nobody ran: `"skip"` them, run the newest `"once"`, or `"all"` in order.
+        catch_up_window: How far back catching up goes.
+        grace: How late a tick may still start: 60 seconds; with `overlap="queue"`, until the next tick.
+        on_abandoned: A run whose instance died: `"skip"` it, or `"rerun"` it, on an instance that sees it.
+        retries: How often a run that raised is tried again, while the lock is held.
+        retry_backoff: The pause before the first such try; doubled for each later one.
+        max_runtime: When a run stops being renewed, and is told to stop.
+        jitter: Start up to so much later, at random.
+        role: Run only where FIRECRON_ROLES has this word.
+        disabled: Declared, listed, and never run by itself.
     """
     options = check_options(
         name=lock_name,

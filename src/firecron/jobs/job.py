@@ -23,7 +23,16 @@ from firecron.jobs.run import Run
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A function to run, and how: bound, so that it can be called with nothing, or with its Run."""
+    """A function to run, and how: bound, so that it can be called with nothing, or with its Run.
+
+    Args:
+        options: What it was declared with.
+        function: The function, bound.
+        where: Where it was found, for people: module and name.
+        is_async: Whether calling it gives something to await.
+        run_parameter: The parameter that gets the Run; None if there is none.
+        around: What it is called in, such as a Flask application's context.
+    """
 
     options: JobOptions
     function: Callable[..., object]
@@ -38,7 +47,11 @@ class Job:
         return self.options.name
 
     def call(self, run: Run) -> object:
-        """Call it; for an async function the answer is to be awaited."""
+        """Call it; for an async function the result is to be awaited.
+
+        Args:
+            run: What its `run_parameter` gets.
+        """
         return self.function() if self.run_parameter is None else self.function(**{self.run_parameter: run})
 
 

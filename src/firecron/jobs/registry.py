@@ -65,14 +65,23 @@ class Registry:
             return list(self._jobs.values())
 
     def get(self, name: str) -> Job:
-        """The job of that name; UnknownJob if there is none."""
+        """The job of that name; UnknownJob if there is none.
+
+        Args:
+            name: The job's name.
+        """
         with self._lock:
             if name not in self._jobs:
                 raise UnknownJob(f"there is no job {name!r}; there are: {', '.join(self._jobs) or 'none'}")
             return self._jobs[name]
 
     def next_slots(self, name: str, n: int = 1) -> list[datetime]:
-        """The next n ticks, in UTC."""
+        """The next n ticks, in UTC.
+
+        Args:
+            name: The job's name.
+            n: How many.
+        """
         job = self.get(name)
         # Where RTDB's time isn't known (nothing was started), this machine's has to do: it is only shown to a person.
         now = self._control.now() or datetime.now(UTC)
@@ -83,7 +92,11 @@ class Registry:
         return slots
 
     def state(self, name: str) -> State:
-        """What the job does on this instance just now."""
+        """What the job does on this instance just now.
+
+        Args:
+            name: The job's name.
+        """
         job = self.get(name)
         if self._control.running().get(name):
             return "running"
@@ -96,7 +109,11 @@ class Registry:
         return "ticking" if self._control.is_ticking else "idle"
 
     def add(self, job: Job | Callable[..., object]) -> None:
-        """Add a job at run time: a decorated function, or a Job. The same one twice counts once."""
+        """Add a job at run time. It ticks from its next tick on. The same one twice counts once.
+
+        Args:
+            job: A decorated function, or a Job. A function that is decorated twice is two jobs.
+        """
         jobs = [job] if isinstance(job, Job) else [make_job(options, job, where_of(job)) for options in declared(job)]
         if not jobs:
             raise ConfigurationError(f"{job!r} is no job: decorate it with distributed_cron")
@@ -117,7 +134,11 @@ class Registry:
                 self._control.add(one)
 
     def remove(self, name: str) -> None:
-        """Forget a job: it ticks no more here. A run that is under way goes on."""
+        """Forget a job: it ticks no more here. A run that is under way goes on.
+
+        Args:
+            name: The job's name.
+        """
         self.get(name)
         with self._lock:
             self._jobs.pop(name, None)
@@ -127,6 +148,10 @@ class Registry:
     def pause(self, name: str, *, everywhere: bool = False) -> None:
         """Don't run it by its schedule, here or on every instance. Raises StoreError if `everywhere` can't be
         written.
+
+        Args:
+            name: The job's name.
+            everywhere: Write `paused` to the job's node: then no instance runs it, also not by hand.
         """
         self.get(name)
         if everywhere:
@@ -135,7 +160,12 @@ class Registry:
             self._paused.add(name)
 
     def resume(self, name: str, *, everywhere: bool = False) -> None:
-        """Undo a pause: this instance's own, or everybody's."""
+        """Undo a pause: this instance's own, or everybody's. Raises StoreError if `everywhere` can't be written.
+
+        Args:
+            name: The job's name.
+            everywhere: Delete `paused` from the job's node as well.
+        """
         self.get(name)
         if everywhere:
             self._control.pause(name, False)
@@ -145,7 +175,12 @@ class Registry:
         """Run it once, here and now, under its lock; returns when it has ended, with what came of it.
 
         A run by hand claims no tick. With a `slot` it is the run of that tick, however late, unless it or a later one
-        was claimed before: once, here or anywhere. `source` is what the history calls it.
+        was claimed before: once, here or anywhere.
+
+        Args:
+            name: The job's name.
+            slot: The tick to claim, an aware `datetime`.
+            source: What the history calls it: its `trigger`.
         """
         if slot is not None and slot.tzinfo is None:
             raise ValueError(f"slot={slot!r} must be an aware datetime, such as datetime(2026, 11, 18, 9, tzinfo=UTC)")

@@ -17,9 +17,15 @@ Outcome: TypeAlias = Literal["succeeded", "failed", "lost", "interrupted", "aban
 class Run:
     """One run of a job on this instance.
 
-    `slot` is the tick that it was claimed for (None for a manual run), `attempt` which claim of it this is, `fence` a
-    number that is higher than that of every earlier run (None where the job takes no fence). `idempotency_key` is the
-    same for every attempt at one tick: hand it to whatever must not do things twice.
+    `lost` is set once another instance may have begun, and `stopping` once this instance shuts down.
+
+    Args:
+        name: The job's name.
+        slot: The tick that was claimed, in UTC; None for a run by hand.
+        attempt: Which claim of the tick this is.
+        fence: A number that is higher than that of every earlier run; None where the job takes no fence.
+        idempotency_key: The same for every attempt at one tick: hand it to whatever must not do things twice.
+        trigger: Why it runs: `schedule`, `catch_up`, `rerun`, `manual` or `http`.
     """
 
     def __init__(

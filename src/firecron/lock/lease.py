@@ -119,6 +119,10 @@ class Lease:
         raised.
 
         A later holder's record is left as it is, byte for byte.
+
+        Args:
+            outcome: A word for the node's `outcome`, such as `succeeded`.
+            finished: The slot whose run has ended; without it, the node's `unfinished` stays.
         """
         with self._state_lock:
             if self._state in ("releasing", "released"):

@@ -30,10 +30,20 @@ LEVELS: dict[Reason, int] = {
 class Refusal:
     """The lock was not acquired; false, so that `if not lease:` reads well.
 
-    `holder` is the token in the record that stands in the way, `instance_id` and `instance` whose it is (as far as
-    the record tells), `until` when it expires, `slot` the tick that it is about, `unfinished` the tick whose run has
-    not ended. With `unavailable`, `denied` and `malformed` nothing is known of them. `problem` is what an operator
-    should look at, if anything.
+    With the reasons `unavailable`, `denied` and `malformed` nothing is known of the record: its fields are None.
+
+    Args:
+        name: The lock's name.
+        reason: `held`, `slot_done`, `slot_early`, `paused`, `malformed`, `unavailable` or `denied`.
+        message: The sentence for the log.
+        holder: The token in the record that stands in the way.
+        instance_id: The revision of the holder, as far as the record tells.
+        instance: Which instance of it.
+        until: When the record expires.
+        slot: The tick that the record is about.
+        unfinished: The tick whose run has not ended.
+        error: The store's error, with `unavailable` and `denied`.
+        problem: What an operator should look at, if anything.
     """
 
     name: str
@@ -123,7 +133,11 @@ def _message(name: str, refused: Refused, record: LockRecord | None, request: Re
 
 
 class NotAcquired(FirecronError):
-    """The lock was not acquired, so the block under it did not run; `refusal` says why."""
+    """The lock was not acquired, so the block under it did not run; `refusal` says why.
+
+    Args:
+        refusal: Why.
+    """
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)

@@ -47,10 +47,16 @@ T = TypeVar("T")
 class LockService:
     """Locks in one Realtime Database.
 
-    Give it a Firebase app, or none: then the default app is used, or one of its own, from `FIREBASE_CONFIG` and
-    `FIRECRON_DATABASE_URL`. Making one does no I/O; the first acquire connects. It may be shared by all threads;
-    after a fork the child's copy begins anew, and what the parent holds stays the parent's. Its `contender` is for
-    firecron's own parts.
+    Making one does no I/O; the first acquire connects. All threads may share it. After a fork the child's copy begins
+    anew, and what the parent holds stays the parent's. Its `contender` is for firecron's own parts.
+
+    Args:
+        app: A Firebase app. Without one, the default app is used, or an app that is made from `FIREBASE_CONFIG` and
+            `FIRECRON_DATABASE_URL`.
+        settings: Settings. Without them, those of the environment are used.
+        store: A store to use instead of the Realtime Database, such as `firecron.testing.MemoryStore`.
+        timing: The clocks, such as a `firecron.testing.FakeClock`.
+        has_threads: False in a test without threads: then nothing is renewed by itself.
     """
 
     def __init__(
@@ -100,13 +106,17 @@ class LockService:
         hold_at_least: Duration = 0,
         fenced: bool = False,
     ) -> Lease | Refusal:
-        """Acquire the lock for `ttl`, or say why not.
+        """Acquire the lock, or return why not.
 
-        With `wait`, a lock that is held (or a database that can't be reached) is tried again for so long.
-        `hold_at_least` keeps others out for a time from now even if it is released sooner. `fenced` gives the lease a
-        fencing token.
+        The lease lasts its ttl, and longer only by `lease.renew()`; in `hold` it is renewed for you. Durations are
+        seconds or `timedelta`.
 
-        The lease lasts its ttl, and longer only by `lease.renew()`; in `hold` it is renewed for you.
+        Args:
+            name: The lock's name, and its node in the database.
+            ttl: How long the lock lasts unless it is renewed.
+            wait: How long to try again while the lock is held, or the database can't be reached.
+            hold_at_least: Keep others out for so long from now, also if the lock is released sooner.
+            fenced: Give the lease a fencing token.
         """
         return self.contender.acquire(*self._asked(name, ttl, wait, hold_at_least, fenced=fenced))
 
@@ -119,7 +129,11 @@ class LockService:
         hold_at_least: Duration = 0,
         fenced: bool = False,
     ) -> Lease | Refusal:
-        """`acquire`, without blocking the event loop. If it is cancelled, what it may still acquire is released."""
+        """`acquire`, without blocking the event loop. If it is cancelled, what it may still acquire is released.
+
+        Args:
+            name, ttl, wait, hold_at_least, fenced: As with `acquire`.
+        """
         return await self.contender.acquire_async(*self._asked(name, ttl, wait, hold_at_least, fenced=fenced))
 
     def hold(
@@ -135,6 +149,9 @@ class LockService:
         without it.
 
         The lease is renewed while the block runs, also while it blocks its thread or the event loop.
+
+        Args:
+            name, ttl, wait, hold_at_least, fenced: As with `acquire`.
         """
         return Hold(self.contender, *self._asked(name, ttl, wait, hold_at_least, fenced=fenced, renews=True))
 
@@ -149,6 +166,11 @@ class LockService:
 
         An async `fn` gives something to await; it is cancelled if the lease is lost, which then raises LeaseLost. A
         generator function is refused: its body would run when the caller iterates, without the lock.
+
+        Args:
+            name: The lock's name, and its node in the database.
+            fn: A function, or an async function, that needs no arguments.
+            ttl: How long the lock lasts if this process dies.
         """
         check_no_generator(fn)
         bid, _ = self._asked(name, ttl, renews=True)
@@ -157,11 +179,20 @@ class LockService:
         return call(self.contender, bid, fn)
 
     def read(self, name: str) -> object:
-        """What the lock's node holds, as it is. Raises StoreError."""
+        """Return what the lock's node holds, as it is. Raises StoreError.
+
+        Args:
+            name: The lock's name.
+        """
         return self.store.read(self.paths.lock(name), self.deadline(self.settings.request_timeout)).node
 
     def pause(self, name: str, is_paused: bool = True) -> None:
-        """Keep everybody from acquiring the lock, or let them again. Raises StoreError."""
+        """Keep everybody from acquiring the lock, or let them again. Raises StoreError.
+
+        Args:
+            name: The lock's name.
+            is_paused: False ends the pause.
+        """
         deadline = self.deadline(self.settings.request_timeout)
         self.store.merge(self.paths.lock(check_name(name)), {"paused": True if is_paused else None}, deadline)
 
@@ -177,7 +208,11 @@ class LockService:
         return find_target(self._app, self.settings.database_url, uid=self.settings.uid)
 
     def deadline(self, seconds: float) -> Deadline:
-        """So many seconds from now, on this service's clock."""
+        """Make a deadline on this service's clock.
+
+        Args:
+            seconds: How long from now.
+        """
         return Deadline.after(self._timing, seconds)
 
     def close(self) -> None:

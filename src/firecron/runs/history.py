@@ -50,16 +50,30 @@ class History:
                 self._events.emit("history.failed", name, logging.WARNING, message, why=str(error))
 
     def read(self, name: str) -> dict[str, object]:
-        """Return the entries of a job by their keys, oldest first. Raise StoreError."""
+        """Return the entries of a job by their keys, oldest first. Raise StoreError.
+
+        Args:
+            name: The job's name.
+        """
         node = self._store.read(self._paths.runs_of(name), self._deadline()).node
         return dict(sorted(node.items())) if isinstance(node, dict) else {}
 
     def entry(self, name: str, key: str) -> object:
-        """Return the node of one entry, None if there is none. Raise StoreError."""
+        """Return the node of one entry, None if there is none. Raise StoreError.
+
+        Args:
+            name: The job's name.
+            key: The entry's key: a tick, or the start of a run by hand.
+        """
         return self._store.read(self._path(name, key), self._deadline()).node
 
     def latest(self, name: str, deadline: Deadline) -> tuple[str, object] | None:
-        """Return the key and the node of the newest entry, None if there is none. Raise StoreError."""
+        """Return the key and the node of the newest entry, None if there is none. Raise StoreError.
+
+        Args:
+            name: The job's name.
+            deadline: When to give up: `locks.deadline(seconds)`.
+        """
         return self._store.newest(self._paths.runs_of(name), deadline)
 
     def prune(self, name: str) -> None:

@@ -52,14 +52,12 @@ class Call:
 class Handler:
     """Serves the requests for the jobs of one registry."""
 
-    def __init__(
-        self, registry: Registry, locks: LockService, history: History, overview: Overview, verifier: Verifier
-    ) -> None:
+    def __init__(self, registry: Registry, locks: LockService, history: History, verifier: Verifier) -> None:
         self._registry = registry
         self._locks = locks
         self._events = locks.events
         self._history = history
-        self._overview = overview
+        self._overview = Overview(registry, locks, history)
         self._verifier = verifier
         self._margin = locks.settings.margin_ms
 

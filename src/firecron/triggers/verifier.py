@@ -8,9 +8,12 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """Why a request isn't served: 401 for a token that is none, 403 for somebody else's, 503 where nobody can tell.
+    """Why a request isn't served.
 
-    The caller is told the `message`. The log has the `detail` as well, which is for nobody who isn't let in.
+    Args:
+        status: 401 for a token that is none, 403 for somebody else's, 503 where nobody can tell.
+        message: What the caller is told.
+        detail: What only the log has beside it.
     """
 
     status: Literal[401, 403, 503]
@@ -22,4 +25,8 @@ class Verifier(Protocol):
     """Decides by a request's `Authorization` header. It is called on many threads at the same time."""
 
     def check(self, authorization: str | None) -> Denial | None:
-        """None: serve it."""
+        """Return None to have the request served, or why it isn't.
+
+        Args:
+            authorization: The request's header `Authorization`; None if it has none.
+        """
