@@ -39,9 +39,16 @@ def wall_clock() -> int:
 class Emulator:
     """A Realtime Database emulator; a context manager, or `start()` and `stop()`.
 
-    `rules` are the rules of every namespace: the text of a rules file, the same as a mapping, or the file's path;
-    without any, all may read and write. `now` is the server's clock in milliseconds, for tests in virtual time;
-    `keep_alive` the seconds between two signs of life on a silent stream.
+    `faults` breaks requests, and `requests` is the log of them.
+
+    Args:
+        host: The address to listen at.
+        port: The port to listen at; 0 for any that is free.
+        rules: The rules of every namespace: the text of a rules file, the same as a mapping, or the file's path.
+            Without any, all may read and write.
+        project: The namespace of a request that names none.
+        now: Returns the server's time in milliseconds, for tests in virtual time.
+        keep_alive: The seconds between two signs of life on a silent stream.
     """
 
     def __init__(
@@ -71,10 +78,15 @@ class Emulator:
 
     @property
     def url(self) -> str:
+        """The address of the emulator, without a namespace."""
         return f"http://{self.host}"
 
     def database_url(self, namespace: str) -> str:
-        """The `databaseURL` of one namespace."""
+        """The `databaseURL` of one namespace.
+
+        Args:
+            namespace: The database's name.
+        """
         return f"{self.url}/?ns={quote(namespace, safe='')}"
 
     def start(self) -> Self:
@@ -104,16 +116,33 @@ class Emulator:
         self.stop()
 
     def get(self, namespace: str, path: str = "/", *, priorities: bool = False) -> object:
-        """What is stored at a path, past all rules; with `priorities` in the form of an export."""
+        """What is stored at a path, past all rules.
+
+        Args:
+            namespace: The database's name.
+            path: Where, such as `/visits`.
+            priorities: In the form of an export, with priorities.
+        """
         node = self._store.database(namespace).read(split_path(path), ADMIN)
         return render(node, priorities=priorities, arrays=not priorities)
 
     def set(self, namespace: str, path: str, value: object) -> None:
-        """Store a value at a path (None: delete), past all rules; streams hear of it."""
+        """Store a value at a path, past all rules; streams hear of it.
+
+        Args:
+            namespace: The database's name.
+            path: Where, such as `/visits`.
+            value: What; None deletes.
+        """
         self._store.database(namespace).write(split_path(path), value, ADMIN)
 
     def set_rules(self, namespace: str, rules: str | Mapping[str, object] | FilePath) -> None:
-        """Give one namespace other rules, in the forms that the constructor takes."""
+        """Give one namespace other rules.
+
+        Args:
+            namespace: The database's name.
+            rules: The text of a rules file, the same as a mapping, or the file's path.
+        """
         self._store.database(namespace).set_rules(_load_rules(rules))
 
     def namespaces(self) -> list[str]:
@@ -121,7 +150,11 @@ class Emulator:
         return self._store.names()
 
     def listeners(self, namespace: str) -> int:
-        """How many streams and other listeners a namespace has now: none is left when a client is gone."""
+        """How many streams and other listeners a namespace has now: none is left when a client is gone.
+
+        Args:
+            namespace: The database's name.
+        """
         return self._store.database(namespace).listeners
 
     def add_port(self) -> int:

@@ -34,7 +34,12 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class Rtdb:
-    """A test's own database."""
+    """A test's own database, which the fixture `rtdb` makes.
+
+    Args:
+        emulator: The emulator of this test process.
+        namespace: The database's name.
+    """
 
     emulator: Emulator
     namespace: str
@@ -50,19 +55,37 @@ class Rtdb:
         return self.emulator.faults
 
     def get(self, path: str = "/") -> object:
-        """What is stored at a path, past all rules."""
+        """What is stored at a path, past all rules.
+
+        Args:
+            path: Where, such as `/visits`.
+        """
         return self.emulator.get(self.namespace, path)
 
     def set(self, path: str, value: object) -> None:
-        """Store a value at a path (None: delete), past all rules."""
+        """Store a value at a path, past all rules.
+
+        Args:
+            path: Where, such as `/visits`.
+            value: What; None deletes.
+        """
         self.emulator.set(self.namespace, path, value)
 
     def set_rules(self, rules: str | Mapping[str, object] | Path) -> None:
-        """Give this database rules: the text of a rules file, the same as a mapping, or the file's path."""
+        """Give this database rules.
+
+        Args:
+            rules: The text of a rules file, the same as a mapping, or the file's path.
+        """
         self.emulator.set_rules(self.namespace, rules)
 
     def count(self, **criteria: Unpack[Criteria]) -> int:
-        """How many requests to this database fit: `rtdb.count(method="PUT", path="/visits")`."""
+        """How many requests to this database fit: `rtdb.count(method="PUT", path="/visits")`.
+
+        Args:
+            criteria: What a request must be: `method`, `path` (wildcards as in "/cron-locks/*"), `header` (name and
+                value), `port`.
+        """
         criteria["namespace"] = self.namespace
         return self.emulator.requests.count(**criteria)
 

@@ -52,7 +52,7 @@ Effect: TypeAlias = Callable[[Exchange], Awaitable[Answer | None]]
 
 
 class Fault:
-    """A fault that waits for its requests."""
+    """A fault that waits for its requests, made by `Faults`; `hits` is how many it has befallen. `with` ends it."""
 
     def __init__(self, faults: Faults, effect: Effect, which: Which) -> None:
         check(which, _KNOWN)
@@ -105,7 +105,11 @@ class Hold(Fault):
         self._held: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     def wait(self, timeout: float = 10.0) -> None:
-        """Return once a request is held; TimeoutError if none comes."""
+        """Return once a request is held; TimeoutError if none comes.
+
+        Args:
+            timeout: How many seconds to wait.
+        """
         if not self._reached.wait(timeout):
             raise TimeoutError(f"no request reached the hold within {timeout} s; it waits for {self._criteria}")
 
@@ -148,7 +152,11 @@ class Faults:
         self.interrupt: Callable[[Criteria], None] = lambda criteria: None
 
     def drop_request(self, **which: Unpack[Which]) -> Fault:
-        """Close the connection before anything is done."""
+        """Close the connection before anything is done.
+
+        Args:
+            which: The requests that are meant.
+        """
 
         async def effect(exchange: Exchange) -> None:
             return None
@@ -156,7 +164,11 @@ class Faults:
         return self._add(Fault(self, effect, which))
 
     def drop_reply(self, **which: Unpack[Which]) -> Fault:
-        """Do what is asked, then close the connection without a reply."""
+        """Do what is asked, then close the connection without a reply.
+
+        Args:
+            which: The requests that are meant.
+        """
 
         async def effect(exchange: Exchange) -> None:
             exchange.serve()
@@ -164,7 +176,13 @@ class Faults:
         return self._add(Fault(self, effect, which))
 
     def delay(self, seconds: float, *, moment: Moment = "before", **which: Unpack[Which]) -> Fault:
-        """Wait so long before it is done (also when the client has given up by then), or after, before the reply."""
+        """Wait before it is done (also when the client has given up by then), or after, before the reply.
+
+        Args:
+            seconds: How long.
+            moment: Before what is asked is done, or after, before the reply.
+            which: The requests that are meant.
+        """
 
         async def effect(exchange: Exchange) -> Answer:
             if moment == "before":
@@ -177,11 +195,21 @@ class Faults:
         return self._add(Fault(self, effect, which))
 
     def hold(self, *, moment: Moment = "before", **which: Unpack[Which]) -> Hold:
-        """Stop the request before it is done, or after, before the reply, until `release()`."""
+        """Stop the request until `release()`.
+
+        Args:
+            moment: Before what is asked is done, or after, before the reply.
+            which: The requests that are meant.
+        """
         return self._add(Hold(self, moment, which))
 
     def drip(self, seconds: float, **which: Unpack[Which]) -> Fault:
-        """Do what is asked, and send the reply's body byte by byte, each after such a pause; streams are spared."""
+        """Do what is asked, and send the reply's body byte by byte; streams are spared.
+
+        Args:
+            seconds: The pause before each byte.
+            which: The requests that are meant.
+        """
 
         async def effect(exchange: Exchange) -> Answer:
             answer = exchange.serve()
@@ -200,7 +228,12 @@ class Faults:
     ) -> Fault:
         """Answer this in the database's place: a 401, a 429 with `{"Retry-After": "3600"}`, a 500, a 503, anything.
 
-        With `applied` the request is done first, as when a proxy loses the reply and makes one up.
+        Args:
+            status: The status code.
+            headers: The answer's headers.
+            body: The body.
+            applied: Do what is asked first, as when a proxy loses the reply and makes one up.
+            which: The requests that are meant.
         """
 
         async def effect(exchange: Exchange) -> Answer:
@@ -211,13 +244,22 @@ class Faults:
         return self._add(Fault(self, effect, which))
 
     def garbage(self, *, applied: bool = False, **which: Unpack[Which]) -> Fault:
-        """Answer 200 with what is no JSON, as a captive portal does."""
+        """Answer 200 with what is no JSON, as a captive portal does.
+
+        Args:
+            applied: Do what is asked first.
+            which: The requests that are meant.
+        """
         return self.answer(200, body=PORTAL_PAGE, applied=applied, **which)
 
     def cut_off(self, *, header: tuple[str, str] | None = None, port: int | None = None) -> Fault:
         """Cut one client off until `remove()`: what it has under way, streams too, and all that it asks later.
 
         The client is known by a header that it sends, or by a port of its own (`Emulator.add_port`).
+
+        Args:
+            header: The header's name and value.
+            port: The port.
         """
         which: Which = {"times": None}
         if header is not None:

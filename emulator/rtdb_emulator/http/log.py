@@ -15,8 +15,13 @@ from rtdb_emulator.http.matching import Criteria, RequestFacts, check, fits
 class LoggedRequest:
     """One request: what it was, how large it was on the wire, and how it ended.
 
-    `status` and `response_bytes` are None and 0 until the answer is made; those of a dropped request stay so. The bytes
-    are HTTP's (heads and bodies), without TCP and TLS; of a stream's answer only the head counts.
+    The bytes are HTTP's (heads and bodies), without TCP and TLS; of a stream's answer only the head counts.
+
+    Args:
+        facts: What the request is known by: method, path, namespace, parameters, headers and port.
+        request_bytes: How large the request was.
+        status: The answer's status; None until it is made, and for a dropped request.
+        response_bytes: How large the answer was; 0 until it is made, and for a dropped request.
     """
 
     facts: RequestFacts
@@ -42,7 +47,11 @@ class Forgotten(RuntimeError):
 
 
 class RequestLog:
-    """The newest requests in the order of their arrival; iterate, index, `count` or `clear` it from any thread."""
+    """The newest requests in the order of their arrival; iterate, index, `count` or `clear` it from any thread.
+
+    Args:
+        limit: How many requests it holds.
+    """
 
     def __init__(self, limit: int = 10_000) -> None:
         self._lock = threading.Lock()
@@ -55,12 +64,17 @@ class RequestLog:
             self._requests.append(request)
 
     def clear(self) -> None:
+        """Forget all requests."""
         with self._lock:
             self._requests.clear()
             self._forgotten = 0
 
     def matching(self, **criteria: Unpack[Criteria]) -> list[LoggedRequest]:
-        """The requests that fit: `log.matching(method="PUT", path="/cron-locks/*")`. Raises Forgotten."""
+        """The requests that fit: `log.matching(method="PUT", path="/cron-locks/*")`. Raises Forgotten.
+
+        Args:
+            criteria: What a request must be: `method`, `path`, `namespace`, `header` (name and value), `port`.
+        """
         check(criteria)
         with self._lock:
             if self._forgotten:
@@ -71,7 +85,11 @@ class RequestLog:
             return [request for request in self._requests if fits(criteria, request.facts)]
 
     def count(self, **criteria: Unpack[Criteria]) -> int:
-        """How many requests fit. Raises Forgotten."""
+        """How many requests fit. Raises Forgotten.
+
+        Args:
+            criteria: As with `matching`.
+        """
         return len(self.matching(**criteria))
 
     def __len__(self) -> int:

@@ -15,7 +15,13 @@ SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 class RulesError(ValueError):
-    """These rules can't be used; correct the named line and column of the rules text and upload them again."""
+    """These rules can't be used; correct the named line and column of the rules text and upload them again.
+
+    Args:
+        line: The line, counted from 1.
+        column: The column, counted from 1.
+        message: What is wrong there.
+    """
 
     def __init__(self, line: int, column: int, message: str) -> None:
         super().__init__(f"{line}:{column}: {message}")

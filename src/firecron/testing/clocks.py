@@ -19,11 +19,15 @@ def _stopped() -> float:
 
 
 class FakeTiming:
-    """A `Timing` that stands still until `advance`; `sleep` advances it.
+    """Clocks that stand still until `advance`; `sleep` advances them.
 
-    With `base` (a clock in milliseconds) it goes on by itself, and `advance` jumps ahead of it: so the expiry of a
-    lock in a real database can be tested without waiting for it, as all services in the test share the jump. They
-    must have asked the database for its time before that: it knows nothing of the jump.
+    With `base` they go on by themselves, and `advance` jumps ahead: so the expiry of a lock in a real database can be
+    tested without waiting for it, as all services in the test share the jump. They must have asked the database for its
+    time before that: it knows nothing of the jump.
+
+    Args:
+        wall: What the wall clock shows at first, in milliseconds.
+        base: Returns the time of a clock that goes on by itself, in milliseconds.
     """
 
     def __init__(self, wall: float = 1_794_992_400_000.0, base: Callable[[], float] = _stopped) -> None:
@@ -47,7 +51,11 @@ class FakeTiming:
         return int(self.wall())
 
     def advance(self, seconds: float) -> None:
-        """Let so much time pass, and wake whoever waits."""
+        """Let time pass, and wake whoever waits.
+
+        Args:
+            seconds: How much.
+        """
         with self._lock:
             # Rounded to the nanosecond, because 1.001 * 1000 is a little less than 1001.
             self._ahead += round(seconds * 1000, 6)
@@ -57,7 +65,11 @@ class FakeTiming:
                 condition.notify_all()
 
     def step_wall(self, seconds: float) -> None:
-        """Set this machine's wall clock forward or back, and nothing else."""
+        """Set this machine's wall clock forward or back, and nothing else.
+
+        Args:
+            seconds: How far; back if it is negative.
+        """
         self._wall += seconds * 1000
 
     def sleep(self, seconds: float) -> None:
@@ -81,9 +93,12 @@ class FakeTiming:
 
 
 class FakeClock(FakeTiming):
-    """Shows `at` (an aware datetime, or a text such as `2026-11-18T09:00:00Z`) until it is moved.
+    """A clock that shows one time until it is moved.
 
     What waits on it doesn't wait: the time passes at once. So nothing that runs on it needs another thread.
+
+    Args:
+        at: What it shows: an aware `datetime`, or a text such as `2026-11-18T09:00:00Z`.
     """
 
     def __init__(self, at: datetime | str = "2026-01-01T00:00:00Z") -> None:
@@ -99,7 +114,11 @@ class FakeClock(FakeTiming):
         super().advance(seconds.total_seconds() if isinstance(seconds, timedelta) else seconds)
 
     def move_to(self, instant: datetime | str) -> None:
-        """Let time pass until then; ValueError if that is in the past."""
+        """Let time pass until then; ValueError if that is in the past.
+
+        Args:
+            instant: An aware `datetime`, or a text such as `2026-11-18T09:00:00Z`.
+        """
         seconds = (_instant(instant) - self.time).total_seconds()
         if seconds < 0:
             raise ValueError(f"the clock shows {self.time.isoformat()}: it can't be moved back to {instant}")

@@ -12,10 +12,13 @@ from firecron.store import NULL_ETAG, SERVER_TIME, Snapshot
 
 
 class MemoryStore:
-    """A `Store`; `now` is the server's clock in milliseconds. `get` and `set` are an operator at the console.
+    """A store in memory. `get` and `set` are an operator at the console.
 
     As in the database, it is one tree, `{".sv": "timestamp"}` becomes the server's time, and nothing is nowhere: what
     is None or empty isn't stored.
+
+    Args:
+        now: Returns the server's time in milliseconds, such as `clock.now` of a `FakeClock`.
     """
 
     def __init__(self, now: Callable[[], int]) -> None:
@@ -69,12 +72,21 @@ class MemoryStore:
         self._lock = threading.Lock()
 
     def get(self, path: str) -> object:
-        """What is stored at the path, as JSON would bring it."""
+        """What is stored, as JSON would bring it.
+
+        Args:
+            path: Where, such as `cron-locks/send-digest`.
+        """
         with self._lock:
             return self._snapshot(path).node
 
     def set(self, path: str, node: object) -> None:
-        """Store this (None: delete), whatever is there."""
+        """Store this, whatever is there.
+
+        Args:
+            path: Where, such as `cron-locks/send-digest`.
+            node: What; None deletes.
+        """
         with self._lock:
             self._put(path, node)
 

@@ -75,6 +75,12 @@ class Rehearsal:
     """Jobs on a clock that a test moves; made by `FireCron.testing`, to be used as a context manager.
 
     `clock` is the clock, `store` the database in memory, `events` what has happened so far.
+
+    Args:
+        jobs: The jobs.
+        at: What the clock shows at first: an aware `datetime`, or a text such as `2026-11-18T09:00:00Z`.
+        store: A database in memory that another rehearsal has used.
+        settings: Settings; without them, those of the environment.
     """
 
     def __init__(
@@ -127,15 +133,24 @@ class Rehearsal:
 
     @property
     def time(self) -> datetime:
+        """What the clock shows, in UTC."""
         return self.clock.time
 
     def advance(self, duration: Duration) -> None:
-        """Let so much time pass, running each job at its ticks."""
+        """Let time pass, running each job at its ticks.
+
+        Args:
+            duration: How much: seconds or a `timedelta`.
+        """
         seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
         self.move_to(self.clock.time + timedelta(seconds=seconds))
 
     def move_to(self, instant: datetime | str) -> None:
-        """Let time pass until then, that very instant included, running each job at its ticks."""
+        """Let time pass until then, that very instant included, running each job at its ticks.
+
+        Args:
+            instant: An aware `datetime`, or a text such as `2026-11-18T09:00:00Z`. ValueError if it is past.
+        """
         target = FakeClock(instant).time
         if target < self.clock.time:
             raise ValueError(f"it is {self.clock.time.isoformat()}: time can't be moved back to {instant}")
@@ -147,16 +162,28 @@ class Rehearsal:
             self.clock.advance(min(max(wait, _SMALLEST_STEP), left))
 
     def run(self, name: str) -> Result:
-        """Run a job by hand, now; its tick is not touched. What the job raises is in the result, not raised."""
+        """Run a job by hand, now; its tick is not touched. What the job raises is in the result, not raised.
+
+        Args:
+            name: The job's name.
+        """
         return self._crons.registry.trigger(name)
 
     def history(self, name: str) -> list[dict[str, object]]:
-        """What `cron-runs` holds of a job, oldest first; UnknownJob if there is none of that name."""
+        """What `cron-runs` holds of a job, oldest first; UnknownJob if there is none of that name.
+
+        Args:
+            name: The job's name.
+        """
         self._crons.registry.get(name)
         return [entry for entry in self._crons.history.read(name).values() if isinstance(entry, dict)]
 
     def outcomes(self, name: str) -> list[str]:
-        """How the runs of a job ended, and its ticks that did not run, oldest first."""
+        """How the runs of a job ended, and its ticks that did not run, oldest first.
+
+        Args:
+            name: The job's name.
+        """
         self._crons.registry.get(name)
         return [read_entry(key, node).outcome for key, node in self._crons.history.read(name).items()]
 

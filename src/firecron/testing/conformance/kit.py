@@ -46,15 +46,29 @@ class Kit:
     prefix: ClassVar[str] = ""
 
     def make_service(self, settings: Settings, timing: Timing) -> LockService:
-        """Return a new service on the database under test, as another instance would make it."""
+        """Return a new service on the database under test, as another instance would make it.
+
+        Args:
+            settings: The settings to give it.
+            timing: The clocks to give it.
+        """
         raise NotImplementedError
 
     def read(self, path: str) -> object:
-        """Return what is stored at the path, as an administrator sees it."""
+        """Return what is stored at the path, as an administrator sees it.
+
+        Args:
+            path: The path, without a slash at either end.
+        """
         raise NotImplementedError
 
     def write(self, path: str, node: object) -> None:
-        """Store the node at the path as an administrator; None deletes it."""
+        """Store the node at the path as an administrator.
+
+        Args:
+            path: The path, without a slash at either end.
+            node: The new node; None deletes it.
+        """
         raise NotImplementedError
 
     def setup_method(self) -> None:
