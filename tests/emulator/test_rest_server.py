@@ -218,3 +218,15 @@ def test_ipv6_is_served() -> None:
             session.trust_env = False
             assert session.put(f"{emulator.url}/n.json", data="2", timeout=10).status_code == 200
         assert emulator.namespaces() == ["demo-firecron", "ns"]
+
+
+def test_an_upgrade_that_is_not_to_be_had_is_no_matter_of_packages(
+    rtdb: Rtdb, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A request for another protocol is served as plain HTTP, and the log advises nobody to install anything."""
+    caplog.set_level(logging.INFO)
+    with wire(rtdb.emulator) as connection:
+        connection.ask("GET", f"/n.json?ns={rtdb.namespace}", b"", "Connection: Upgrade", "Upgrade: h2c")
+        assert connection.answer() == (200, b"null")
+    said = [record.getMessage() for record in caplog.records if record.name != "uvicorn.access"]
+    assert said == ["an upgrade to another protocol was asked for; the request is served as plain HTTP"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import socket
 import threading
 from collections.abc import Callable, Coroutine
@@ -20,6 +21,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from rtdb_emulator.http.app import TRANSPORT, App
+
+logger = logging.getLogger("rtdb_emulator")
 
 T = TypeVar("T")
 
@@ -35,6 +38,10 @@ class Protocol(HttpToolsProtocol):
         super().on_message_begin()
         # ASGI says that an extension is a dictionary; this one never leaves the process.
         self.scope["extensions"] = {TRANSPORT: self.transport}  # type: ignore[dict-item]  # it lacks the extensions that are no dicts
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """uvicorn's own advises to install a package, which would change nothing."""
+        logger.info("an upgrade to another protocol was asked for; the request is served as plain HTTP")
 
 
 def open_socket(host: str, port: int) -> socket.socket:
