@@ -1,7 +1,8 @@
 """One database (a namespace): its tree, its rules, and the one place where a write is decided.
 
-Every write goes through `Database._commit`, under one lock: permission, precondition, validation, then the new root and
-the listeners, in that order. Readers take no lock: a root never changes. A listener is called under the lock, so it
+Every write goes through `Database._commit`, under one lock: permission, validation, then the new root and the
+listeners, in that order. A conditional write has its ETag compared before that: a stale writer is told so, whatever
+the rules say of what he wrote. Readers take no lock: a root never changes. A listener is called under the lock, so it
 sees every commit once and in order; it must not block.
 """
 
@@ -103,12 +104,21 @@ class Database:
     def check_read(self, path: Path, access: Access, query: Query | None = None) -> None:
         self._check_read(self.root, path, access, query)
 
-    def write(self, path: Path, data: object, access: Access, *, if_match: str | None = None) -> Node:
-        """Put `data` (None: delete) at a path, if the ETag there is `if_match`; returns what is there then."""
+    def write(
+        self, path: Path, data: object, access: Access, *, if_match: str | None = None, rules_first: bool = False
+    ) -> Node:
+        """Put `data` (None: delete) at a path, if the ETag there is `if_match`; returns what is there then.
+
+        With `rules_first` the permission is checked before the ETag is compared.
+        """
         with self._lock:
             now = self._now()
             changes = (self._change(path, data, now),)
-            return _at(self._commit(path, changes, access, now, if_match=if_match), path)
+            if if_match is not None:
+                if rules_first:
+                    self._check_permission(changes, access, now)
+                self._check_match(path, if_match, access)
+            return _at(self._commit(path, changes, access, now), path)
 
     def update(self, path: Path, data: Mapping[str, object], access: Access) -> dict[str, Node]:
         """Write all of these paths below `path`, or none; returns what is stored at each of them then."""
@@ -164,23 +174,17 @@ class Database:
         priority = parse_priority(data, now=now, existing=existing.priority)
         return Change(real, EMPTY if priority is None else leaf(priority), priority_only=True)
 
+    def _check_match(self, path: Path, if_match: str, access: Access) -> None:
+        current = _at(self.root, path)
+        if if_match != etag(current):
+            # The answer shows the current value, which a writer without the right to read must not learn.
+            self.check_read(path, access)
+            raise PreconditionFailed(current)
+
     def _commit(
-        self,
-        path: Path,
-        changes: tuple[Change, ...],
-        access: Access,
-        now: int,
-        *,
-        if_match: str | None = None,
-        patch: bool = False,
+        self, path: Path, changes: tuple[Change, ...], access: Access, now: int, *, patch: bool = False
     ) -> Node:
         after, writes = self._check_permission(changes, access, now)
-        if if_match is not None:
-            current = _at(self.root, path)
-            if if_match != etag(current):
-                # The answer shows the current value, which a writer without the right to read must not learn.
-                self.check_read(path, access)
-                raise PreconditionFailed(current)
         if not access.admin and not self.rules.is_valid(self.root, after, writes, auth=access.auth, now=now):
             raise Denied
         commit = Commit(self.root, after, path, changes, patch)

@@ -153,6 +153,34 @@ def test_a_412_tells_nothing_to_who_may_not_read(rtdb: Rtdb) -> None:
     assert call(rtdb, "PUT", "/n.json", "10", {"if-match": ONE}).status_code == 200
 
 
+RISING = {"rules": {".read": True, "n": {".write": "newData.val() === data.val() + 1"}}}
+
+
+def test_the_precondition_comes_before_the_rules(rtdb: Rtdb) -> None:
+    """A stale write that its rules would refuse is 412, and 401 once it is no longer stale."""
+    rtdb.set_rules(RISING)
+    rtdb.set("/n", 1)
+    for method in ("PUT", "DELETE"):
+        stale = call(rtdb, method, "/n.json", "10", {"if-match": "null_etag"})
+        assert (stale.status_code, stale.json(), stale.headers["etag"]) == (412, 1, ONE)
+        assert call(rtdb, method, "/n.json", "10", {"if-match": ONE}).status_code == 401
+    assert call(rtdb, "PUT", "/n.json", "2", {"if-match": ONE}).status_code == 200
+
+
+def test_the_rules_come_first_where_a_fault_wants_it(rtdb: Rtdb) -> None:
+    """Under `faults.rules_first` a stale write that its rules refuse is 401, one that they grant is 412."""
+    rtdb.set_rules(RISING)
+    rtdb.set("/n", 1)
+    with rtdb.faults.rules_first(times=None) as fault:
+        for method in ("PUT", "DELETE"):
+            assert call(rtdb, method, "/n.json", "10", {"if-match": "null_etag"}).status_code == 401
+        assert call(rtdb, "PUT", "/n.json", "2", {"if-match": "null_etag"}).status_code == 412
+        assert call(rtdb, "PUT", "/n.json", "2", {"if-match": ONE}).status_code == 200
+        assert call(rtdb, "GET", "/n.json").json() == 2
+    assert fault.hits == 5
+    assert call(rtdb, "PUT", "/n.json", "10", {"if-match": "null_etag"}).status_code == 412
+
+
 def test_the_precondition_comes_before_the_validation(rtdb: Rtdb) -> None:
     """A conditional PUT of invalid data is 412 where its precondition fails, and 401 where it holds."""
     rules = {"rules": {".read": True, ".write": True, "n": {".validate": "newData.isNumber()"}}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import pytest
 from tests.emulator.conftest import MakeApp
@@ -72,3 +73,13 @@ class TestUnderTheRules(LockConformance):
         assert self.rtdb.get(f"ops/cron/cron-locks/{self.name}/holder") == lease.holder
         beside = LockService(self.app(databaseAuthVariableOverride=dict(OVERRIDE)))
         refused(beside.acquire(self.name, TTL), "denied")
+
+
+class TestUnderTheRulesAskedFirst(TestUnderTheRules):
+    """The same on a database that asks the rules about a stale write before it compares the ETag: losers get 401s."""
+
+    sections: ClassVar[int] = 10  # a crowd by itself is tried above
+
+    @pytest.fixture(autouse=True)
+    def _order(self, rtdb: Rtdb) -> None:
+        rtdb.faults.rules_first(times=None)

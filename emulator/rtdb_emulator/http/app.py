@@ -12,6 +12,7 @@ import logging
 from asyncio import Transport
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from http.client import responses
 from urllib.parse import parse_qsl, unquote
 
@@ -142,9 +143,9 @@ class HttpExchange:
         )
         return self._request
 
-    def serve(self) -> Answer:
+    def serve(self, *, rules_first: bool = False) -> Answer:
         assert self._request is not None, "a request is read before it is served"
-        return self._app.serve(self._request)
+        return self._app.serve(replace(self._request, rules_first=True) if rules_first else self._request)
 
     async def pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -37,7 +37,7 @@ _KNOWN = frozenset({*Criteria.__annotations__, *Which.__annotations__})
 class Exchange(Protocol):
     """One request under way, as a fault sees it."""
 
-    def serve(self) -> Answer:
+    def serve(self, *, rules_first: bool = False) -> Answer:
         """Have the database do what is asked, and get what it would answer."""
 
     async def pause(self, seconds: float) -> None:
@@ -251,6 +251,14 @@ class Faults:
             which: The requests that are meant.
         """
         return self.answer(200, body=PORTAL_PAGE, applied=applied, **which)
+
+    def rules_first(self, **which: Unpack[Which]) -> Fault:
+        """Ask the rules about a conditional write before its ETag is compared: a stale one may be 401, not 412."""
+
+        async def effect(exchange: Exchange) -> Answer:
+            return exchange.serve(rules_first=True)
+
+        return self._add(Fault(self, effect, which))
 
     def cut_off(self, *, header: tuple[str, str] | None = None, port: int | None = None) -> Fault:
         """Cut one client off until `remove()`: what it has under way, streams too, and all that it asks later.

@@ -18,13 +18,17 @@ CORS = {"access-control-allow-origin": "*", "access-control-expose-headers": "ET
 
 @dataclass(frozen=True, slots=True)
 class RestRequest:
-    """`path` is still percent-encoded, `headers` have lower-case names, `parameters` are decoded."""
+    """`path` is still percent-encoded, `headers` have lower-case names, `parameters` are decoded.
+
+    `rules_first`, which only a fault sets, has a conditional write's rules asked before its ETag is compared.
+    """
 
     method: str
     path: str
     parameters: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    rules_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """What the database answers to a REST request: a function of the request and the store, without sockets.
 
 Each method of HTTP has its function here; what they share is the order of the checks: credentials, the form of the
-request, permission, what can't be mixed, precondition, validation. `Service.answer` never raises for a bad request: it
+request, permission and what can't be mixed (for a conditional write after its precondition), validation.
+`Service.answer` never raises for a bad request: it
 answers.
 """
 
@@ -132,7 +133,7 @@ class Service:
         _check_write_size(len(request.body), options)
         data = decode(request.body)
         if_match = self._precondition(request, database, path, data, access, options)
-        node = database.write(path, data, access, if_match=if_match)
+        node = database.write(path, data, access, if_match=if_match, rules_first=request.rules_first)
         return _stored(node, request, options)
 
     def _post(self, request: RestRequest, database: Database, path: Path, access: Access, options: Options) -> Reply:
@@ -157,7 +158,7 @@ class Service:
         if "writeSizeLimit" in request.parameters:
             _check_write_size(len(encode(render(database.root.at(path)))), options)
         if_match = self._precondition(request, database, path, None, access, options)
-        database.write(path, None, access, if_match=if_match)
+        database.write(path, None, access, if_match=if_match, rules_first=request.rules_first)
         return _stored(EMPTY, request, options)
 
     def _precondition(
