@@ -34,13 +34,13 @@ def decode(body: bytes) -> object:
         raise BadRequest(_INVALID) from None
 
 
-def decode_object(body: bytes) -> dict[str, object]:
-    """The JSON object of a PATCH body."""
+def decode_patch(body: bytes) -> dict[str, object] | None:
+    """The JSON object of a PATCH body; None for `null`, which deletes."""
     try:
         data = decode(body)
     except BadRequest as error:
         raise (BadRequest(INVALID_OBJECT) if error.text == _INVALID else error) from None
-    if not isinstance(data, dict):
+    if data is not None and not isinstance(data, dict):
         raise BadRequest(INVALID_OBJECT)
     return data
 

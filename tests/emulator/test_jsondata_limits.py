@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rtdb_emulator.errors import BadRequest
-from rtdb_emulator.jsondata import decode, decode_object, parse, parse_priority
+from rtdb_emulator.jsondata import decode, decode_patch, parse, parse_priority
 from rtdb_emulator.tree import Node
 
 INVALID = "Invalid data; couldn't parse JSON object, array, or value."
@@ -115,18 +115,19 @@ def test_nesting(opening: bytes, levels: int) -> None:
 
 def test_empty_body() -> None:
     """A request without a body is told so, a PATCH too."""
-    for decoder in (decode, decode_object):
+    for decoder in (decode, decode_patch):
         with pytest.raises(BadRequest) as caught:
             decoder(b"")
         assert caught.value.text == "Error: No data supplied."
 
 
-@pytest.mark.parametrize("body", [b"[]", b"1", b"null", b'"a"', b"{", b"\xff", b"[" * 10_000])
+@pytest.mark.parametrize("body", [b"[]", b"1", b"true", b'"a"', b"{", b"\xff", b"[" * 10_000])
 def test_no_object(body: bytes) -> None:
-    """The body of a PATCH is an object."""
-    assert decode_object(b'{"a":1}') == {"a": 1}
+    """The body of a PATCH is an object, or null."""
+    assert decode_patch(b'{"a":1}') == {"a": 1}
+    assert decode_patch(b"null") is None
     with pytest.raises(BadRequest) as caught:
-        decode_object(body)
+        decode_patch(body)
     assert caught.value.text == INVALID_OBJECT
 
 

@@ -37,7 +37,7 @@ EQUAL_TO = "equalTo cannot be specified in addition to startAfter, startAt, endA
         ],
         *[
             ("PATCH", body, NO_OBJECT)
-            for body in ("{", "a", "1", "[1]", "null", '"x"', '{"a.b":1}', '{"":1}', '{"/":1}', '{"a/$b":1}')
+            for body in ("{", "a", "1", "[1]", "true", '"x"', '{"a.b":1}', '{"":1}', '{"/":1}', '{"a/$b":1}')
         ],
     ],
 )  # fmt: skip

@@ -24,6 +24,7 @@ from rtdb_emulator.pytest_plugin import Rtdb
         ("PATCH", '{"a":null}', {"a": None}, {"b": {"c": 2}}),
         ("PATCH", '{"a":null,"b/c":null}', {"a": None, "b/c": None}, None),
         ("PATCH", "{}", {}, {"a": 1, "b": {"c": 2}}),
+        ("PATCH", "null", None, None),
         ("DELETE", None, None, None),
     ],
 )
@@ -204,3 +205,23 @@ def test_a_priority_can_be_put_and_read(rtdb: Rtdb) -> None:
     assert call(rtdb, "GET", "/n.json").json() == {"a": 1}
     assert call(rtdb, "GET", "/n.json?format=export").json() == {"a": 1, ".priority": 5}
     assert call(rtdb, "POST", "/n/.priority.json", "5").status_code == 400
+
+
+def test_a_patch_of_null_removes_as_the_cli_does(rtdb: Rtdb) -> None:
+    """`firebase database:remove` is a silent PATCH of null: a leaf and a tree are gone after it, if rules let it."""
+    rtdb.set("/n", {"leaf": 1, "tree": {"a": 1}, "kept": 1})
+    for name in ("leaf", "tree"):
+        target = f"/n/{name}.json?print=silent&writeSizeLimit=tiny&disableTriggers=true"
+        assert call(rtdb, "PATCH", target, "null").status_code == 204
+    rtdb.set_rules({"rules": {"n": {".write": "newData.exists()"}}})
+    assert call(rtdb, "PATCH", "/n/kept.json", "null").status_code == 401
+    assert rtdb.get("/n") == {"kept": 1}
+
+
+def test_a_patch_of_null_has_its_size_limit(rtdb: Rtdb) -> None:
+    """What is more than `writeSizeLimit` is not removed at once: the CLI then removes it piece by piece."""
+    rtdb.set("/n", {"a": "x" * (4 * 1024 * 1024), "b": 1})
+    assert call(rtdb, "PATCH", "/n.json?writeSizeLimit=tiny", "null").status_code == 400
+    assert call(rtdb, "PATCH", "/n/b.json?writeSizeLimit=tiny", "null").status_code == 200
+    assert call(rtdb, "PATCH", "/n.json", "null").status_code == 200
+    assert rtdb.get() is None

@@ -25,7 +25,7 @@ from rtdb_emulator.http.parameters import (
     has_query,
     parse_options,
 )
-from rtdb_emulator.jsondata import as_array, decode, decode_object, encode, render, shallow
+from rtdb_emulator.jsondata import as_array, decode, decode_patch, encode, render, shallow
 from rtdb_emulator.paths import PRIORITY, parse_url_path
 from rtdb_emulator.pushid import PushIds
 from rtdb_emulator.query import Query, parse_query, parse_shallow
@@ -150,13 +150,17 @@ class Service:
     def _patch(self, request: RestRequest, database: Database, path: Path, access: Access, options: Options) -> Reply:
         _check_plain_write(request)
         _check_write_size(len(request.body), options)
-        stored = database.update(path, decode_object(request.body), access)
+        data = decode_patch(request.body)
+        if data is None:  # the Firebase CLI's way to delete
+            _check_removal(request, database, path, options)
+            database.write(path, None, access)
+            return _stored(EMPTY, request, options)
+        stored = database.update(path, data, access)
         shown = {key: render(node, priorities=True) for key, node in stored.items()}
         return _reply(encode(shown, pretty=options.printing == "pretty"), {}, options)
 
     def _delete(self, request: RestRequest, database: Database, path: Path, access: Access, options: Options) -> Reply:
-        if "writeSizeLimit" in request.parameters:
-            _check_write_size(len(encode(render(database.root.at(path)))), options)
+        _check_removal(request, database, path, options)
         if_match = self._precondition(request, database, path, None, access, options)
         database.write(path, None, access, if_match=if_match, rules_first=request.rules_first)
         return _stored(EMPTY, request, options)
@@ -214,6 +218,11 @@ def _check_plain_write(request: RestRequest) -> None:
 def _check_write_size(size: int, options: Options) -> None:
     if size > WRITE_SIZE_LIMITS[options.write_size_limit]:
         raise BadRequest(WRITE_TOO_LARGE)
+
+
+def _check_removal(request: RestRequest, database: Database, path: Path, options: Options) -> None:
+    if "writeSizeLimit" in request.parameters:
+        _check_write_size(len(encode(render(database.root.at(path)))), options)
 
 
 def _shown(node: Node, query: Query | None, options: Options) -> object:
