@@ -1,9 +1,9 @@
-"""Keys and paths: which are legal, and how a URL's path becomes a tuple of keys."""
+"""Keys and paths: which are legal, and how a URL's path and query become keys and parameters."""
 
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 from rtdb_emulator.errors import BadRequest
 from rtdb_emulator.tree import Path
@@ -13,6 +13,7 @@ MAX_KEY_BYTES = 768
 PRIORITY = ".priority"
 
 _KEY = re.compile(r"[^.$#\[\]/\x00-\x1f\x7f]+\Z")
+_BROKEN_ENCODING = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _INVALID_TOKEN = "Invalid path: Invalid token in path"
 
 
@@ -51,11 +52,23 @@ def check_depth(depth: int) -> None:
         raise BadRequest(f"Invalid data; the tree would be {depth} levels deep, {MAX_DEPTH} are allowed.")
 
 
+def parse_url_query(raw: str) -> dict[str, str]:
+    """The parameters of a URL's percent-encoded query."""
+    try:
+        if not _BROKEN_ENCODING.search(raw):
+            return dict(parse_qsl(raw, keep_blank_values=True, errors="strict"))
+    except UnicodeDecodeError:
+        pass  # said below
+    raise BadRequest("Invalid query: its percent-encoding is broken")
+
+
 def _decoded(segment: str) -> str:
     try:
-        return unquote(segment, errors="strict")
+        if not _BROKEN_ENCODING.search(segment):
+            return unquote(segment, errors="strict")
     except UnicodeDecodeError:
-        raise BadRequest(_INVALID_TOKEN) from None
+        pass  # said below
+    raise BadRequest(_INVALID_TOKEN)
 
 
 def _checked(keys: list[str]) -> Path:

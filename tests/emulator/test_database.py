@@ -172,7 +172,7 @@ ORDER: list[tuple[str, object, str | None, type[Exception]]] = [
     # What is current is in the answer to a failed precondition, so it takes the right to read.
     ("blind", "x", OTHER, Denied),
     ("blind", None, OTHER, Denied),
-    ("closed", "x", OTHER, Denied),
+    ("closed", "x", OTHER, PreconditionFailed),
     ("closed", "x", NULL_ETAG, Denied),
     ("closed", None, None, Denied),
 ]
@@ -180,7 +180,7 @@ ORDER: list[tuple[str, object, str | None, type[Exception]]] = [
 
 @pytest.mark.parametrize(("path", "data", "tag", "refusal"), ORDER)
 def test_order_of_checks(path: str, data: object, tag: str | None, refusal: type[Exception]) -> None:
-    """A write is checked for its data, then permission, then precondition, then validity."""
+    """A write is checked for its data, then precondition, then permission, then validity."""
     stored = database(rules=GUARDED)
     with pytest.raises(refusal) as caught:
         stored.write((path,), data, SIGNED_OUT, if_match=tag)

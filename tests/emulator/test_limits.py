@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.emulator.test_rest_wire import call, wire
+from tests.emulator.test_rest_wire import OWNER, call, wire
 
 from rtdb_emulator.http import app, parameters, service
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -82,6 +82,19 @@ def test_a_body_has_at_most_256_mebibytes(rtdb: Rtdb, monkeypatch: pytest.Monkey
         connection.ask("PUT", f"/n.json?ns={rtdb.namespace}", b'"' + b"y" * 998 + b'"')
         assert connection.answer()[0] == 200
     assert rtdb.get("/n") == "y" * 998
+
+
+def test_an_admin_imports_more(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body over the limit is taken from an admin, unless they ask for a limit or act as somebody else."""
+    monkeypatch.setattr(app, "MAX_BODY", 1000)
+    monkeypatch.setitem(parameters.WRITE_SIZE_LIMITS, "large", 1000)
+    body = json.dumps("x" * 1000)
+    assert call(rtdb, "PUT", "/n.json", body, OWNER).status_code == 200
+    assert call(rtdb, "PUT", "/n.json?writeSizeLimit=unlimited", body, OWNER).status_code == 200
+    for query in ("writeSizeLimit=large", "auth_variable_override=null", "auth_variable_override=x"):
+        refused = call(rtdb, "PUT", f"/m.json?{query}", body, OWNER)
+        assert (refused.status_code, refused.json()) == (400, {"error": WRITE_TOO_LARGE})
+    assert rtdb.get() == {"n": "x" * 1000}
 
 
 def test_an_answer_has_at_most_256_mebibytes(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:

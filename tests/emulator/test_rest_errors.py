@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from urllib.parse import quote
 
 import pytest
-from tests.emulator.test_rest_wire import OWNER, call
+from tests.emulator.test_rest_wire import OWNER, call, wire
 
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -52,6 +53,25 @@ def test_a_body_that_is_not_utf8_is_refused(rtdb: Rtdb) -> None:
     """JSON in another encoding than UTF-8 is 400."""
     response = call(rtdb, "PUT", "/n.json", '"é"'.encode("latin-1"))
     assert (response.status_code, response.json()) == (400, {"error": NOT_JSON})
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ("/a%.json?", "Invalid path: Invalid token in path"),
+        ("/a%zz.json?", "Invalid path: Invalid token in path"),
+        ("/a.json?print=%zz&", "Invalid query: its percent-encoding is broken"),
+        ("/a.json?cache=50%&", "Invalid query: its percent-encoding is broken"),
+        ("/a.json?cache=%ff&", "Invalid query: its percent-encoding is broken"),
+    ],
+)
+def test_a_broken_percent_encoding_is_refused(rtdb: Rtdb, target: str, text: str) -> None:
+    """A path or query that can't be decoded is 400, and nothing is done."""
+    with wire(rtdb.emulator) as connection:
+        connection.ask("PUT", f"{target}ns={rtdb.namespace}", b"1")
+        status, body = connection.answer()
+    assert (status, json.loads(body)) == (400, {"error": text})
+    assert rtdb.get() is None
 
 
 @pytest.mark.parametrize("value", ['{".sv":"clock"}', '{"a":{".sv":{"increment":"1"}}}', '{".sv":{"decrement":1}}'])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import quote
 
 import pytest
 from tests.emulator.test_rest_wire import call
@@ -138,6 +139,43 @@ def test_a_download_is_an_attachment(rtdb: Rtdb) -> None:
     assert response.status_code == 200
     assert response.headers["content-disposition"] == "attachment; filename=my%20backup%0A.json"
     assert "content-disposition" not in call(rtdb, "GET", "/n.json").headers
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("", b'/**/app.got({"a":"x\\u2028"});'),
+        ("&print=pretty", b'/**/app.got({\n  "a" : "x\\u2028"\n}\n);'),
+        ("&shallow=true", b'/**/app.got({"a":true});'),
+        ('&orderBy="$key"', b'/**/app.got({"a":"x\\u2028"});'),
+    ],
+)
+def test_a_callback_is_called_with_the_answer(rtdb: Rtdb, query: str, shown: bytes) -> None:
+    """`callback=name` makes a script of a GET's answer, which calls that function with it."""
+    rtdb.set("/n", {"a": "x\u2028"})
+    response = call(rtdb, "GET", f"/n.json?callback=app.got{query}")
+    assert (response.status_code, response.content) == (200, shown)
+    assert response.headers["content-type"] == "application/javascript; charset=utf-8"
+    assert call(rtdb, "GET", "/n.json?callback=app.got&print=silent").content == b""
+
+
+@pytest.mark.parametrize("name", ["alert(1)", "a b", "1a", "a.", ".a", "a..b", "é", "a\n"])
+def test_a_callback_is_a_name(rtdb: Rtdb, name: str) -> None:
+    """A callback that is no name of a function is 400: it could be any program."""
+    response = call(rtdb, "GET", f"/n.json?callback={quote(name)}")
+    assert response.status_code == 400
+    assert response.json()["error"].startswith("callback must be the name")
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "PATCH", "DELETE"])
+def test_a_callback_is_for_reading(rtdb: Rtdb, method: str) -> None:
+    """A write with a callback is 400, and nothing is done."""
+    response = call(rtdb, method, "/n.json?callback=got", '{"a":1}')
+    assert (response.status_code, response.json()) == (
+        400,
+        {"error": f"callback is for GET requests, not for {method}"},
+    )
+    assert rtdb.get() is None
 
 
 @pytest.mark.parametrize("timeout", ["1ms", "3s", "15min", "900s", "900000ms"])

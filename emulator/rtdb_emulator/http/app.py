@@ -14,12 +14,14 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
 from http.client import responses
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from rtdb_emulator.errors import BadRequest
+from rtdb_emulator.http.credentials import is_admin
 from rtdb_emulator.http.faults import Faults
 from rtdb_emulator.http.log import LoggedRequest, RequestLog
 from rtdb_emulator.http.matching import Criteria, RequestFacts, fits
@@ -27,6 +29,7 @@ from rtdb_emulator.http.messages import CORS, Answer, Reply, RestRequest, Stream
 from rtdb_emulator.http.parameters import MAX_BODY, WRITE_TOO_LARGE
 from rtdb_emulator.http.service import Service
 from rtdb_emulator.http.sse import CONTENT_TYPE, HEADERS, Subscription
+from rtdb_emulator.paths import parse_url_query
 
 logger = logging.getLogger("rtdb_emulator")
 
@@ -73,9 +76,10 @@ class App:
             return error_reply(500, "Internal Server Error: see the emulator's log")
 
     async def _handle(self, exchange: HttpExchange, scope: Scope, receive: Receive, send: Send) -> None:
-        request = await exchange.read()
-        if request is None:
-            await _response(error_reply(400, WRITE_TOO_LARGE), self.stopping)(scope, receive, send)
+        try:
+            request = await exchange.read()
+        except BadRequest as error:
+            await _response(error_reply(400, error.text), self.stopping)(scope, receive, send)
             return
         exchange.facts = _facts(request, self._service.namespace(request), scope)
         logged = LoggedRequest(exchange.facts, _request_size(scope, request))
@@ -126,21 +130,19 @@ class HttpExchange:
         transport: Transport = self._scope["extensions"][TRANSPORT]
         return transport
 
-    async def read(self) -> RestRequest | None:
-        """The whole request; None if its body is larger than any may be."""
+    async def read(self) -> RestRequest:
+        """The whole request; BadRequest if its query is broken, or its body larger than this client's may be."""
+        parameters = parse_url_query(self._scope["query_string"].decode("latin-1"))
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self._scope["headers"]}
+        limit = None if is_admin(headers, parameters) else MAX_BODY
         body = bytearray()
         async with aclosing(Request(self._scope, self._receive).stream()) as chunks:
             async for chunk in chunks:
                 body += chunk
-                if len(body) > MAX_BODY:
-                    return None
-        self._request = RestRequest(
-            method=self._scope["method"],
-            path=self._scope["raw_path"].decode("latin-1"),
-            parameters=dict(parse_qsl(self._scope["query_string"].decode("latin-1"), keep_blank_values=True)),
-            headers={name.decode("latin-1"): value.decode("latin-1") for name, value in self._scope["headers"]},
-            body=bytes(body),
-        )
+                if limit is not None and len(body) > limit:
+                    raise BadRequest(WRITE_TOO_LARGE)
+        path = self._scope["raw_path"].decode("latin-1")
+        self._request = RestRequest(self._scope["method"], path, parameters, headers, bytes(body))
         return self._request
 
     def serve(self, *, rules_first: bool = False) -> Answer:

@@ -11,7 +11,7 @@ from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 
 from rtdb_emulator.database import ADMIN, Access
-from rtdb_emulator.errors import BadRequest, Denied
+from rtdb_emulator.errors import BadRequest, Denied, Refusal
 
 _SIGNED_OUT = Access(admin=False)
 
@@ -30,6 +30,14 @@ def identify(headers: Mapping[str, str], parameters: Mapping[str, str]) -> Acces
     if auth is not None and not isinstance(auth, dict):
         raise BadRequest("auth_variable_override must be a JSON object or null")
     return Access(admin=False, auth=auth)
+
+
+def is_admin(headers: Mapping[str, str], parameters: Mapping[str, str]) -> bool:
+    """Whether an admin asks, in their own name."""
+    try:
+        return identify(headers, parameters).admin
+    except Refusal:
+        return False
 
 
 def _authenticate(headers: Mapping[str, str], parameters: Mapping[str, str]) -> Access:

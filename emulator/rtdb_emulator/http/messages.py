@@ -12,6 +12,7 @@ from rtdb_emulator.streaming import View
 
 JSON = "application/json; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
+SCRIPT = "application/javascript; charset=utf-8"
 
 CORS = {"access-control-allow-origin": "*", "access-control-expose-headers": "ETag"}
 

@@ -11,19 +11,22 @@ from rtdb_emulator.errors import BadRequest
 from rtdb_emulator.query import PARAMETERS
 
 MEBIBYTE = 1024 * 1024
-# The real service estimates how long a write would take. These bytes stand for its 1, 10, 30 and 60 seconds; the last
-# is the documented size limit of any request.
-WRITE_SIZE_LIMITS = {
+MAX_BODY = 256 * MEBIBYTE
+# The real service estimates how long a write would take. These bytes stand for its 1, 10, 30 and 60 seconds, the last
+# of which are also the documented limit of any request. An admin has none where it asks for none: an import is as large
+# as it is.
+WRITE_SIZE_LIMITS: dict[str, int | None] = {
     "tiny": 4 * MEBIBYTE,
     "small": 42 * MEBIBYTE,
     "medium": 128 * MEBIBYTE,
-    "large": 256 * MEBIBYTE,
-    "unlimited": 256 * MEBIBYTE,
+    "large": MAX_BODY,
+    "unlimited": None,
 }
-MAX_BODY = 256 * MEBIBYTE
 WRITE_TOO_LARGE = "Data to write exceeds the maximum size that can be modified with a single request."
 READ_TOO_LARGE = "Data requested exceeds the maximum size that can be accessed with a single request."
 
+# A name, or names with dots between: nothing that could be a program of its own.
+_CALLBACK = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*\Z", re.ASCII)
 _TIMEOUT = re.compile(r"([0-9]{1,9})(ms|s|min)\Z")
 _MILLISECONDS = {"ms": 1, "s": 1000, "min": 60_000}
 _MAX_TIMEOUT = 15 * 60_000
@@ -37,13 +40,14 @@ class Options:
     shallow: bool
     export: bool
     write_size_limit: str
+    callback: str
 
 
 def parse_options(parameters: Mapping[str, str]) -> Options:
     printing = parameters.get("print", "")
     if printing not in ("", "pretty", "silent"):
         raise BadRequest(f"print must be pretty or silent, not {printing!r}")
-    limit = parameters.get("writeSizeLimit", "large")
+    limit = parameters.get("writeSizeLimit", "unlimited")
     if limit not in WRITE_SIZE_LIMITS:
         raise BadRequest(f"writeSizeLimit must be one of {', '.join(WRITE_SIZE_LIMITS)}, not {limit!r}")
     if "timeout" in parameters:
@@ -51,11 +55,15 @@ def parse_options(parameters: Mapping[str, str]) -> Options:
     shape = parameters.get("format", "")
     if shape not in ("", "export", "strict"):
         raise BadRequest(f"format must be export, not {shape!r}")
+    callback = parameters.get("callback", "")
+    if callback and not _CALLBACK.match(callback):
+        raise BadRequest(f"callback must be the name of a JavaScript function, not {callback!r}")
     return Options(
         printing="pretty" if printing == "pretty" else "silent" if printing == "silent" else "",
         shallow=parameters.get("shallow", "") == "true",
         export=shape == "export",
         write_size_limit=limit,
+        callback=callback,
     )
 
 

@@ -16,7 +16,7 @@ from rtdb_emulator.database import Access, Database, PreconditionFailed, Store, 
 from rtdb_emulator.errors import BadRequest, Denied, Unsupported
 from rtdb_emulator.http.credentials import identify
 from rtdb_emulator.http.management import MANAGEMENT
-from rtdb_emulator.http.messages import TEXT, Answer, Reply, RestRequest, Stream, error_reply
+from rtdb_emulator.http.messages import SCRIPT, TEXT, Answer, Reply, RestRequest, Stream, error_reply
 from rtdb_emulator.http.parameters import (
     READ_TOO_LARGE,
     WRITE_SIZE_LIMITS,
@@ -88,6 +88,8 @@ class Service:
         database = self._store.database(namespace)
         options = parse_options(request.parameters)
         path = parse_url_path(request.path.removesuffix(".json"))
+        if options.callback and method not in ("GET", "HEAD"):
+            raise BadRequest(f"callback is for GET requests, not for {method}")
         match method:
             case "GET" | "HEAD":
                 return self._get(request, database, path, access, options)
@@ -127,6 +129,8 @@ class Service:
         body = encode(_shown(node, query, options), pretty=options.printing == "pretty")
         if len(body) > MAX_READ:
             raise BadRequest(READ_TOO_LARGE)
+        if options.callback and options.printing != "silent":
+            return Reply(200, _script(options.callback, body), headers, SCRIPT)
         return _reply(body, headers, options)
 
     def _put(self, request: RestRequest, database: Database, path: Path, access: Access, options: Options) -> Reply:
@@ -152,7 +156,7 @@ class Service:
         _check_write_size(len(request.body), options)
         data = decode_patch(request.body)
         if data is None:  # the Firebase CLI's way to delete
-            _check_removal(request, database, path, options)
+            _check_removal(database, path, options)
             database.write(path, None, access)
             return _stored(EMPTY, request, options)
         stored = database.update(path, data, access)
@@ -160,7 +164,7 @@ class Service:
         return _reply(encode(shown, pretty=options.printing == "pretty"), {}, options)
 
     def _delete(self, request: RestRequest, database: Database, path: Path, access: Access, options: Options) -> Reply:
-        _check_removal(request, database, path, options)
+        _check_removal(database, path, options)
         if_match = self._precondition(request, database, path, None, access, options)
         database.write(path, None, access, if_match=if_match, rules_first=request.rules_first)
         return _stored(EMPTY, request, options)
@@ -216,12 +220,13 @@ def _check_plain_write(request: RestRequest) -> None:
 
 
 def _check_write_size(size: int, options: Options) -> None:
-    if size > WRITE_SIZE_LIMITS[options.write_size_limit]:
+    limit = WRITE_SIZE_LIMITS[options.write_size_limit]
+    if limit is not None and size > limit:
         raise BadRequest(WRITE_TOO_LARGE)
 
 
-def _check_removal(request: RestRequest, database: Database, path: Path, options: Options) -> None:
-    if "writeSizeLimit" in request.parameters:
+def _check_removal(database: Database, path: Path, options: Options) -> None:
+    if WRITE_SIZE_LIMITS[options.write_size_limit] is not None:
         _check_write_size(len(encode(render(database.root.at(path)))), options)
 
 
@@ -245,6 +250,14 @@ def _stored(node: Node, request: RestRequest, options: Options) -> Reply:
 
 def _reply(body: bytes, headers: Mapping[str, str], options: Options) -> Reply:
     return Reply(204, b"", headers) if options.printing == "silent" else Reply(200, body, headers)
+
+
+def _script(function: str, body: bytes) -> bytes:
+    """JSON as a call, for pages that load it as a script; it begins with a comment, so that it is nothing else."""
+    # These two are no line breaks in JSON, but in older JavaScript.
+    for separator in ("\u2028", "\u2029"):
+        body = body.replace(separator.encode(), f"\\u{ord(separator):04x}".encode())
+    return b"/**/%s(%s);" % (function.encode(), body)
 
 
 def _wants_etag(request: RestRequest) -> bool:
