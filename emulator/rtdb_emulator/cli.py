@@ -81,7 +81,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
         "--project",
         metavar="ID",
         default="demo-firecron",
-        help="the database of requests that name none (default: %(default)s)",
+        help="the database of requests that name none, unless there is exactly one (default: %(default)s)",
     )
     return parser
 

@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from rtdb_emulator.errors import BadRequest, Denied, Refusal
 from rtdb_emulator.jsondata import INVALID_OBJECT, parse, parse_priority
-from rtdb_emulator.paths import PRIORITY, check_depth, split_keys
+from rtdb_emulator.paths import PRIORITY, check_depth, is_namespace, split_keys
 from rtdb_emulator.query import Query
 from rtdb_emulator.rules import OPEN, Rules, Write
 from rtdb_emulator.tree import EMPTY, Node, Path, leaf
@@ -80,15 +81,23 @@ class Listener(Protocol):
 
 
 class Database:
-    """A namespace. `now` is the server's clock in milliseconds."""
+    """A namespace. `now` is the server's clock in milliseconds; `begun` is told of the first write, or of rules."""
 
-    def __init__(self, name: str, now: Callable[[], int], rules: Rules = OPEN) -> None:
+    def __init__(
+        self,
+        name: str,
+        now: Callable[[], int],
+        rules: Rules = OPEN,
+        begun: Callable[[Database], None] = lambda database: None,
+    ) -> None:
         self.name = name
         self.root = EMPTY
         self.rules = rules
         self._now = now
         self._lock = threading.Lock()
         self._listeners: list[Listener] = []
+        self._begun = begun
+        self.has_begun = False
 
     def read(self, path: Path, access: Access, query: Query | None = None) -> Node:
         """The node at a path (for `…/.priority`: its priority). Raises Denied, and BadRequest for a missing index."""
@@ -142,6 +151,7 @@ class Database:
 
     def set_rules(self, rules: Rules) -> None:
         with self._lock:
+            self._begin()
             self.rules = rules
             for listener in tuple(self._listeners):
                 listener.rules_changed()
@@ -157,6 +167,11 @@ class Database:
         finally:
             with self._lock:
                 self._listeners.remove(listener)
+
+    def _begin(self) -> None:
+        if not self.has_begun:
+            self.has_begun = True
+            self._begun(self)
 
     def _check_read(self, root: Node, path: Path, access: Access, query: Query | None) -> None:
         if access.admin:
@@ -187,6 +202,7 @@ class Database:
         after, writes = self._check_permission(changes, access, now)
         if not access.admin and not self.rules.is_valid(self.root, after, writes, auth=access.auth, now=now):
             raise Denied
+        self._begin()
         commit = Commit(self.root, after, path, changes, patch)
         self.root = after
         for listener in tuple(self._listeners):
@@ -207,23 +223,47 @@ class Database:
 
 
 class Store:
-    """All databases of one emulator, made on first use with the same rules."""
+    """All databases of one emulator. Each has the same rules at first, and exists from its first write, or rules, on.
+
+    One that was only read from, or listened to, is known for as long as somebody holds it.
+    """
 
     def __init__(self, now: Callable[[], int], rules: Rules = OPEN) -> None:
         self.now = now
         self._rules = rules
         self._lock = threading.Lock()
         self._databases: dict[str, Database] = {}
+        self._known: WeakValueDictionary[str, Database] = WeakValueDictionary()
 
     def database(self, namespace: str) -> Database:
+        """The database of that name; BadRequest if none can have it."""
         with self._lock:
-            if namespace not in self._databases:
-                self._databases[namespace] = Database(namespace, self.now, self._rules)
-            return self._databases[namespace]
+            found = self._known.get(namespace)
+            if found is None:
+                if not is_namespace(namespace):
+                    raise BadRequest(
+                        f"Invalid database name {namespace!r}: it has 1 to 63 characters, which are letters, digits, "
+                        "hyphens and underscores, and begins with a letter or a digit"
+                    )
+                found = self._known[namespace] = Database(namespace, self.now, self._rules, self._keep)
+            return found
 
     def names(self) -> list[str]:
         with self._lock:
             return sorted(self._databases)
+
+    def drop(self, namespace: str) -> None:
+        """Delete a database and its rules; who listens hears of it."""
+        database = self.database(namespace)
+        database.write((), None, ADMIN)
+        database.set_rules(self._rules)
+        with self._lock:
+            database.has_begun = False
+            self._databases.pop(namespace, None)
+
+    def _keep(self, database: Database) -> None:
+        with self._lock:
+            self._databases[database.name] = database
 
 
 def _real(path: Path) -> Path:

@@ -146,8 +146,12 @@ class Emulator:
         self._store.database(namespace).set_rules(_load_rules(rules))
 
     def namespaces(self) -> list[str]:
-        """The namespaces that were used."""
+        """The namespaces that were written to, or given rules."""
         return self._store.names()
+
+    def drop(self, namespace: str) -> None:
+        """Delete one namespace with its rules; streams hear of it."""
+        self._store.drop(namespace)
 
     def listeners(self, namespace: str) -> int:
         """How many streams and other listeners a namespace has now: none is left when a client is gone.

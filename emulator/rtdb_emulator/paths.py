@@ -12,9 +12,15 @@ MAX_DEPTH = 32
 MAX_KEY_BYTES = 768
 PRIORITY = ".priority"
 
+_NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z")
 _KEY = re.compile(r"[^.$#\[\]/\x00-\x1f\x7f]+\Z")
 _BROKEN_ENCODING = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _INVALID_TOKEN = "Invalid path: Invalid token in path"
+
+
+def is_namespace(name: str) -> bool:
+    """Whether a database may be called so: what can be the first label of a host's name, and underscores."""
+    return _NAMESPACE.match(name) is not None
 
 
 def is_key(key: str) -> bool:

@@ -117,7 +117,7 @@ def rtdb(rtdb_emulator: Emulator, rtdb_namespace: str, monkeypatch: pytest.Monke
     rtdb_emulator.requests.clear()
     yield database
     rtdb_emulator.faults.clear()
-    _reset(database)
+    rtdb_emulator.drop(rtdb_namespace)
 
 
 def _reset(database: Rtdb) -> None:

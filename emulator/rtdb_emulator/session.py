@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from urllib.parse import quote, unquote
 
 from rtdb_emulator.emulator import Emulator
 from rtdb_emulator.errors import Refusal
@@ -52,7 +51,7 @@ def load(emulator: Emulator, project: str, file: Path) -> None:
         except OSError as error:
             raise OSError(f"can't read the import {path}: {error.strerror}") from None
         except Refusal as refusal:
-            raise ValueError(f"the import {path} is no JSON that the database can hold: {refusal.text}") from None
+            raise ValueError(f"the import {path} can't be stored: {refusal.text}") from None
 
 
 def save(emulator: Emulator, project: str, file: Path) -> list[Path]:
@@ -101,12 +100,11 @@ def _make(host: str, port: int, project: str, rules: Path | None) -> Emulator:
 
 
 def _file_of(namespace: str, project: str, file: Path) -> Path:
-    # Quoted, because a namespace comes from a request and may hold anything, also a slash.
-    return file if namespace == project else file.with_name(f"{file.stem}.{quote(namespace, safe='')}.json")
+    return file if namespace == project else file.with_name(f"{file.stem}.{namespace}.json")
 
 
 def _beside(file: Path) -> Iterator[tuple[str, Path]]:
     name = re.compile(rf"{re.escape(file.stem)}\.(.+)\.json")
     for path in sorted(file.parent.iterdir()) if file.parent.is_dir() else ():
         if match := name.fullmatch(path.name):
-            yield unquote(match[1]), path
+            yield match[1], path

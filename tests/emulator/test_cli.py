@@ -191,6 +191,13 @@ def test_a_bad_import_is_one_line(run: Run, tmp_path: Path, name: str, data: str
     assert_refused(run(*EMULATOR, "--port", "0", "--import", "data.json"), f"import {name}", word)
 
 
+def test_an_import_for_no_database_is_one_line(run: Run, tmp_path: Path) -> None:
+    """A file beside the import that is named after what no database can be called is refused with its name."""
+    for name in ("data.json", "data.a copy.json"):
+        Path(tmp_path, name).write_text("{}")
+    assert_refused(run(*EMULATOR, "--port", "0", "--import", "data.json"), "import data.a copy.json", "'a copy'")
+
+
 def test_a_taken_port_is_one_line(run: Run) -> None:
     """A port that somebody else has is named, with the reason."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -228,12 +235,12 @@ def test_an_export_is_a_complete_import(start: Start, tmp_path: Path) -> None:
     first = start(*EMULATOR, "--port", "0", "--project", "mine", "--export-on-exit", "data.json")
     url = address(first)
     put(url, "/", DATA, ns="mine")
-    put(url, "/a", "odd", ns="o dd/name")
+    put(url, "/a", "odd", ns="odd_Name-1")
     put(url, "/gone", "soon", ns="empty")
     put(url, "/gone", None, ns="empty")
     code, stdout, _ = end(first)
     files = {path.name for path in tmp_path.iterdir()}
-    assert (code, files) == (0, {"data.json", "data.o%20dd%2Fname.json"})
+    assert (code, files) == (0, {"data.json", "data.odd_Name-1.json"})
     assert {line.removeprefix("exported ") for line in stdout.splitlines()[1:]} == files
     plain = {"n": 1.5, "text": "ü", "list": {"0": "a", "1": "b"}, "flags": {"on": True}}
     exported = json.loads(Path(tmp_path, "data.json").read_text("utf-8"))
@@ -243,7 +250,7 @@ def test_an_export_is_a_complete_import(start: Start, tmp_path: Path) -> None:
     url = address(second)
     assert get(url, "/", ns="renamed", format="export") == exported
     assert get(url, "/plain", ns="renamed") == DATA["plain"]
-    assert get(url, "/", ns="o dd/name") == {"a": "odd"}
+    assert get(url, "/", ns="odd_Name-1") == {"a": "odd"}
     assert end(second)[0] == 0
 
 

@@ -287,12 +287,14 @@ def test_query_of_the_rules() -> None:
 
 
 def test_store() -> None:
-    """A store makes each database when it is first asked for, and gives the same one afterwards."""
+    """A store gives the same database each time, and names those that were written to or given rules."""
     store = Store(lambda: NOW, Rules.parse({"rules": GUARDED}))
     first = store.database("b")
     store.database("a").write(("x",), 1, ADMIN)
     assert store.database("b") is first
     assert first.root.is_empty
+    assert store.names() == ["a"]
+    first.set_rules(first.rules)
     assert store.names() == ["a", "b"]
     with pytest.raises(Denied):
         first.write((), 1, SIGNED_OUT)

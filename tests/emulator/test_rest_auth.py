@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64encode
+from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
 from tests.emulator.test_rest_wire import OWNER, call, wire
+from tests.emulator.test_stream_frames import stream
 
-from rtdb_emulator.emulator import DEFAULT_PROJECT
+from rtdb_emulator.emulator import DEFAULT_PROJECT, Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
 
 
@@ -100,6 +102,25 @@ def test_an_override_is_an_object_or_null(rtdb: Rtdb, override: str) -> None:
     assert response.json() == {"error": "auth_variable_override must be a JSON object or null"}
 
 
+@pytest.fixture
+def emulator() -> Iterator[Emulator]:
+    """One without any database."""
+    with Emulator() as emulator:
+        yield emulator
+
+
+def put_to(emulator: Emulator, host: str, query: str = "") -> int:
+    """The status of a PUT of the host to /n, with this Host header."""
+    body = json.dumps(host)
+    with wire(emulator) as connection:
+        head = f"PUT /n.json{query} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.send((head + body).encode())
+        return connection.answer()[0]
+
+
+BARE = ["localhost:9000", "localhost", "127.0.0.1:9000", "127.0.0.1", "[::1]:9000", "[::ffff:127.0.0.1]:9000"]
+
+
 @pytest.mark.parametrize(
     ("host", "query", "namespace"),
     [
@@ -108,23 +129,72 @@ def test_an_override_is_an_object_or_null(rtdb: Rtdb, override: str) -> None:
         ("ns-3.localhost:9000", "", "ns-3"),
         ("ns-4.firebaseio.com", "?ns=ns-5", "ns-5"),
         ("ns-6.firebaseio.com", "?ns=", "ns-6"),
-        ("localhost:9000", "", DEFAULT_PROJECT),
-        ("localhost", "", DEFAULT_PROJECT),
-        ("127.0.0.1:9000", "", DEFAULT_PROJECT),
-        ("127.0.0.1", "", DEFAULT_PROJECT),
-        ("[::1]:9000", "", DEFAULT_PROJECT),
-        ("[::ffff:127.0.0.1]:9000", "", DEFAULT_PROJECT),
+        *[(host, "", DEFAULT_PROJECT) for host in BARE],
     ],
 )
-def test_a_request_names_its_database(rtdb: Rtdb, host: str, query: str, namespace: str) -> None:
+def test_a_request_names_its_database(emulator: Emulator, host: str, query: str, namespace: str) -> None:
     """The namespace is `?ns=`, else the first label of the host, else, on a bare address, the default project."""
-    body = json.dumps(host)
-    with wire(rtdb.emulator) as connection:
-        head = f"PUT /n.json{query} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n"
-        connection.send((head + body).encode())
-        assert connection.answer()[0] == 200
-    assert rtdb.emulator.get(namespace, "/n") == host
-    rtdb.emulator.set(namespace, "/", None)
+    assert put_to(emulator, host, query) == 200
+    assert emulator.get(namespace, "/n") == host
+    assert emulator.namespaces() == [namespace]
+
+
+@pytest.mark.parametrize("host", BARE)
+def test_without_a_name_the_only_database_is_meant(emulator: Emulator, host: str) -> None:
+    """A request that names no database goes to the one that there is."""
+    emulator.set("shop", "/a", 1)
+    assert put_to(emulator, host) == 200
+    assert emulator.get("shop") == {"a": 1, "n": host}
+    assert emulator.namespaces() == ["shop"]
+
+
+def test_without_a_name_several_databases_are_a_hint(emulator: Emulator, caplog: pytest.LogCaptureFixture) -> None:
+    """A request that names none of several databases goes to the project's, and the log says so once for these."""
+    emulator.set("shop", "/a", 1)
+    emulator.set("bank", "/a", 1)
+    for _ in range(2):
+        assert put_to(emulator, "localhost") == 200
+    hints = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert hints == [f"PUT /n.json names no database (?ns=NAME) and is for '{DEFAULT_PROJECT}'; there are bank, shop"]
+    assert emulator.get(DEFAULT_PROJECT) == {"n": "localhost"}
+
+
+@pytest.mark.parametrize("name", ["a b", "a/b", "a.b", "-a", "_a", "é", "x" * 64, "a%00"])
+def test_a_database_has_a_proper_name(emulator: Emulator, name: str) -> None:
+    """A namespace that no database can have is 400, and there is none of that name."""
+    assert put_to(emulator, "localhost", f"?ns={quote(name, safe='%')}") == 400
+    assert emulator.namespaces() == []
+    assert put_to(emulator, "localhost", f"?ns={'x' * 63}") == 200
+
+
+def test_who_only_looks_makes_no_database(emulator: Emulator) -> None:
+    """Reads, streams, questions for rules and refused writes leave no database behind; a stream hears of its start."""
+    seen = Rtdb(emulator, "seen")
+    for target in ("/n.json", "/.json?shallow=true", "/.settings/rules.json"):
+        assert call(seen, "GET", target, None, OWNER).status_code == 200
+    assert call(seen, "PUT", "/n.json", "{").status_code == 400
+    assert (emulator.get("seen"), emulator.listeners("seen")) == (None, 0)
+    with stream(emulator, "seen", "/n.json") as opened:
+        assert opened.event() == ("put", "/", None)
+        assert emulator.namespaces() == []
+        assert call(seen, "PUT", "/n.json", "1").status_code == 200
+        assert opened.event() == ("put", "/", 1)
+        assert emulator.namespaces() == ["seen"]
+
+
+def test_a_dropped_database_is_gone(emulator: Emulator) -> None:
+    """`drop` takes data, rules and name; who listens hears of it, and of what is written next."""
+    emulator.set("shop", "/n", 1)
+    shop = Rtdb(emulator, "shop")
+    shop.set_rules({"rules": {".read": True}})
+    with stream(emulator, "shop", "/n.json") as opened:
+        assert opened.event() == ("put", "/", 1)
+        emulator.drop("shop")
+        assert opened.event() == ("put", "/", None)
+        assert emulator.namespaces() == []
+        assert call(shop, "PUT", "/n.json", "2").status_code == 200
+        assert opened.event() == ("put", "/", 2)
+    assert emulator.namespaces() == ["shop"]
 
 
 def test_databases_know_nothing_of_each_other(rtdb: Rtdb) -> None:

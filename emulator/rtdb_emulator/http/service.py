@@ -8,6 +8,7 @@ answers.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from ipaddress import ip_address
 from urllib.parse import quote
@@ -32,6 +33,8 @@ from rtdb_emulator.query import Query, parse_query, parse_shallow
 from rtdb_emulator.streaming import View
 from rtdb_emulator.tree import EMPTY, Node, Path
 
+logger = logging.getLogger("rtdb_emulator")
+
 MAX_READ = 256 * 1024 * 1024
 
 _METHODS = "GET, PUT, POST, PATCH, DELETE"
@@ -43,12 +46,15 @@ _MIXED_QUERY = "Mixing querying parameters and ETag requests is not supported"
 
 
 class Service:
-    """REST for every database of a store; `project` names the database of a request that names none."""
+    """REST for every database of a store; `project` names the database of a request that names none, unless there is
+    exactly one.
+    """
 
     def __init__(self, store: Store, project: str) -> None:
         self._store = store
         self._project = project
         self._push_ids = PushIds()
+        self._hinted: set[str] = set()
 
     def answer(self, request: RestRequest) -> Answer:
         try:
@@ -66,12 +72,23 @@ class Service:
         return answer
 
     def namespace(self, request: RestRequest) -> str:
-        """`?ns=`, else the first label of the host, else (on a bare address) the project."""
+        """`?ns=`, else the first label of the host, else (on a bare address) the only database, else the project."""
         if request.parameters.get("ns"):
             return request.parameters["ns"]
         host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
         label, dot, _ = host.partition(".")
-        return self._project if not dot or _is_address(host) else label
+        if dot and not _is_address(host):
+            return label
+        names = self._store.names()
+        if len(names) == 1:
+            return names[0]
+        if names and {*names, self._project} != self._hinted:
+            self._hinted = {*names, self._project}
+            logger.warning(
+                "%s %s names no database (?ns=NAME) and is for %r; there are %s",
+                request.method, request.path, self._project, ", ".join(names),
+            )  # fmt: skip
+        return self._project
 
     def _route(self, request: RestRequest) -> Answer:
         method = _method(request)
