@@ -35,7 +35,7 @@ _HOMES = {
 }
 
 
-_EXTRA = {"httptools", "rpds", "starlette", "uvicorn", "websockets"}
+_EXTRA = {"httptools", "starlette", "uvicorn", "websockets"}
 
 
 def __getattr__(name: str) -> object:

@@ -13,8 +13,9 @@ from typing import NoReturn, TypeGuard
 
 from rtdb_emulator.errors import BadRequest
 from rtdb_emulator.ordering import Scalar
-from rtdb_emulator.paths import PRIORITY, check_depth, is_key
-from rtdb_emulator.tree import EMPTY, Node, Priority, branch, leaf
+from rtdb_emulator.paths import PRIORITY, check_depth, known_key
+from rtdb_emulator.table import compact
+from rtdb_emulator.tree import EMPTY, Member, Node, Priority, as_member, as_node
 
 MAX_STRING_BYTES = 10 * 1024 * 1024
 
@@ -22,6 +23,10 @@ _INVALID = "Invalid data; couldn't parse JSON object, array, or value."
 INVALID_OBJECT = "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?"
 _INT64 = range(-(2**63), 2**63)
 _INDEX = re.compile(r"(0|[1-9][0-9]*)\Z")
+
+
+class NeedsServer(Exception):
+    """Data has a server value, and whoever parses it doesn't know what the server will have."""
 
 
 def decode(body: bytes) -> object:
@@ -52,28 +57,34 @@ def encode(data: object, *, pretty: bool = False) -> bytes:
     return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def parse(data: object, *, now: int, existing: Node = EMPTY, depth: int = 0) -> Node:
-    """The node that `data` stands for, server values resolved.
+def parse(data: object, *, now: int | None, existing: Node = EMPTY, depth: int = 0) -> Node:
+    """The node that `data` stands for, server values resolved; a node stands for itself.
 
-    `now` is what `{".sv": "timestamp"}` becomes, `existing` the node that is replaced (increments add to it), `depth`
-    how many levels of keys already lie above.
+    `now` is what `{".sv": "timestamp"}` becomes (without it a server value raises NeedsServer), `existing` the node
+    that is replaced (increments add to it), `depth` how many levels of keys already lie above.
     """
-    if data is None:
-        return EMPTY
-    if isinstance(data, bool):
-        return leaf(data)
+    member = parse_member(data, now, existing, depth)
+    return EMPTY if member is None else as_node(member)
+
+
+def parse_member(data: object, now: int | None, existing: Node, depth: int) -> Member | None:
+    """The same as its parent keeps it; None for nothing."""
     if isinstance(data, str):
-        return leaf(_string(data))
+        return _string(data)
+    if data is None or isinstance(data, bool):
+        return data
     if isinstance(data, int | float):
-        return leaf(_number(data))
+        return _number(data)
     if isinstance(data, list):
         data = {str(index): item for index, item in enumerate(data)}
-    if not isinstance(data, dict):
-        raise TypeError(f"{type(data).__name__} is not JSON: {data!r}")
-    return _parse_object(data, now, existing, depth)
+    if isinstance(data, dict):
+        return _parse_object(data, now, existing, depth)
+    if isinstance(data, Node):
+        return None if data.is_empty else as_member(data)
+    raise TypeError(f"{type(data).__name__} is not JSON: {data!r}")
 
 
-def parse_priority(data: object, *, now: int, existing: Priority = None) -> Priority:
+def parse_priority(data: object, *, now: int | None, existing: Priority = None) -> Priority:
     """A priority: null, a number, a string, or a server value."""
     if isinstance(data, dict) and set(data) == {".sv"}:
         return _server_value(data[".sv"], now, existing)
@@ -94,7 +105,10 @@ def render(node: Node, *, priorities: bool = False, arrays: bool = True) -> obje
         if priorities and node.priority is not None:
             return {".value": node.value, PRIORITY: node.priority}
         return node.value
-    members = {key: render(child, priorities=priorities, arrays=arrays) for key, child in node.in_key_order()}
+    members: dict[str, object] = {
+        key: render(member, priorities=priorities, arrays=arrays) if isinstance(member, Node) else member
+        for key, member in ((key, node.members[key]) for key in node.ordered_keys())
+    }
     if priorities and node.priority is not None:
         return {**members, PRIORITY: node.priority}
     return as_array(members) if arrays else members
@@ -102,7 +116,7 @@ def render(node: Node, *, priorities: bool = False, arrays: bool = True) -> obje
 
 def as_array(members: dict[str, object]) -> object:
     """An object as the array that RTDB shows for it: if all keys are indexes and more than half of them are taken."""
-    if not members or not all(_INDEX.match(key) for key in members):
+    if not all(map(_INDEX.match, members)) or not members:
         return members
     last = max(map(int, members))
     if last >= 2 * len(members):
@@ -114,36 +128,42 @@ def shallow(node: Node, keys: list[str] | None = None) -> object:
     """A leaf as it is, an object as `{key: true}` (for those keys only, where given), nothing as null."""
     if node.is_empty or node.is_leaf:
         return node.value
-    return dict.fromkeys((key for key, _ in node.in_key_order()) if keys is None else keys, True)
+    return dict.fromkeys(node.ordered_keys() if keys is None else keys, True)
 
 
-def _parse_object(data: dict[str, object], now: int, existing: Node, depth: int) -> Node:
+def _parse_object(data: dict[str, object], now: int | None, existing: Node, depth: int) -> Member | None:
     if ".sv" in data:
         if len(data) != 1:
             raise BadRequest(_INVALID)
-        return leaf(_server_value(data[".sv"], now, existing.value))
-    priority = parse_priority(data.get(PRIORITY), now=now, existing=existing.priority)
+        return _server_value(data[".sv"], now, existing.value)
+    priority = parse_priority(data[PRIORITY], now=now, existing=existing.priority) if PRIORITY in data else None
     if ".value" in data:
         value = data[".value"]
         has_children = isinstance(value, list) or (isinstance(value, dict) and ".sv" not in value)
         if has_children or data.keys() - {".value", PRIORITY}:
             raise BadRequest(_INVALID)
-        return parse(value, now=now, existing=existing).with_priority(priority)
-    children = {}
-    for key, item in data.items():
-        if key == PRIORITY:
+        node = parse(value, now=now, existing=existing).with_priority(priority)
+        return None if node.is_empty else as_member(node)
+    children: dict[str, Member] = {}
+    for name, item in data.items():
+        if name == PRIORITY:
             continue
-        if not is_key(key):
+        key = known_key(name)
+        if key is None:
             raise BadRequest(_INVALID)
-        if item is not None:
-            check_depth(depth + 1)
-        child = parse(item, now=now, existing=existing.child(key), depth=depth + 1)
-        if not child.is_empty:
+        if item is None:
+            continue
+        check_depth(depth + 1)
+        # Most of what is written is below what isn't there: that has no children to look for.
+        child = parse_member(item, now, EMPTY if existing is EMPTY else existing.child(key), depth + 1)
+        if child is not None:
             children[key] = child
-    return branch(children, priority)
+    return Node(None, compact(children), priority) if children else None
 
 
-def _server_value(operation: object, now: int, before: Scalar | None) -> int | float:
+def _server_value(operation: object, now: int | None, before: Scalar | None) -> int | float:
+    if now is None:
+        raise NeedsServer
     if operation == "timestamp":
         return now
     if isinstance(operation, dict) and set(operation) == {"increment"}:

@@ -7,12 +7,15 @@ caller's: RTDB breaks every tie by key. No two keys are equal.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TypeAlias
 
 Scalar: TypeAlias = str | int | float | bool
 SortKey: TypeAlias = tuple[int | float | str, ...]
 
 _INTEGER = re.compile(r"(-?)0*([0-9]{1,10})\Z")
+_DIGITS = frozenset("0123456789")
+_FIRST = _DIGITS | {"-"}
 _INT32 = range(-(2**31), 2**31)
 
 
@@ -21,6 +24,22 @@ def key_order(key: str) -> SortKey:
     if (match := _INTEGER.match(key)) and (number := int(match[1] + match[2])) in _INT32:
         return (0, number, len(key), key)
     return (1, key)
+
+
+def in_key_order(keys: Iterable[str]) -> list[str]:
+    """The keys as `key_order` sorts them."""
+    integers, words = [], []
+    for key in keys:
+        # Most keys don't end in a digit, or don't begin with one: they need no closer look.
+        if key[-1:] in _DIGITS and key[:1] in _FIRST and key_order(key)[0] == 0:
+            integers.append(key)
+        else:
+            words.append(key)
+    words.sort()
+    if integers:
+        integers.sort(key=key_order)
+        return integers + words
+    return words
 
 
 def priority_order(priority: str | float | None) -> SortKey:

@@ -13,6 +13,8 @@ MAX_KEY_BYTES = 768
 PRIORITY = ".priority"
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z")
+_MOST_KNOWN = 4096
+_known: dict[str, str] = {}
 _KEY = re.compile(r"[^.$#\[\]/\x00-\x1f\x7f]+\Z")
 _BROKEN_ENCODING = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _INVALID_TOKEN = "Invalid path: Invalid token in path"
@@ -33,6 +35,16 @@ def is_key(key: str) -> bool:
         return len(key.encode()) <= MAX_KEY_BYTES
     except UnicodeEncodeError:  # half of a surrogate pair is no character
         return False
+
+
+def known_key(key: str) -> str | None:
+    """The key, if RTDB stores children under it. A key that comes again and again is one text, and checked once."""
+    known = _known.get(key)
+    if known is None and is_key(key):
+        if len(_known) < _MOST_KNOWN:
+            _known[key] = key
+        return key
+    return known
 
 
 def split_path(text: str) -> Path:

@@ -1,8 +1,9 @@
 """The tree: immutable nodes, so that a write is a new root and the old one stays whole for whoever still reads it.
 
 A node is absent (`EMPTY`), a leaf (string, number or boolean) or an object with at least one child. There are no stored
-nulls, empty objects or arrays; `Node.put` keeps it so. A write copies the nodes on its path and nothing else: children
-live in a persistent map, so a sibling costs nothing. Hashes are computed when asked for and kept with their node.
+nulls, empty objects or arrays; `Node.put` keeps it so. A write copies the nodes on its path and nothing else (`table`).
+Most nodes are leaves without a priority: those are kept as their bare value among the `members` of their parent, and
+are nodes only for whoever asks for one. Hashes are computed when asked for; those of objects are kept.
 
 No I/O, no clock, no JSON: `jsondata` turns JSON into nodes and back.
 """
@@ -10,50 +11,55 @@ No I/O, no clock, no JSON: `jsondata` turns JSON into nodes and back.
 from __future__ import annotations
 
 import struct
-from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from binascii import b2a_base64
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha1
 from typing import TypeAlias, final
 
-from rpds import HashTrieMap
-
-from rtdb_emulator.ordering import Scalar, key_order, priority_order
+from rtdb_emulator.ordering import Scalar, in_key_order, key_order, priority_order
+from rtdb_emulator.table import Members, Table, compact, with_member, without
 
 Path: TypeAlias = tuple[str, ...]
 Priority: TypeAlias = str | int | float | None
+# A leaf without a priority, or any other node; never `EMPTY`.
+Member: TypeAlias = "Scalar | Node"
 
-_NO_CHILDREN: HashTrieMap[str, Node] = HashTrieMap()
+_NO_MEMBERS: dict[str, Member] = {}
 
 
 @final
 class Node:
     """One immutable node; make leaves with `leaf`, objects with `branch`, and changes with `put`."""
 
-    __slots__ = ("_hash", "children", "priority", "value")
+    __slots__ = ("_hash", "members", "priority", "value")
 
     value: Scalar | None
-    children: HashTrieMap[str, Node]
+    members: Members[Member]
     priority: Priority
 
-    def __init__(
-        self, value: Scalar | None, children: HashTrieMap[str, Node] = _NO_CHILDREN, priority: Priority = None
-    ) -> None:
+    def __init__(self, value: Scalar | None, members: Members[Member] = _NO_MEMBERS, priority: Priority = None) -> None:
         self.value = value
-        self.children = children
+        self.members = members
         self.priority = priority
         self._hash: str | None = None
 
     @property
     def is_empty(self) -> bool:
-        return self.value is None and not self.children
+        return self.value is None and not self.members
 
     @property
     def is_leaf(self) -> bool:
         return self.value is not None
 
+    @property
+    def children(self) -> Mapping[str, Node]:
+        """All children as nodes; `members` and `child` make none that nobody needs."""
+        return _Children(self.members)
+
     def child(self, key: str) -> Node:
         """The child of that name; `EMPTY` where there is none."""
-        return self.children.get(key, EMPTY)
+        member = self.members.get(key)
+        return EMPTY if member is None else as_node(member)
 
     def at(self, path: Iterable[str]) -> Node:
         """The node at a path below this one; `EMPTY` where there is none."""
@@ -73,15 +79,24 @@ class Node:
             return self
         if not child.is_empty:
             # A leaf on the way becomes an object, and keeps its priority as it does.
-            return Node(None, self.children.insert(key, child), self.priority)
-        return branch(self.children.remove(key), self.priority)
+            return Node(None, with_member(self.members, key, as_member(child)), self.priority)
+        members = without(self.members, key)
+        return Node(None, members, self.priority) if members else EMPTY
 
     def with_priority(self, priority: Priority) -> Node:
         """This node with another priority; nothing has none."""
-        return self if self.is_empty else Node(self.value, self.children, priority)
+        return self if self.is_empty else Node(self.value, self.members, priority)
+
+    def ordered_keys(self) -> list[str]:
+        """The names of the children, in key order; of many children they are sorted once."""
+        if not isinstance(self.members, Table):
+            return in_key_order(self.members)
+        if self.members.order is None:
+            self.members.order = in_key_order(self.members)
+        return self.members.order
 
     def in_key_order(self) -> list[tuple[str, Node]]:
-        return sorted(self.children.items(), key=lambda item: key_order(item[0]))
+        return [(key, as_node(self.members[key])) for key in self.ordered_keys()]
 
     @property
     def hash(self) -> str:
@@ -95,18 +110,16 @@ class Node:
             return True
         if not isinstance(other, Node):
             return NotImplemented
-        # The types are compared as well: True == 1 in Python, not in RTDB.
         return (
-            type(self.value) is type(other.value)
-            and self.value == other.value
+            _same_scalar(self.value, other.value)
             and self.priority == other.priority
-            and self.children == other.children
+            and _same_members(self.members, other.members)
         )
 
     __hash__ = None  # type: ignore[assignment]  # equality is structural and deep: not a key for a dict
 
     def __repr__(self) -> str:
-        content = dict(self.children) if self.children else self.value
+        content = dict(self.members.items()) if self.members else self.value
         return f"Node({content!r})" if self.priority is None else f"Node({content!r}, priority={self.priority!r})"
 
 
@@ -115,14 +128,58 @@ EMPTY = Node(None)
 
 
 def leaf(value: Scalar, priority: Priority = None) -> Node:
-    return Node(value, _NO_CHILDREN, priority)
+    return Node(value, _NO_MEMBERS, priority)
 
 
-def branch(children: Mapping[str, Node] | HashTrieMap[str, Node], priority: Priority = None) -> Node:
+def branch(children: Mapping[str, Node], priority: Priority = None) -> Node:
     """An object of these children, none of which may be `EMPTY`; without any, `EMPTY` itself."""
     if not children:
         return EMPTY
-    return Node(None, children if isinstance(children, HashTrieMap) else HashTrieMap(children), priority)
+    return Node(None, compact({key: as_member(child) for key, child in children.items()}), priority)
+
+
+def as_member(node: Node) -> Member:
+    """The node as its parent keeps it."""
+    return node if node.value is None or node.priority is not None else node.value
+
+
+def as_node(member: Member) -> Node:
+    return member if isinstance(member, Node) else Node(member)
+
+
+class _Children(Mapping[str, Node]):
+    def __init__(self, members: Members[Member]) -> None:
+        self._members = members
+
+    def __getitem__(self, key: str) -> Node:
+        return as_node(self._members[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+
+def _same_scalar(left: object, right: object) -> bool:
+    """Equal, and of one type: True == 1 in Python, not in RTDB."""
+    return type(left) is type(right) and left == right
+
+
+def _same_members(left: Members[Member], right: Members[Member]) -> bool:
+    if left is right:
+        return True
+    if len(left) != len(right):
+        return False
+    pairs: Iterable[tuple[Mapping[str, Member], Mapping[str, Member]]]
+    if isinstance(left, Table) and isinstance(right, Table):
+        pairs = left.differing(right)
+    else:
+        pairs = [(dict(left.items()), dict(right.items()))]
+    return all(
+        len(mine) == len(theirs) and all(_same_scalar(member, theirs.get(key)) for key, member in mine.items())
+        for mine, theirs in pairs
+    )
 
 
 def _hash(node: Node) -> str:
@@ -130,16 +187,26 @@ def _hash(node: Node) -> str:
         return ""
     text = "" if node.priority is None else f"priority:{_scalar_text(node.priority)}:"
     if node.value is not None:
-        text += _scalar_text(node.value)
-    else:
-        ordered = sorted(node.children.items(), key=lambda item: (priority_order(item[1].priority), key_order(item[0])))
-        text += "".join(f":{key}:{child.hash}" for key, child in ordered)
-    return b64encode(sha1(text.encode(), usedforsecurity=False).digest()).decode()
+        return _digest(text + _scalar_text(node.value))
+    members = node.members
+    keys = node.ordered_keys()
+    if any(isinstance(member, Node) and member.priority is not None for member in members.values()):
+        keys = sorted(keys, key=lambda key: (priority_order(node.child(key).priority), key_order(key)))
+    hashes = [f":{key}:{_hash_of(members[key])}" for key in keys]
+    return _digest(text + "".join(hashes))
+
+
+def _hash_of(member: Member) -> str:
+    return member.hash if isinstance(member, Node) else _digest(_scalar_text(member))
+
+
+def _digest(text: str) -> str:
+    return b2a_base64(sha1(text.encode(), usedforsecurity=False).digest(), newline=False).decode()
 
 
 def _scalar_text(value: Scalar) -> str:
-    if isinstance(value, bool):
-        return "boolean:true" if value else "boolean:false"
     if isinstance(value, str):
         return f"string:{value}"
+    if isinstance(value, bool):
+        return "boolean:true" if value else "boolean:false"
     return f"number:{struct.pack('>d', value).hex()}"

@@ -278,7 +278,7 @@ def test_the_project_is_the_database_of_requests_that_name_none(start: Start) ->
     assert (get(url, "/a", ns="mine"), get(url, "/a", ns="other")) == (1, None)
 
 
-@pytest.mark.parametrize("package", ["starlette", "rpds", "uvicorn", "httptools"])
+@pytest.mark.parametrize("package", ["starlette", "uvicorn", "httptools"])
 def test_a_missing_extra_is_one_line(run: Run, package: str) -> None:
     """Without a package of the extra the command says what is missing, and what to install."""
     without = f"import sys; sys.modules[{package!r}] = None; from rtdb_emulator.cli import main; sys.exit(main([]))"

@@ -32,7 +32,7 @@ assert loaded == {"rtdb_emulator"}, loaded
 assert not {"asyncio", "socket", "json", "logging"} & set(sys.modules)
 assert "Emulator" in dir(rtdb_emulator)
 rtdb_emulator.Emulator
-assert {"rpds", "starlette", "uvicorn"} <= set(sys.modules)
+assert {"starlette", "uvicorn"} <= set(sys.modules)
 """
     finished = run("-c", code)
     assert finished.returncode == 0, finished.stderr
@@ -56,10 +56,10 @@ except AttributeError as error:
 
 def test_a_missing_extra_is_named(run: Run) -> None:
     """Asking for `Emulator` without the extra is a ModuleNotFoundError that says what to install."""
-    code = "import sys; sys.modules['rpds'] = None; from rtdb_emulator import Emulator"
+    code = "import sys; sys.modules['httptools'] = None; from rtdb_emulator import Emulator"
     finished = run("-c", code)
     assert finished.stderr.splitlines()[-1] == (
-        "ModuleNotFoundError: rpds is not installed; the emulator needs: pip install 'firecron[emulator]'"
+        "ModuleNotFoundError: httptools is not installed; the emulator needs: pip install 'firecron[emulator]'"
     )
 
 

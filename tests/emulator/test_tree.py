@@ -161,4 +161,4 @@ def test_compared_with_something_else() -> None:
 
 def test_repr() -> None:
     """A node shows what it holds, its priority only where it has one."""
-    assert repr(branch({"a": leaf(1)}, 2)) == "Node({'a': Node(1)}, priority=2)"
+    assert repr(branch({"a": leaf(1)}, 2)) == "Node({'a': 1}, priority=2)"

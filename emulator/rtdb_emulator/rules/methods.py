@@ -60,7 +60,7 @@ def _parent(snapshot: Snapshot) -> Snapshot:
 
 
 def _value(snapshot: Snapshot) -> object:
-    return OBJECT if snapshot.node.children else snapshot.node.value
+    return OBJECT if snapshot.node.members else snapshot.node.value
 
 
 SNAPSHOT_METHODS: Mapping[str, Callable[..., object]] = {
@@ -70,7 +70,7 @@ SNAPSHOT_METHODS: Mapping[str, Callable[..., object]] = {
     "child": _child,
     "exists": lambda snapshot: not snapshot.node.is_empty,
     "hasChild": lambda snapshot, path: not snapshot.node.at(_path(path)).is_empty,
-    "hasChildren": lambda snapshot: bool(snapshot.node.children),
+    "hasChildren": lambda snapshot: bool(snapshot.node.members),
     "isNumber": lambda snapshot: is_number(snapshot.node.value),
     "isString": lambda snapshot: isinstance(snapshot.node.value, str),
     "isBoolean": lambda snapshot: isinstance(snapshot.node.value, bool),

@@ -19,7 +19,7 @@ from firecron.cli.process.signals import Signals
 from firecron.errors import NotStarted
 from firecron.settings import EMULATOR_HOST
 
-_EXTRA = {"httptools", "rpds", "rtdb_emulator", "starlette", "uvicorn", "websockets"}
+_EXTRA = {"httptools", "rtdb_emulator", "starlette", "uvicorn", "websockets"}
 
 Ticks = Annotated[int, typer.Option("--ticks", min=2, max=12, help="Number of ticks to play.")]
 Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
