@@ -297,7 +297,7 @@ def test_what_is_not_known_runs_nothing(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--ttl", "1"], "too short for margin"),
+        (["--ttl", "1"], "too short: it must be at least 6 s"),
         (["--hold-at-least", "61"], "hold_at_least"),
         (["--grace", "5"], "give --cron"),
         (["--timezone", "UTC"], "give --cron"),
