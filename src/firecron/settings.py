@@ -156,7 +156,7 @@ class Settings(BaseSettings):
         return 6 * self.margin
 
     def check_ttl(self, ttl: int, name: str = "ttl") -> None:
-        """ConfigurationError if the margin is more than a sixth of this ttl (in milliseconds)."""
+        """Raise ConfigurationError if the ttl (in milliseconds) is shorter than six times the margin."""
         if ttl < round(self.least_ttl * 1000):
             raise ConfigurationError(
                 f"{name} ({ttl / 1000:g} s) is too short: it must be at least {self.least_ttl:g} s (six times the "

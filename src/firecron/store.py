@@ -26,17 +26,17 @@ class Paths:
 
     @property
     def locks(self) -> str:
-        """The node that has a child for each lock, by name."""
+        """The path of the locks. The node has a child for each lock, by name."""
         return self._below("cron-locks")
 
     @property
     def runs(self) -> str:
-        """The node that has a child for the history of each job, by name."""
+        """The path of the history. The node has a child for each job, by name."""
         return self._below("cron-runs")
 
     @property
     def instances(self) -> str:
-        """The node with the signs of life of the processes that tick, and with the child `clock`."""
+        """The path of the signs of life of the processes that tick. The node also has the child `clock`."""
         return self._below("cron-instances")
 
     def lock(self, name: str) -> str:
@@ -49,7 +49,7 @@ class Paths:
 
     @property
     def clock(self) -> str:
-        """The node that a process writes to learn RTDB's time."""
+        """The path that a process writes to learn RTDB's time."""
         return f"{self.instances}/clock/seenAt"
 
     def _below(self, node: str) -> str:

@@ -39,9 +39,9 @@ def milliseconds(duration: object, name: str, *, least: float = 0, most: float =
 def doubt(duration: object, name: str) -> str | None:
     """Return a question about a number that looks like milliseconds; None for any other duration.
 
-    The question says what to write instead. A `timedelta` is never in doubt, because it has a unit. From an hour on,
-    numbers meant as seconds are usually whole hours, and from a day on whole days. Numbers meant as milliseconds are
-    whole thousands.
+    The question says what to write instead. Only numbers from an hour on are in doubt. People who count in seconds
+    write whole hours, or from a day on whole days. Milliseconds are whole thousands. A `timedelta` is never in doubt,
+    because it has a unit.
     """
     if not isinstance(duration, int | float) or duration < _HOUR:
         return None

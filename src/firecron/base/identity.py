@@ -27,7 +27,7 @@ class Identity:
     """The `instance_id` and the `instance` of this process.
 
     `instance_id` is known at once. On Cloud Run a thread asks the metadata server for `instance`, once. `known` is set
-    as soon as the server has answered, or nothing waits for the answer any more.
+    when the server has answered, or when the wait for the answer is over.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:

@@ -1,4 +1,4 @@
-"""Why the ticks of a cron line fall as they do on a night when the clocks change. This only explains ticks to people.
+"""Explains to people why a cron line's ticks fall as they do on a night when the clocks change.
 
     skipped    wall times that no clock shows; nothing runs for them
     moved      wall times that no clock shows; they run once, at the change
@@ -30,9 +30,9 @@ _MOST_SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The instant at which the clocks are set from one offset to another.
+    """An instant at which the clocks are set from one offset to another.
 
-    `times` are the wall times of the line that the change affects, four at most.
+    `times` are those wall times of the line that the change affects, four at most.
     """
 
     at: datetime
@@ -61,7 +61,7 @@ class Change:
 
 
 def special_nights(schedule: Schedule, start: datetime, end: datetime) -> Iterator[Change]:
-    """Yield the clock changes between the two instants that affect a tick of this schedule, oldest first."""
+    """Yield, oldest first, the clock changes from `start` to `end` that affect a tick of this schedule."""
     zone, line = ZoneInfo(schedule.timezone), CronLine(schedule.line)
     for at, before, after in _changes(zone, start, end):
         # At the change, clocks show two times, one before and one after it. The wall times between them are affected.

@@ -20,7 +20,7 @@ State: TypeAlias = Literal["ticking", "running", "paused", "disabled", "elsewher
 
 
 class JobControl(Protocol):
-    """Makes the registry's jobs run. The registry reports changes to it, and asks it what is running."""
+    """What makes the registry's jobs run. The registry tells it of changes, and asks it which jobs are running."""
 
     @property
     def is_ticking(self) -> bool:
@@ -202,5 +202,5 @@ class Registry:
         return self._jobs.get(job.name) is job and self.ticks_here(job) and job.name not in self._paused
 
     def ticks_here(self, job: Job) -> bool:
-        """Return whether this instance runs the job by its schedule, apart from a pause."""
+        """Return whether this instance runs the job by its schedule while the job is not paused."""
         return not job.options.disabled and self.runs_here(job)

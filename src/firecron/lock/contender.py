@@ -1,10 +1,10 @@
 """A contender for locks: carries a bid from its first try to the lease that is kept.
 
-All tries of a bid share its token. `attempt` makes one try. `try_once` makes one try, makes a lease of a lock that it
-took, and has the lease kept. `acquire` and `acquire_async` try until the wait is over, and emit the answer. A failure
-of the database is a `Refusal`, never an exception.
+All tries of a bid share its token. `attempt` makes one try. `try_once` makes one try and, if it takes the lock, makes
+the lease and hands it to the keeper. `acquire` and `acquire_async` try until the wait is over, and emit the answer. A
+failure of the database is a `Refusal`, never an exception.
 
-`service` has what users call. A run claims its tick by `attempt`, and makes its lease when the run begins.
+`service` has the methods for users. A run claims its tick by `attempt`, and makes its lease when the run begins.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from firecron.store import Paths, Snapshot, Store
 class Bid:
     """One request for a lock, over all its tries.
 
-    The tries share the token, so a later try recognises an earlier write whose reply was lost, and wins by it.
+    The tries share the token. So a later try recognises an earlier write of the bid, even if the reply to it was lost.
     """
 
     name: str
@@ -141,8 +141,8 @@ class Contender:
             self.tell(answer)
             return answer
         except BaseException:
-            # Ctrl-C may come at any line, and a listener may raise. The caller then gets no lease, so it must not be
-            # renewed.
+            # Ctrl-C may come at any line, and a listener may raise. The caller then has no lease, so nothing may renew
+            # it.
             self.give_back(answer)
             raise
 
@@ -183,7 +183,10 @@ class Contender:
             return not_known(bid.name, "unavailable", error)
 
     def attempt(self, bid: Bid, within: float = inf) -> Held | Refusal:
-        """Try once, for `within` seconds at most. Return what is held, without making a lease of it, or the refusal."""
+        """Try once, for `within` seconds at most. Return the lock in hand, or the refusal.
+
+        `lease` or `unkept` makes a lease of a lock in hand.
+        """
         deadline = self._driver.deadline(min(self._settings.acquire_timeout, bid.request.ttl / 3000, within))
         exchange = acquiring(bid.request, self.known.get(bid.name), bid.written, bid.replaced, bid.choose)
         try:
@@ -198,9 +201,9 @@ class Contender:
         return answer
 
     def lease(self, bid: Bid, held: Held) -> Lease:
-        """Make the lease of what is held, and have it kept.
+        """Make the lease of a lock in hand, and hand it to the keeper.
 
-        If the lease can't be kept, the lock is released, and this raises Unavailable.
+        If the keeper can't take it, the lock is released, and this raises Unavailable.
         """
         lease = self.unkept(bid, held)
         try:
@@ -213,7 +216,7 @@ class Contender:
             raise
 
     def unkept(self, bid: Bid, held: Held) -> Lease:
-        """Make the lease of what is held. The keeper does not renew it yet."""
+        """Make the lease of a lock in hand, without handing it to the keeper."""
         return Lease(
             bid.name,
             self._paths.lock(bid.name),

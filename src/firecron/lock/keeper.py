@@ -69,7 +69,10 @@ class Keeper:
         self._thread: threading.Thread | None = None
 
     def keep(self, lease: Keepable, *, renews: bool, limit: float | None = None) -> None:
-        """Watch the lease, and renew it if `renews` is true. At `limit` (monotonic) the lease is lost in any case."""
+        """Watch the lease, and renew it if `renews` is true.
+
+        At `limit` (on the monotonic clock) the lease is lost, even if it could be renewed.
+        """
         limit = math.inf if limit is None else limit
         with self._changed:
             if self._has_thread and (self._thread is None or not self._thread.is_alive()):
@@ -151,8 +154,8 @@ class Keeper:
     def _most_urgent(self) -> _Kept | None:
         """Return the lease that is due and ends first; None if none is due.
 
-        The keeper asks after each renewal, because a renewal takes time. A lease that is over costs no time and comes
-        first.
+        The keeper calls this again after each renewal, because others may have become due meanwhile. A lease that is
+        already over comes first and takes no time.
         """
         now = self._timing.mono()
         with self._changed:

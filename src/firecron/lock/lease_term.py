@@ -12,7 +12,7 @@ from firecron.base.clocks import Moment
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerm:
-    """A lease as its holder sees it: the `expiresAt` that was written, and the reading that it was computed from."""
+    """A lease as its holder sees it: the `expiresAt` that was written, and the clock reading behind it."""
 
     expires_at: int
     reading: Moment

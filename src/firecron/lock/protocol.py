@@ -83,7 +83,7 @@ class Swapped:
 class Pause:
     """Asks to wait before the next try, because the `tries`-th try failed; `why` says how.
 
-    The server may have asked for a pause of `at_least` so many seconds.
+    `at_least` is the pause in seconds that the server asked for, if any.
     """
 
     tries: int
@@ -289,7 +289,7 @@ def _now() -> Exchange[Moment]:
 
 
 def _read() -> Exchange[Snapshot]:
-    """Read the node, and repeat failed reads until the deadline, which `Pause` checks."""
+    """Read the node. After a failure pause and read again, until the deadline ends the pause."""
     tries = 0
     while True:
         try:

@@ -15,7 +15,7 @@ def find_cause(error: BaseException, handled: BaseException | None = None) -> Ba
 
 
 def in_words(error: BaseException) -> str:
-    """Return an exception's own text. With several arguments that is the first one, not the repr of a tuple."""
+    """Return the text of an exception. If it has several arguments, return the text of the first one."""
     first = error.args[0] if error.args else None
     if isinstance(first, BaseException):
         return in_words(first)

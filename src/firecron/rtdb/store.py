@@ -1,7 +1,7 @@
 """The store: nodes are read and swapped by ETag. Each call ends by its deadline, and each failure is one of two.
 
-    Unavailable   no answer in time, a network error, a 5xx, a 429, an answer that RTDB never gives. A write may have
-    been applied.
+    Unavailable   no answer in time, a network error, a 5xx, a 408, a 429, or an answer that RTDB never gives.
+                  A write may have been applied.
     Denied        another 4xx: the rules, the credentials, or a database that does not exist.
 
 The store never sends a write twice; the exchanges decide what may be sent again. A status of 200 alone confirms

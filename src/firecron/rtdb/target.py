@@ -5,8 +5,8 @@ app stays the user's to make. With `FIREBASE_DATABASE_EMULATOR_HOST` set, or wit
 an emulator.
 
 The user is that of the app's `databaseAuthVariableOverride`, or, for firecron's own requests, of `FIRECRON_UID`.
-Without both firecron is an administrator, whom security rules don't concern. If the two contradict each other, that is
-an error: each of them might have more rights than the other one allows.
+Without both firecron is an administrator, and security rules don't apply to it. If the two contradict each other, that
+is an error: each of them might have more rights than the other one allows.
 """
 
 from __future__ import annotations

@@ -83,10 +83,10 @@ class RefreshingTokens:
             return self._value
 
     def rejected(self) -> None:
-        """Note that RTDB answered 401, because of the rules or because of a revoked token, so that another token is
-        fetched.
+        """Note that RTDB answered 401, so that another token is fetched: the present one may be revoked.
 
-        Soon after a refresh this has no effect, so the rules' 401s don't cause one refresh after another.
+        The rules may be the reason as well. So soon after a refresh this has no effect, and their 401s cause no refresh
+        after refresh.
         """
         with self._changed:
             now = self._timing.mono()
