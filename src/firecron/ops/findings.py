@@ -178,7 +178,7 @@ def guard(values: Settings, verdict: Verdict, variables: Mapping[str, str]) -> I
 def jobs(
     here: Sequence[str], elsewhere: Sequence[str], odd: Sequence[str], unclaimed: Sequence[Unclaimed]
 ) -> Iterator[Finding]:
-    """Yield the jobs that tick on this machine and the others, warnings about jobs, and the jobs that never run."""
+    """Yield which jobs tick on this machine and which don't, the warnings about them, and the jobs that never run."""
     if here or elsewhere:
         not_here = f"; disabled, or with a role that isn't set here: {', '.join(elsewhere)}" if elsewhere else ""
         yield ok("jobs", f"{', '.join(here) or 'none'}{not_here}")

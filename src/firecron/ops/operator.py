@@ -83,11 +83,11 @@ class Operator:
 
     @property
     def settings(self) -> Settings:
-        """The settings of its database."""
+        """The settings of the database's LockService."""
         return self._locks.settings
 
     def look(self, name: str) -> Seen:
-        """One lock. ConfigurationError if nothing can have that name."""
+        """Return the view and the node of one lock. Raise ConfigurationError if the name is not valid."""
         snapshot = self._locks.store.read(self._path(name), self._deadline())
         now = self._now()
         view = inspect_lock(name, self._path(name), snapshot.node, now, self._margin)
@@ -182,7 +182,7 @@ class Operator:
         self._locks.pause(name, is_paused)
 
     def _instances(self) -> Instances | None:
-        """Return the instances' signs of life; None if the rules let this user read the locks, but not these."""
+        """Return the instances' signs of life; None if the security rules don't let this user read them."""
         try:
             node = self._locks.store.read(self._paths.instances, self._deadline()).node
         except Denied:

@@ -1,1 +1,1 @@
-"""One tick of one job on this instance."""
+"""Runs: one tick of one job on this instance, from the claim to the history."""

@@ -56,7 +56,7 @@ class Bookkeeper:
         except BaseException as error:
             self.outstanding.remove(mark)
             if not isinstance(error, Exception):
-                raise  # Ctrl-C, or what a signal's handler raises
+                raise  # Ctrl-C, or an exception of a signal's handler
             self._complain(job, error)
 
     def tell(self, job: Job, entry: Entry) -> None:

@@ -1,8 +1,8 @@
 """Claiming: the claimer takes the lock for a tick that is due, or returns the refusal.
 
 A claim is tried until its answer is final, or until the tick's grace is over. All tries share one token, so a write
-whose reply was lost becomes a win. An instance that loses a tick has made one request. If the refused lock belongs to
-a run that may die, the claimer asks the agenda to look again when that lock expires.
+whose reply was lost becomes a win. An instance that loses a tick makes one request. If the refused lock belongs to a
+run that may die, the claimer asks the agenda to look again when that lock expires.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ def read_entry(key: str, node: object) -> Entry:
         recorded_by=_word(fields.get("recordedBy")),
         instance_id=_word(fields.get("instanceId")),
         instance=_word(fields.get("instance")),
-        error=f"it holds {node!r}, where a run should be" if outcome == "malformed" else _word(fields.get("error")),
+        error=f"the node holds {node!r}, which is no entry" if outcome == "malformed" else _word(fields.get("error")),
     )
 
 

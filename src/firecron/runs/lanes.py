@@ -11,8 +11,8 @@ lane is settled:
     the current turn tries                      the line waits for the answer
 
 Only the newest turn stays in line. If ticks queue and each has a grace of its own, all turns stay, in the order of
-their ticks. A look is a turn without a tick, for a run that died or for missed ticks. It comes after all turns in line.
-One look is enough, and a run that begins makes it needless, because the run's claim has looked.
+their ticks. A look is a turn without a tick: it looks for a run that died and for missed ticks. It comes after all
+turns in line. One look is enough. Once a run begins no look is needed, because the run's claim has looked.
 """
 
 from __future__ import annotations

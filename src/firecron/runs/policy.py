@@ -1,4 +1,4 @@
-"""The policy: which tick to claim, and how the ticks that a claim passes over are recorded. Pure decisions on a record.
+"""The policy: which tick to claim, and what to record of the ticks that a claim passes over. Pure decisions.
 
 `choose` is called inside the compare-and-swap, for each record that is read on the way. So its claim is right for the
 very record that it replaces. `between` is called after the claim. It returns the history's entries for the ticks
@@ -61,7 +61,7 @@ def choose(
 ) -> Claim | None:
     """Return what to claim, given the record: an abandoned run, else a missed tick, else the tick that is `due`.
 
-    `trigger` is the trigger of the due tick's run. Return None if there is nothing to claim.
+    `trigger` is the trigger of a run of the due tick. Return None if there is nothing to claim.
     """
     own = None if due is None else Claim(due, trigger)
     if record is None or not options.once_per_tick or record.is_live(now, margin):

@@ -26,11 +26,11 @@ State: TypeAlias = Literal["called", "trying", "waiting"]
 
 @dataclass(frozen=True, slots=True)
 class WantedClaim:
-    """A claim of the tick `due`, which comes after the record's own claims: an abandoned run and missed ticks.
+    """What to claim: first what the record leaves to do (an abandoned run, missed ticks), then the tick `due`.
 
-    Without `due`, only the record's own claims are wanted. A patient claim is tried until the tick's grace is over. Any
-    other claim is tried once, whatever the grace. A claim that `looks_back` is for a tick from before this instance had
-    the job: it is made only if the job has run before.
+    Without `due`, only what the record leaves to do is claimed. A patient claim is tried until the tick's grace is
+    over. Any other claim is tried once, whatever the grace. A claim that `looks_back` is for a tick from before this
+    instance had the job: it is made only if the job has run before.
     """
 
     due: str | None

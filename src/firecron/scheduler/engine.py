@@ -86,7 +86,7 @@ class Engine:
         self._locks.contender.keeper.rest()
 
     def work(self) -> float:
-        """Do the work of the threads on this thread. Return the seconds until there is more to do."""
+        """Do on this thread the work that is due. Return the seconds until there is more to do."""
         waits = [self.heartbeat.work_if_due(), self.ticker.work()]
         kept = self._locks.contender.keeper.work()
         return min(waits if kept is None else [*waits, max(0.0, (kept - self._timing.mono()) / 1000)])
@@ -160,7 +160,7 @@ class Engine:
             return self.runner.run_tick(job, to_text(slot), trigger)
         except Stopping:
             # The default message of Stopping is for a run that should end, not for a caller that wants a run.
-            message = f'"{job.name}" was not run: this instance is stopping, or was stopped and not started again'
+            message = f'"{job.name}" was not run: this instance is stopping, or was stopped; call start() to run jobs'
             raise Stopping(message) from None
 
     def now(self) -> datetime | None:

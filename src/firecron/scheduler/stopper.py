@@ -29,7 +29,7 @@ class Stopper:
         if not (self._has_threads and is_inside(caller)):
             self.stop_here()
         elif not getattr(self._here, "is_at_it", False):
-            # The stop at the end of the process does what this thread has not done yet, and waits for it.
+            # The stop at the end of the process does the work that this thread has not done yet, and waits for it.
             atexit.register(self.stop_here)
             threading.Thread(target=self.stop_here, name="firecron-stop", daemon=True).start()
 

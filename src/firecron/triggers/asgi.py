@@ -34,8 +34,9 @@ _RECEIVING = 8
 
 
 class TriggerApp:
-    """The application; made by `FireCron.trigger_app`. `life` is entered and left with a server's lifespan, and at
-    most `workers` runs go on at the same time.
+    """The ASGI application that `FireCron.trigger_app` returns.
+
+    `life` is entered and left with the server's lifespan. At most `workers` runs go on at the same time.
     """
 
     def __init__(self, handler: Handler, life: AbstractAsyncContextManager[object], workers: int) -> None:

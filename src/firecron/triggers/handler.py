@@ -1,11 +1,11 @@
 """The handler: decides for a request of any framework what it runs and which response it gets.
 
-    who      the verifier decides this before the handler looks at anything else
-    what     `/` is the overview, `/<name>` a job; other methods give 405, other names 404
-    when     the tick that Cloud Scheduler names, unless it is in the future by RTDB's clock; else a run by hand
-    then     the run, in this request, under its lock
+    caller   the verifier checks the caller before the handler looks at anything else
+    target   `/` is the overview, `/<name>` a job; other methods give 405, other names 404
+    tick     the tick that Cloud Scheduler names, unless it is in the future by RTDB's clock; else a run by hand
+    run      the run goes on in this request, under its lock
 
-All of it blocks: `receive` while the verifier asks Google, and the work that `receive` returns until the job has ended.
+All of it blocks: `receive` while it asks Google and RTDB, and the work that `receive` returns until the job has ended.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The tick of a request: Cloud Scheduler names it in the header `X-CloudScheduler-ScheduleTime`.
 
 The header is the same in all retries of one tick. Cloud Scheduler may send fractions of a second, with up to nine
-digits. A slot has no fractions, so they are cut off. If a person runs the Cloud Scheduler job by hand, the header is
-missing or names the next tick.
+digits. A slot has no fractions, so they are cut off. A request that is sent by hand has no header, or its header names
+the next tick.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What decides whether a request is served."""
+"""The interface of a verifier, which decides whether a request is served."""
 
 from __future__ import annotations
 
