@@ -66,7 +66,7 @@ class Claimer:
         return pending
 
     def retarget(self, pending: PendingClaim, wanted: WantedClaim) -> None:
-        """Turn a pending claim to another tick, and give up the tick that it was for.
+        """Give a pending claim another tick, and give up the tick that it was for.
 
         If that tick may have been claimed by a write whose reply was lost, it is given up once this is known.
         """

@@ -20,8 +20,8 @@ VALUE = "production"
 class Verdict:
     """Whether jobs may tick, with the reason in a sentence.
 
-    `is_suspicious` says that they may not, but perhaps by mistake: the process looks like production, or the variable
-    has another value. Then the jobs would never run.
+    `is_suspicious` means that jobs may not tick here, perhaps by mistake: the process looks like production, or the
+    variable has another value. Then the jobs would never run.
     """
 
     may_tick: bool
