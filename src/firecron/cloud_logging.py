@@ -1,8 +1,8 @@
 """The log in the form that Cloud Logging reads: one JSON object a line, with severity, message, fields, labels, trace.
 
-The handler extends google-cloud-logging's own, which needs no credentials and makes no request. It makes two promises
-more. A logging call never raises. A value that JSON can't hold never costs the line: the value is written as its text,
-and if it has no text, the line is written with its message alone.
+The handler extends google-cloud-logging's own, which needs no credentials and makes no request. In addition, a logging
+call never raises, and a value that JSON can't hold never costs the line: the value is written as its text, and if it
+has no text, the line is written with its message alone.
 
 Each line names its lock and its run in labels, also the lines that a job's own code logs. Secrets are redacted in
 messages, tracebacks and fields.

@@ -42,7 +42,7 @@ async def surrounded_async(job: Job) -> AsyncIterator[None]:
 
 
 def _has_django() -> bool:
-    """Return whether this program uses Django and has configured it. The check never imports Django first."""
+    """Return whether this program has loaded and configured Django. If it has not, nothing of Django is imported."""
     if "django.db" not in sys.modules:
         return False
     from django.conf import settings

@@ -91,7 +91,7 @@ class Recovery:
         return True
 
     def look_again(self, job: Job, instant: int) -> None:
-        """Look at the job once more at this instant, when a lock that was seen expires: then its run has died."""
+        """Plan one more look at the job, at the instant when a lock that was seen expires, in case its run dies."""
         if job.name in self._pending:
             return
         self._pending.add(job.name)
