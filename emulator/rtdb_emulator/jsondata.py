@@ -1,7 +1,7 @@
-"""JSON in and out: what a client sends becomes nodes, and nodes become what a client reads.
+"""JSON in and out: parse what a client sends into nodes, and render nodes as what a client reads.
 
-Everything that makes RTDB's JSON differ from plain JSON is here and nowhere else: arrays, `.value` and `.priority`,
-server values, numbers, and the limits of keys, strings and depth. What breaks a rule is a BadRequest.
+Only this module knows how RTDB's JSON differs from plain JSON: arrays, `.value` and `.priority`, server values,
+numbers, and the limits of keys, strings and depth. Data that breaks a rule raises BadRequest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class NeedsServer(Exception):
 
 
 def decode(body: bytes) -> object:
-    """The JSON of a request body."""
+    """Return the JSON value of a request body."""
     if not body:
         raise BadRequest("Error: No data supplied.")
     try:
@@ -51,7 +51,7 @@ def decode_patch(body: bytes) -> dict[str, object] | None:
 
 
 def encode(data: object, *, pretty: bool = False) -> bytes:
-    """JSON as the database prints it; `pretty` indents by two and sets the colon apart."""
+    """Return the data as the database prints it. `pretty` indents by two, with a space on both sides of the colon."""
     if pretty:
         return (json.dumps(data, ensure_ascii=False, indent=2, separators=(",", " : ")) + "\n").encode()
     return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
@@ -98,7 +98,7 @@ def parse_priority(data: object, *, now: int | None, existing: Priority = None) 
 
 
 def render(node: Node, *, priorities: bool = False, arrays: bool = True) -> object:
-    """A node as JSON; children in key order, integer keys as an array where they are dense enough."""
+    """Return a node as JSON: children in key order, and integer keys as an array if they are dense enough."""
     if node.is_empty:
         return None
     if node.value is not None:
@@ -125,7 +125,7 @@ def as_array(members: dict[str, object]) -> object:
 
 
 def shallow(node: Node, keys: list[str] | None = None) -> object:
-    """A leaf as it is, an object as `{key: true}` (for those keys only, where given), nothing as null."""
+    """Return a leaf's value, an object as `{key: true}` (for `keys` only, if given), and an empty node as None."""
     if node.is_empty or node.is_leaf:
         return node.value
     return dict.fromkeys(node.ordered_keys() if keys is None else keys, True)
@@ -178,7 +178,7 @@ def _is_number(data: object) -> TypeGuard[int | float]:
 
 
 def _number(number: int | float) -> int | float:
-    """One form a number: 64-bit integers stay integers, other numbers are doubles, and 1.0 is 1."""
+    """Return a number in its one form: a 64-bit integer stays an integer, any other number is a double, 1.0 is 1."""
     try:
         double = float(number)
     except OverflowError:
@@ -195,7 +195,7 @@ def _string(text: str) -> str:
         return text
     try:
         size = len(text.encode())
-    except UnicodeEncodeError:  # half of a surrogate pair is no character
+    except UnicodeEncodeError:  # half of a surrogate pair is not a character
         raise BadRequest(_INVALID) from None
     if size > MAX_STRING_BYTES:
         raise BadRequest(f"Invalid data; a string has {size} bytes, {MAX_STRING_BYTES} are allowed.")

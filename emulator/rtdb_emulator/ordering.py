@@ -1,7 +1,7 @@
 """The three orders of RTDB: by key, by value, by priority.
 
-Each function turns one thing into a tuple that sorts as the database sorts it. Equal values and priorities are the
-caller's: RTDB breaks every tie by key. No two keys are equal.
+Each function returns a tuple that sorts as the database sorts its argument. Values or priorities may be equal: then the
+caller sorts by key, as RTDB does. No two keys are equal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ _INT32 = range(-(2**31), 2**31)
 
 
 def key_order(key: str) -> SortKey:
-    """Integer-like keys first, numerically ("7" before "007"); then all others by code point (as UTF-8 bytes sort)."""
+    """Return the sort key of a key.
+
+    Keys that look like integers come first, in numeric order ("7" before "007"). All others follow, by code point,
+    which is the order of their UTF-8 bytes.
+    """
     if (match := _INTEGER.match(key)) and (number := int(match[1] + match[2])) in _INT32:
         return (0, number, len(key), key)
     return (1, key)
@@ -43,14 +47,14 @@ def in_key_order(keys: Iterable[str]) -> list[str]:
 
 
 def priority_order(priority: str | float | None) -> SortKey:
-    """No priority, then numbers, then strings."""
+    """Return the sort key of a priority: None, then numbers, then strings."""
     if priority is None:
         return (0,)
     return (2, priority) if isinstance(priority, str) else (1, priority)
 
 
 def value_order(value: Scalar | None, *, is_object: bool = False) -> SortKey:
-    """Nothing, false, true, numbers, strings, objects (which are all equal: the key decides among them)."""
+    """Return the sort key of a value: None, false, true, numbers, strings, objects. All objects are equal."""
     if is_object:
         return (5,)
     if value is None:

@@ -26,14 +26,14 @@ def is_namespace(name: str) -> bool:
 
 
 def is_key(key: str) -> bool:
-    """Whether RTDB stores a child under this name: 1 to 768 bytes of UTF-8, no `. $ # [ ] /`, no control characters."""
+    """Return whether RTDB accepts a key: 1 to 768 bytes of UTF-8, no `. $ # [ ] /`, no control characters."""
     if _KEY.match(key) is None:
         return False
     if key.isascii():
         return len(key) <= MAX_KEY_BYTES
     try:
         return len(key.encode()) <= MAX_KEY_BYTES
-    except UnicodeEncodeError:  # half of a surrogate pair is no character
+    except UnicodeEncodeError:  # half of a surrogate pair is not a character
         return False
 
 
@@ -48,12 +48,12 @@ def known_key(key: str) -> str | None:
 
 
 def split_path(text: str) -> Path:
-    """The keys of a path such as `/a/b`; empty segments don't count. Raises BadRequest for a key that can't be."""
+    """Return the keys of a path such as `/a/b`, without empty segments. Raises BadRequest for an invalid key."""
     return _checked([segment for segment in text.split("/") if segment])
 
 
 def split_keys(text: str) -> Path:
-    """The keys of a path inside of data (a key of PATCH). Raises BadRequest for one that is empty."""
+    """Return the keys of a path inside data (a key of a PATCH). Raises BadRequest for an empty path."""
     path = split_path(text)
     if not path:
         raise BadRequest(_INVALID_TOKEN)
@@ -61,7 +61,7 @@ def split_keys(text: str) -> Path:
 
 
 def parse_url_path(raw: str) -> Path:
-    """The keys of a URL's percent-encoded path, its `.json` already removed."""
+    """Return the keys of a URL's percent-encoded path, whose `.json` the caller has removed."""
     return _checked([_decoded(segment) for segment in raw.split("/") if segment])
 
 
@@ -90,7 +90,7 @@ def _decoded(segment: str) -> str:
 
 
 def _checked(keys: list[str]) -> Path:
-    # `.priority` is a virtual child: it may be the last segment, of any path.
+    # `.priority` is a virtual child: any path may end in it.
     stored = keys[:-1] if keys and keys[-1] == PRIORITY else keys
     for key in stored:
         if not is_key(key):

@@ -11,9 +11,9 @@ _TAIL_BITS = 72
 
 
 class PushIds:
-    """A source of push ids: 8 characters of time, 12 of chance, the latter counted up when the millisecond repeats.
+    """A source of push ids: 8 characters of time, then 12 random ones, which count up within one millisecond.
 
-    A clock that steps back doesn't make ids step back: the last time is kept until it has passed.
+    If the clock steps back, the ids don't: they keep the last time until the clock has passed it.
     """
 
     def __init__(self, random_bits: Callable[[int], int] | None = None) -> None:

@@ -1,7 +1,7 @@
-"""REST queries: what the parameters ask for, and which children of a node answer it.
+"""REST queries: parse the parameters of a request, and select the children of a node that match them.
 
-`parse_query` checks the parameters with RTDB's own error texts; `Query.select` is pure selection. Whether an index is
-declared for a query is the rules' business.
+`parse_query` checks the parameters, with RTDB's own error texts. `Query.select` is pure. The rules decide whether a
+query has its index.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Place: TypeAlias = tuple[SortKey, SortKey]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One end of a range: a value, where given also a key to break ties, and whether the end belongs to the range."""
+    """One end of a range: a value, a key that breaks ties (or None), and whether the end belongs to the range."""
 
     value: Scalar | None
     key: str | None
@@ -38,7 +38,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """`order` is "$key", "$value", "$priority", or the path of a child."""
+    """A query. `order` is "$key", "$value", "$priority", or the path of a child."""
 
     order: str
     start: Bound | None = None
@@ -48,14 +48,14 @@ class Query:
 
     @property
     def index(self) -> str | None:
-        """The `.indexOn` that this query needs; None where it needs none."""
+        """The `.indexOn` that this query needs, or None if it needs none."""
         return {"$key": None, "$priority": None, "$value": ".value"}.get(self.order, self.order)
 
     @property
     def facts(self) -> QueryFacts:
-        """This query as the rules see it."""
+        """The query as the rules see it."""
         start, end = self.start, self.end
-        # The types are compared as well: True == 1 in Python, not in RTDB.
+        # The types are compared too, because True == 1 in Python but not in RTDB.
         equal = start is not None and end is not None and start == end and type(start.value) is type(end.value)
         return QueryFacts(
             order_by_key=self.order == "$key",
@@ -70,7 +70,7 @@ class Query:
         )
 
     def select(self, node: Node) -> dict[str, Node]:
-        """The children that answer the query, in its order."""
+        """Return the children that match the query, in its order."""
         child_path = () if self.order.startswith("$") else split_path(self.order)
         placed = sorted(
             ((self._place(key, child, child_path), key, child) for key, child in node.children.items()),
@@ -101,7 +101,7 @@ class Query:
         return True
 
     def _compare(self, place: Place, bound: Bound) -> int:
-        """-1, 0 or 1: below the bound, on it, above it."""
+        """Return -1, 0 or 1 for a place below the bound, on it, or above it."""
         order = _bound_order(self.order, bound.value)
         if place[0] != order:
             return -1 if place[0] < order else 1
@@ -112,7 +112,7 @@ class Query:
 
 
 def parse_query(parameters: Mapping[str, str]) -> Query | None:
-    """The query that the parameters of a GET describe; None where they describe none."""
+    """Return the query that the parameters of a GET describe, or None if they describe none."""
     given = [name for name in PARAMETERS if name in parameters]
     if not given:
         return None
@@ -133,7 +133,7 @@ def parse_query(parameters: Mapping[str, str]) -> Query | None:
 
 
 def parse_shallow(parameters: Mapping[str, str]) -> Query | None:
-    """What the Firebase CLI asks for beside `shallow`: the first N keys, after a key that it sends bare."""
+    """Return the query that the Firebase CLI sends with `shallow`: the first N keys, after a key without quotes."""
     given = set(PARAMETERS) & set(parameters)
     if given - {"limitToFirst", "startAfter"}:
         raise BadRequest("Mixing 'shallow' and querying parameters is not supported")
@@ -186,11 +186,11 @@ def _parse_end(order: str, parameters: Mapping[str, str], at: str, beyond: str) 
 
 
 def _parse_bound(order: str, text: str, *, inclusive: bool) -> Bound:
-    # A bound is one JSON primitive, or two: `3,"k"` is the value 3 and the key k. Brackets make that one JSON text.
+    # A bound is one JSON primitive, or two: `3,"k"` is the value 3 and the key k. Brackets make it one JSON text.
     parts = _decoded(f"[{text}]")
     if not isinstance(parts, list) or len(parts) not in (1, 2) or isinstance(parts[0], list | dict):
         raise BadRequest("Constraint index field must be a JSON primitive")
-    # Parsed as data is, so that a bound has one form a number too, and none that no data can have.
+    # Parsed like data: a number in a bound gets its one form too, and a value that data can't have is refused.
     value = parse(parts[0], now=0).value
     key = parts[1] if len(parts) == 2 else None
     if len(parts) == 2 and not (isinstance(key, str) and is_key(key)):
@@ -203,7 +203,7 @@ def _parse_bound(order: str, text: str, *, inclusive: bool) -> Bound:
 
 
 def _decoded(text: str) -> object:
-    """The JSON of a parameter; None where it is none."""
+    """Return the JSON value of a parameter, or None if it is not JSON."""
     try:
         return decode(text.encode(errors="surrogatepass"))
     except BadRequest:

@@ -1,12 +1,12 @@
-"""Security rules: parsed once, then asked whether a request may read or write.
+"""Security rules: parsed once, they then decide whether a request may read or write.
 
     rules = Rules.parse('{"rules": {"users": {"$uid": {".write": "$uid === auth.uid"}}}}')
     allowed = rules.may_write(before, after, [Write(("users", "u1"), leaf(1))], auth={"uid": "u1"}, now=now_ms)
 
-Promises: `Rules.parse` gives rules or raises `RulesError`, whatever the text; asking never raises, whatever data and
-`auth` are. Rules are immutable and may be shared between threads. Pure: no I/O, and the time is an argument.
+Promises: `Rules.parse` returns rules or raises `RulesError`, for any text. The other methods never raise, for any data
+and `auth`. Rules are immutable, so threads may share them. Pure: no I/O, and the time is an argument.
 
-Doesn't know of tokens or administrators: `auth` is handed over as rules see it.
+This package doesn't know tokens and administrators: the caller gives `auth` as the rules see it.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Rules:
 
     @classmethod
     def parse(cls, source: str | Mapping[str, object]) -> Rules:
-        """Rules from a text of the dialect, or from a mapping `{"rules": {…}}`, which is written as JSON first."""
+        """Return the rules of a text, or of a mapping `{"rules": {…}}`, which is written as JSON first."""
         text = source if isinstance(source, str) else _dumped(source)
         document = read(text)
         return cls(text, document, build(document, text))
 
     def as_json(self) -> dict[str, object]:
-        """The document as plain data: without comments, each time anew."""
+        """Return the document as new plain data, without comments."""
         found = as_json(self._document)
         assert isinstance(found, dict)  # parse accepts nothing but an object
         return found
@@ -52,28 +52,31 @@ class Rules:
     def may_read(
         self, root: Node, path: Path, *, auth: object | None, now: int, query: QueryFacts | None = None
     ) -> bool:
-        """Whether a `.read` from the root down to the path grants it. Without a query the read is a plain one."""
+        """Return whether a `.read` from the root down to the path grants the read. `query` is None for a plain read."""
         return Request(self._root, root, None, auth, now).may_read(path, query)
 
     def may_write(self, before: Node, after: Node, writes: Sequence[Write], *, auth: object | None, now: int) -> bool:
-        """Whether each of the writes is granted and valid; `after` is the whole tree with all of them done."""
+        """Return whether each write is granted and valid. `after` is the whole tree after all writes."""
         request = Request(self._root, before, after, auth, now)
         return all(request.grants_write(write) and request.is_valid(write) for write in writes)
 
     def grants_write(
         self, before: Node, after: Node, writes: Sequence[Write], *, auth: object | None, now: int
     ) -> bool:
-        """The first half of `may_write`, for who must look at something else in between: the `.write` rules alone."""
+        """Return whether the `.write` rules grant each write: the first half of `may_write`.
+
+        A caller that has to check something else between the halves calls `grants_write` and `is_valid`.
+        """
         request = Request(self._root, before, after, auth, now)
         return all(request.grants_write(write) for write in writes)
 
     def is_valid(self, before: Node, after: Node, writes: Sequence[Write], *, auth: object | None, now: int) -> bool:
-        """The second half of `may_write`: the `.validate` rules alone."""
+        """Return whether the `.validate` rules accept each write: the second half of `may_write`."""
         request = Request(self._root, before, after, auth, now)
         return all(request.is_valid(write) for write in writes)
 
     def index_on(self, path: Path) -> frozenset[str]:
-        """The indexes that the rules declare at exactly this path."""
+        """Return the indexes that the rules declare at exactly this path."""
         node: RuleNode | None = self._root
         for key in path:
             node = node and node.child(key)
@@ -91,4 +94,4 @@ def _dumped(rules: Mapping[str, object]) -> str:
 
 
 OPEN: Final = Rules.parse('{"rules": {".read": true, ".write": true}}')
-"""What a namespace has until it is given rules of its own."""
+"""The rules of a namespace until it gets its own."""

@@ -1,10 +1,10 @@
-"""Which rules decide a request: those on its path for a read or a write, and those of the written data for validation.
+"""The rules that decide a request: those on its path grant a read or a write, those of the written data validate it.
 
-Promises: nothing is allowed that no rule grants. A `.read` or `.write` that holds grants its whole subtree, and no rule
-further down takes it back; a `.validate` that doesn't hold refuses the write. A rule is evaluated at its own place in
-the tree: `data` is the node there before the request, `newData` the one after it.
+Promises: only what a rule grants is allowed. A `.read` or `.write` that holds grants its whole subtree, and no rule
+further down revokes it. A `.validate` that doesn't hold refuses the write. A rule is evaluated at its own place in the
+tree: `data` is the node there before the request, `newData` the node after it.
 
-Administrators are not known here: who skips the rules doesn't call this.
+This module doesn't know administrators: a caller that skips the rules doesn't call it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rtdb_emulator.tree import Node, Path
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One place that a request replaces: `carried` is the new value, server values resolved; `EMPTY` deletes."""
+    """One place that a request replaces. `carried` is the new value, with server values resolved; `EMPTY` deletes."""
 
     path: Path
     carried: Node
@@ -28,7 +28,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A node of the rules, and the data where it applies."""
+    """A node of the rules, with the data at its place."""
 
     rules: RuleNode
     path: Path
@@ -47,7 +47,7 @@ class _Place:
 
 
 class Request:
-    """One request against one tree of rules."""
+    """One request, decided by one tree of rules."""
 
     def __init__(self, rules: RuleNode, before: Node, after: Node | None, auth: object, now: int) -> None:
         self._root = _Place(rules, (), Snapshot(before), None if after is None else Snapshot(after))
@@ -65,11 +65,11 @@ class Request:
         places = [*self._on(write.path)]
         if not all(self._is_valid(place) for place in places):
             return False
-        # Rules may end above the written place; then nothing further down can refuse.
+        # If the rules end above the written place, no rule further down can refuse the write.
         return len(places) <= len(write.path) or self._is_valid_below(places[-1], write.carried)
 
     def _on(self, path: Path) -> Iterator[_Place]:
-        """The places on the path that the rules know, from the root down."""
+        """Yield the places on the path that have rules, from the root down."""
         place = self._root
         yield place
         for key in path:
@@ -80,12 +80,12 @@ class Request:
             yield place
 
     def _is_valid(self, place: _Place) -> bool:
-        """What is gone afterwards needs no validation, and neither does what has no `.validate`."""
+        """Return whether the place is valid. A place without `.validate` is, and so is one that is empty afterwards."""
         validate = place.rules.validate
         return validate is None or not place.exists_after() or self._holds(validate, place)
 
     def _is_valid_below(self, place: _Place, carried: Node) -> bool:
-        """Whether each node that the write carries below this place is valid; its neighbours are not asked."""
+        """Return whether each written node below this place is valid. Other nodes are not validated."""
         if not place.rules.validates_below:
             return True
         for key, node in carried.children.items():

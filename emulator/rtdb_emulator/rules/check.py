@@ -1,8 +1,8 @@
-"""The static types of rule expressions, which an upload checks before any rule is used.
+"""The static types of rule expressions. An upload checks them before any rule is used.
 
-Promises: a checked rule is boolean, and each method in it exists for what it is called on; what only a request can show
-(is this value a string?) is left to evaluation, which checks again. The refusals are the live service's, word for word.
-An error stands at the operator, the name or the argument that it is about.
+Promises: a checked rule is boolean, and each method in it exists for the type of its target. Some types are known only
+at a request (is this value a string?): evaluation checks these. The error texts are the live service's, word for word.
+An error is located at its operator, name or argument.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Kind(Enum):
     NUMBER = auto()
     STRING = auto()
     NULL = auto()
-    VALUE = auto()  # of the database: string, number, boolean or null, as only the request shows
-    ANY = auto()  # `auth` and what is in it
+    VALUE = auto()  # of the database: string, number, boolean or null, which is known only at the request
+    ANY = auto()  # `auth` and its contents
     MIXED = auto()  # the two branches of ?: differ
     FIELD = auto()  # of `query`: like VALUE, but without members
     SNAPSHOT = auto()
@@ -45,7 +45,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """What a method takes, in the words of its refusals, and what it gives."""
+    """The type that a method returns, and the number of its arguments."""
 
     result: Kind
     arguments: int = 0
@@ -114,7 +114,7 @@ _ARITY = {
 
 
 def check_rule(expression: Expression, text: Text, *, kind: str, variables: Mapping[str, int]) -> None:
-    """Refuse a rule of that kind (`.read`, …) which isn't boolean, or ill-typed anywhere inside."""
+    """Raise RulesError for a rule that isn't boolean, or has a type error. `kind` is the rule's kind (`.read`, …)."""
     if _Checker(text, kind, variables).kind_of(expression) is not Kind.BOOLEAN:
         raise text.error(start(expression), "Expression must evaluate to a boolean.")
 
@@ -159,7 +159,7 @@ class _Checker:
 
     def member(self, target: Kind, name: str, at: int) -> Kind:
         if target is Kind.ANY:
-            # A string's length, or a property like any other: never a method unless it is called.
+            # A string's length, or any other property. It is a method only if it is called.
             return Kind.NUMBER if name == "length" else Kind.ANY
         if target not in _MEMBERS:
             raise self.text.error(at, "Invalid property access: target is not an object.")

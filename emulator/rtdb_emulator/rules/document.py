@@ -1,10 +1,10 @@
 """The text dialect of a rules document: JSON with comments, trailing commas and raw line breaks inside strings.
 
-Promises: `read` returns the document as objects, arrays, texts and constants that know their offsets, or raises a
-`RulesError`. A key given twice in one object is an error, because one of the two rules would silently not apply.
-Nesting past `MAX_DEPTH` is an error too; data is 32 levels deep at most, so no rule down there could apply.
+Promises: `read` returns the document as objects, arrays, texts and constants with their offsets, or raises a
+`RulesError`. A duplicate key in an object is an error, because one of the two rules would silently not apply. Nesting
+deeper than `MAX_DEPTH` is an error too: data has at most 32 levels, so no rule down there could apply.
 
-Doesn't know what a rules document means: that is `schema`.
+This module doesn't know what a rules document means: `schema` does.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _UNICODE = re.compile(r"u([0-9a-fA-F]{4})")
 
 
 def read(source: str) -> Value:
-    """The one value that the text holds."""
+    """Return the value of the text."""
     return _Reader(source).document()
 
 
 def as_json(value: Value) -> object:
-    """The value without comments and offsets."""
+    """Return the value as plain data, without comments and offsets."""
     if isinstance(value, Object):
         return {key: as_json(member) for key, (_, member) in value.members.items()}
     if isinstance(value, Array):
@@ -78,7 +78,7 @@ class _Reader:
         return value
 
     def peek(self) -> str:
-        """The next character that is neither space nor comment; nothing at the end."""
+        """Return the next character that is neither space nor comment, or an empty text at the end."""
         space = _SPACE.match(self.source, self.at)
         assert space is not None  # the pattern matches the empty text as well
         self.at = space.end()
@@ -108,7 +108,7 @@ class _Reader:
         members: dict[str, tuple[Text, Value]] = {}
         while (char := self.peek()) != "}":
             if char != '"':
-                # A comma makes the next key due; before the first key nothing is.
+                # After a comma a key must follow; before the first key, any character is unexpected.
                 raise self.error("Expected '\"'.") if members and char else self.unexpected()
             key = self.text()
             if key.value in members:
@@ -159,7 +159,7 @@ class _Reader:
         places.append((self.step(),))
         value = "".join(parts)
         if len(value) == self.at - start - 2:
-            # Without escapes each character stands for itself, and a range says so in no space.
+            # Without escapes each character has its own offset, and a range stores all offsets in little memory.
             return Text(value, range(start + 1, self.at), self.source)
         exact = [*chain(*places)]
         for pair in reversed([*SURROGATE_PAIR.finditer(value)]):
@@ -177,7 +177,7 @@ class _Reader:
         raise self.error(f"Invalid escape: '\\{escaped}'")
 
     def step(self) -> int:
-        """Past the character here; returns where it was."""
+        """Move past the current character, and return its offset."""
         self.at += 1
         return self.at - 1
 

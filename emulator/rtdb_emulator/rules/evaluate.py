@@ -1,10 +1,10 @@
-"""Evaluation: an expression, compiled once into nested functions.
+"""Evaluation: an expression is compiled once, into nested functions.
 
-Promises: `compile_rule` takes a checked expression and gives a function of a `Scope` that returns true or false for
-whatever data and `auth` are; a run-time error anywhere in a rule makes the whole rule false, as on the live service.
-Operands are evaluated from left to right, those of `&&`, `||` and `?:` only when they count.
+Promises: `compile_rule` takes a checked expression and returns a function of a `Scope`, which returns true or false for
+any data and `auth`. A run-time error anywhere in a rule makes the whole rule false, as on the live service. Operands
+are evaluated from left to right; those of `&&`, `||` and `?:` are evaluated only if they can change the result.
 
-No clock: `now` is part of the scope.
+There is no clock: `now` is part of the scope.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Rule: TypeAlias = Callable[[Scope], bool]
 
 
 def compile_rule(expression: Expression, variables: Mapping[str, int]) -> Rule:
-    """The rule as a function; a variable is the key at that place of the path."""
+    """Return the rule as a function. `variables` gives the index in the path at which each variable's key is."""
     evaluate = _compiled(expression, variables)
 
     def holds(scope: Scope) -> bool:
@@ -138,7 +138,7 @@ def _chain(first: Evaluation, steps: tuple[Step, ...], variables: Mapping[str, i
 
 
 def _logical(decisive: bool, operands: list[Evaluation]) -> Evaluation:
-    """The first operand that decides, does; those after it are not evaluated."""
+    """Return an evaluation that ends at the first operand that is `decisive`."""
 
     def evaluate(scope: Scope) -> object:
         for operand in operands:

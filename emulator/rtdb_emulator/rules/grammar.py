@@ -1,10 +1,10 @@
-"""From the text of a rule to its expression: recursive descent with JavaScript's precedences.
+"""The parser of a rule's text: recursive descent with JavaScript's precedences.
 
-From the tightest: `!` and unary `-`, then `* / %`, `+ -`, `< <= > >=`, `== != === !==`, `&&`, `||`, and `?:`, which
-alone groups from the right.
+The operators, from the tightest: `!` and unary `-`, then `* / %`, `+ -`, `< <= > >=`, `== != === !==`, `&&`, `||`, and
+`?:`. Only `?:` groups from the right.
 
-Promises: an expression at most `MAX_DEPTH` levels deep, in its text and in what was made of it, or a `RulesError`;
-whoever walks the result may therefore recurse. Says nothing about types: that is `check`.
+Promises: the parser returns an expression or raises a `RulesError`. Both the text and the expression have at most
+`MAX_DEPTH` levels, so other modules may walk the expression recursively. `check` checks the types.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ MAX_DEPTH = 64
 _PRECEDENCES = (("||",), ("&&",), ("==", "!=", "===", "!=="), ("<", "<=", ">", ">="), ("+", "-"), ("*", "/", "%"))
 _LEVEL = {operator: level for level, operators in enumerate(_PRECEDENCES) for operator in operators}
 _WORDS = {"true": True, "false": False, "null": None}
-_EXACT_DIGITS = 15  # every integer of that length is the same number as an IEEE double
+_EXACT_DIGITS = 15  # an IEEE double holds every integer of this length exactly
 
 
 def parse_expression(text: Text) -> Expression:
-    """The expression that the whole text is."""
+    """Return the expression of the whole text."""
     parser = _Parser(text)
     expression = parser.expression()
     parser.end()
@@ -54,7 +54,7 @@ class _Parser:
         self.token = next(self.tokens)
 
     def advance(self) -> Token:
-        """Past the current token, which is returned."""
+        """Move past the current token, and return it."""
         passed, self.token = self.token, next(self.tokens)
         return passed
 
@@ -91,7 +91,7 @@ class _Parser:
         return found
 
     def operators(self, lowest: int) -> Expression:
-        """Operands joined by operators of at least that level of precedence."""
+        """Return operands joined by operators of level `lowest` or a tighter one."""
         left = self.unary()
         while (level := self.level()) >= lowest:
             steps: list[Step] = []
@@ -182,11 +182,11 @@ class _Parser:
         return self.error(f"Unexpected {written}.")
 
     def error(self, problem: str) -> RulesError:
-        """The error for the current token, where an assignment is always the better explanation."""
+        """Return the error for the current token. If that is an assignment, the error names the assignment instead."""
         message = "Rule expressions may not contain assignments." if self.at("=") else problem
         return self.text.error(self.token.at, message)
 
 
 def _number(digits: str) -> float:
-    # A double for the rest: Python's integers have no largest one, and take their time for long texts.
+    # Longer numbers become doubles: Python's integers have no limit, and parsing long ones is slow.
     return int(digits) if digits.isdigit() and len(digits) <= _EXACT_DIGITS else float(digits)

@@ -1,8 +1,8 @@
-"""The words of a rule expression: names, numbers, strings, regular expressions and operators.
+"""The tokens of a rule expression: names, numbers, strings, regular expressions and operators.
 
-Promises: each token knows the offset of its first character in the expression; the last one is an END. A slash where an
-operand is due opens a regular expression, elsewhere it divides, as in JavaScript. A regular expression is only cut out
-here; `regexes` judges it.
+Promises: each token has the offset of its first character in the expression. The last token is an END. As in
+JavaScript, a slash in an operand's place starts a regular expression; elsewhere it divides. This module only finds the
+end of a regular expression; `regexes` checks it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Word(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """`value` is the text as written, but the content of a string; a regular expression's flags are in `flags`."""
+    """A token. `value` is its text as written; for a string, its content. `flags` has a regular expression's flags."""
 
     word: Word
     value: str
@@ -38,7 +38,7 @@ _SPACE = re.compile(r"\s*")
 _NAME = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _OPERATOR = re.compile(r"[=!]==?|[<>]=?|&&|\|\||[-+*/%!?:.,()\[\]=]")
-# A slash inside a class doesn't end the expression.
+# A slash inside a character class doesn't end the regular expression.
 _REGEX = re.compile(r"/((?:\\[^\n]|\[(?:\\[^\n]|[^\]\\\n])*\]|[^/\\\[\n])+)/([\w$]*)")
 _STRING_PART = re.compile(r"[^\\'\"\n\r]+")
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|([^ux]))", re.DOTALL)
@@ -46,7 +46,7 @@ _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0
 
 
 def tokens(text: Text) -> Iterator[Token]:
-    """The tokens of an expression, END last."""
+    """Yield the tokens of an expression, with END last."""
     source = text.value
     at = _past_space(source, 0)
     operand_due = True

@@ -1,6 +1,6 @@
 """The properties and methods of rules at run time.
 
-Promises: each returns a value or raises `RuleFailed`, whatever it is given. `check` has seen to the names and to the
+Promises: each function returns a value or raises `RuleFailed`, for any arguments. `check` has checked the names and the
 number of arguments.
 """
 
@@ -14,7 +14,10 @@ from rtdb_emulator.tree import Path
 
 
 def property_of(of: object, name: str) -> object:
-    """A property of what has none is null, as `auth.uid` is when nobody is signed in; only `length` needs a string."""
+    """Return a property, or None if there is none: `auth.uid` is null without a signed-in user.
+
+    Raises RuleFailed for the `length` of a value without one.
+    """
     match of:
         case dict():
             return of.get(name)
@@ -38,7 +41,7 @@ def snapshot_of(value: object) -> Snapshot:
 def all_exist(snapshot: Snapshot, names: object) -> bool:
     if not isinstance(names, list):
         raise RuleFailed
-    # All names are looked at first: a wrong one fails the rule even after a missing child.
+    # All names are read first: an invalid name makes the rule fail even after a missing child.
     paths = [_path(name) for name in names]
     return not any(snapshot.node.at(path).is_empty for path in paths)
 

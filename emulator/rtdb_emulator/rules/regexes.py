@@ -1,12 +1,12 @@
 """The regular expressions of `matches`: a small subset of JavaScript's, checked and translated for Python's `re`.
 
-Known: literals, `.`, `\\d \\w \\s \\D \\W \\S`, escaped punctuation and `\\t \\n \\v \\f \\r`, classes, groups, `|`,
-and the quantifiers `* + ? {n} {n,} {n,m}`; `^` as the very first and `$` as the very last character; the flag `i`. All
-else is refused: look-around, back-references, lazy quantifiers, word boundaries, empty alternatives. The shorthands are
-ASCII's.
+Supported: literals, `.`, `\\d \\w \\s \\D \\W \\S`, escaped punctuation and `\\t \\n \\v \\f \\r`, classes, groups,
+`|`, and the quantifiers `* + ? {n} {n,} {n,m}`; `^` as the very first and `$` as the very last character; the flag `i`.
+Anything else is refused: look-around, back-references, lazy quantifiers, word boundaries, empty alternatives. The
+shorthands match ASCII characters only.
 
-Does not promise speed: Python's engine backtracks, so a rule such as `/^(a+)+$/` can take exponential time on data made
-for it. The rules are the developer's own, and this runs on the developer's machine.
+This module does not promise speed. Python's engine backtracks, so a rule such as `/^(a+)+$/` can take exponential time
+on data made for it. The rules are the developer's own, and the emulator runs on the developer's machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_GROUPS_DEEP = 20
 MAX_REPEAT = 1000
 
 _SHORTHANDS = {"d": "0-9", "w": "A-Za-z0-9_", "s": r" \t\n\v\f\r"}
-# The complements as ranges, because they stand in classes too.
+# The complements are ranges, because they may be part of a class.
 _SHORTHANDS |= {"D": r"\x00-/:-\U0010ffff", "W": r"\x00-/:-@\[-\^`{-\U0010ffff", "S": r"\x00-\x08\x0e-\x1f!-\U0010ffff"}
 _CONTROLS = {"t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r"}
 _ANY = r"[^\n\r\u2028\u2029]"
@@ -28,7 +28,7 @@ _QUANTIFIER = re.compile(r"[*+?]|\{([0-9]+)(?:(,)([0-9]*))?\}")
 
 
 def compile_regex(text: Text, token: Token) -> re.Pattern[str]:
-    """The pattern of a REGEX token, to `search` with; the text is the expression that the token stands in."""
+    """Return the pattern of a REGEX token, for `search`. `text` is the expression that contains the token."""
     body_at = token.at + 1
     if token.flags not in ("", "i"):
         raise text.error(body_at + len(token.value) + 1, "regular expressions do not support flags other than i")
@@ -104,7 +104,7 @@ class _Translator:
         return f"(?:{inside})"
 
     def escape(self) -> tuple[str, str]:
-        """The literal that an escape stands for, or else the letter of its shorthand."""
+        """Return the literal of an escape, and the letter of its shorthand. One of the two is empty."""
         char = self.next()
         if char in _SHORTHANDS:
             return "", char
@@ -161,13 +161,13 @@ class _Translator:
         return self.body[self.at - 1]
 
     def take(self, char: str) -> str:
-        """That character, if it comes next; nothing otherwise."""
+        """Take the character if it comes next, and return it; otherwise return an empty text."""
         if self.peek() != char:
             return ""
         return self.next()
 
     def error_behind(self, problem: str) -> RulesError:
-        """The error for the character just passed."""
+        """Return the error for the character just passed."""
         self.at -= 1
         return self.error(problem)
 
@@ -176,5 +176,5 @@ class _Translator:
 
 
 def _escaped_in_class(char: str) -> str:
-    # Python warns of characters that may one day be set operators inside a class.
+    # Python warns about unescaped characters that may become set operators inside a class.
     return f"\\{char}" if char in r"\]^-[&~|" else char

@@ -1,7 +1,7 @@
-"""From a document to the tree of its rules: which keys mean what, and each expression parsed, checked and compiled.
+"""Build the tree of rules from a document: each key has its meaning, each expression is parsed, checked and compiled.
 
-Promises: a tree of `RuleNode`s, or a `RulesError` for the first thing wrong with the rules. The tree says which rules
-stand where; which of them count for a request is up to `authorize`.
+Promises: `build` returns a tree of `RuleNode`s, or raises a `RulesError` for the first error in the rules. The tree has
+each rule at its place. `authorize` chooses the rules that decide a request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VARIABLE = re.compile(r"\$\w[\w$]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class RuleNode:
-    """The rules at one place. `validates_below` is whether a `.validate` stands somewhere further down."""
+    """The rules at one place. `validates_below` says whether there is a `.validate` further down."""
 
     read: Rule | None
     write: Rule | None
@@ -34,12 +34,12 @@ class RuleNode:
     validates_below: bool
 
     def child(self, key: str) -> RuleNode | None:
-        """The rules for the child of that name: its own, or else those of the `$` child."""
+        """Return the rules for the child of that name: its own rules, or those of the `$` child."""
         return self.children.get(key, self.wildcard)
 
 
 def build(document: Value, source: str) -> RuleNode:
-    """The tree of a whole document, which is `{"rules": {…}}`."""
+    """Return the tree of a whole document, which is `{"rules": {…}}`."""
     builder = _Builder(source)
     if not isinstance(document, Object) or set(document.members) != {"rules"}:
         raise builder.error(document, 'Expected an object whose only member is "rules".')

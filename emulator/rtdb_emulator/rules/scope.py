@@ -1,6 +1,6 @@
-"""What a request shows to its rules: who asks, when, for what, and the data before and after.
+"""The facts of a request that rules can read: the user, the time, the query, and the data before and after it.
 
-No clock and no tree of its own: the caller hands over all of it.
+The caller gives all of them: this module has no clock and no tree.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from rtdb_emulator.tree import Node, Path
 
 @dataclass(frozen=True, slots=True)
 class QueryFacts:
-    """What a read asks for, as rules see it in `query`; a plain read asks for nothing.
+    """A read's query, as rules see it in `query`. A plain read has the defaults.
 
-    Over the wire `equalTo(v)` is a start and an end at v, so rules see either form in all three fields.
+    On the wire, `equalTo(v)` is a start and an end at v. So rules see both forms in all three fields.
     """
 
     order_by_key: bool = False
@@ -35,7 +35,7 @@ PLAIN_READ = QueryFacts()
 
 
 class Snapshot:
-    """A node and the way back up."""
+    """A node, and the snapshot above it."""
 
     __slots__ = ("above", "node")
 
@@ -49,7 +49,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Everything that one rule can see; `new_data` is None for a read, `path` is that of the rule's own node."""
+    """Everything that one rule can read. `new_data` is None for a read. `path` is the path of the rule's own node."""
 
     auth: object
     now: int

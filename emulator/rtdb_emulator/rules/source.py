@@ -1,8 +1,8 @@
-"""Where an error is: the rules text, and the way from a character of a rule back to its place in it.
+"""The location of an error: the rules text, and the offset in it of each character of a rule.
 
-Promises: a `RulesError` names the line and the column of the offending character in the document, both counted from 1,
-a column in characters. Inside an expression that place is exact as well, escapes and line breaks of the JSON string
-included: `Text.places` remembers where each decoded character was read.
+Promises: a `RulesError` names the line and the column of the wrong character in the document. Both count from 1, and a
+column is a character. The location is exact inside an expression too, even after escapes and line breaks in the JSON
+string: `Text.places` has the document's offset of each decoded character.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class RulesError(ValueError):
         self.message = message
 
     def __reduce__(self) -> tuple[type[RulesError], tuple[int, int, str]]:
-        # An exception is pickled with its args, here the one joined text, from which it can't be made again.
+        # An exception is pickled with its args. Here that is one joined text, which can't make the error again.
         return type(self), (self.line, self.column, self.message)
 
 
 def error_at(document: str, offset: int, message: str) -> RulesError:
-    """The error for what stands at that offset of the document."""
+    """Return the error for the character at that offset of the document."""
     line = document.count("\n", 0, offset) + 1
     return RulesError(line, offset - document.rfind("\n", 0, offset), message)
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string of the document, decoded: `places` holds the document's offset of each character and of the end."""
+    """A decoded string of the document. `places` has the document's offsets of each character and of the end."""
 
     value: str
     places: Sequence[int]
@@ -50,19 +50,19 @@ class Text:
 
     @classmethod
     def alone(cls, value: str) -> Text:
-        """A text that is its own document."""
+        """Return a text that is its own document."""
         return cls(value, range(len(value) + 1), value)
 
     @property
     def at(self) -> int:
-        """The document's offset of the opening quote (of the start, for a text alone)."""
+        """The document's offset of the opening quote; for a text of `alone`, of its start."""
         return max(self.places[0] - 1, 0)
 
     def error(self, at: int, message: str) -> RulesError:
-        """The error for this text's character number `at`."""
+        """Return the error for the text's character number `at`."""
         return error_at(self.document, self.places[at], message)
 
 
 def join_surrogates(value: str) -> str:
-    """The text with each surrogate pair, as escapes write it, as the one character that it stands for."""
+    """Return the text with each surrogate pair (as escapes write it) replaced by its one character."""
     return SURROGATE_PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), value)

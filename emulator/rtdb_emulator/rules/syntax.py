@@ -1,8 +1,8 @@
-"""The shape of a parsed rule expression.
+"""The syntax tree of a rule expression.
 
-Parentheses leave no trace but the shape itself. A run of operators of one precedence is one `Chain`, so that a rule of
-hundreds of `||` is not hundreds of levels deep. Two expressions are equal when they are written alike up to spaces and
-parentheses: `at`, the offset in the expression, doesn't count.
+Parentheses only determine the tree's shape; they are not in it. A run of operators of one precedence is one `Chain`, so
+a rule with hundreds of `||` is not hundreds of levels deep. Two expressions are equal if they differ only in spaces and
+parentheses: `at`, the offset in the expression, is not compared.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """`target.name`, which `target['name']` is as well; `at` is the name's."""
+    """`target.name`, or `target['name']`. `at` is the name's offset."""
 
     target: Expression
     name: str
@@ -47,7 +47,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """`target[key]` with a key that only evaluation knows."""
+    """`target[key]`, with a key that is known only at evaluation."""
 
     target: Expression
     key: Expression
@@ -56,7 +56,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`at` is the opening parenthesis's."""
+    """`callee(arguments)`. `at` is the offset of the opening parenthesis."""
 
     callee: Expression
     arguments: tuple[Expression, ...]
@@ -72,7 +72,7 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operator of a chain and its right operand; `at` is the operator's."""
+    """One operator of a chain, and its right operand. `at` is the operator's offset."""
 
     operator: str
     operand: Expression
@@ -98,7 +98,7 @@ Expression: TypeAlias = Literal | Regex | Array | Name | Member | Index | Call |
 
 
 def parts(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions right inside this one."""
+    """Return the direct parts of an expression."""
     match expression:
         case Array(items):
             return items
@@ -119,7 +119,7 @@ def parts(expression: Expression) -> tuple[Expression, ...]:
 
 
 def start(expression: Expression) -> int:
-    """The offset of an expression's first character, parentheses aside."""
+    """Return the offset of an expression's first character, without regard to parentheses."""
     match expression:
         case Member() | Index() | Call() | Chain() | Choice():
             return start(parts(expression)[0])
@@ -128,7 +128,7 @@ def start(expression: Expression) -> int:
 
 
 def height(expression: Expression) -> int:
-    """How many levels of expressions lie inside each other: 1 for a name."""
+    """Return the number of nested levels of an expression: 1 for a name."""
     highest = 0
     stack = [(expression, 1)]
     while stack:

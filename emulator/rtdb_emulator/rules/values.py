@@ -1,11 +1,11 @@
-"""What the operators of rules do to run-time values.
+"""The operators of rules, applied to run-time values.
 
-A value is a string, a number, a boolean, None for null, a list or dict of `auth`, or `OBJECT` for a database node with
-children, which equals nothing. Promises: each function returns a value or raises `RuleFailed`, whatever it is given;
-text grows no longer than `MAX_TEXT`, so that no rule can use up the memory.
+A value is a string, a number, a boolean, None for null, a list or dict of `auth`, or `OBJECT`. `OBJECT` stands for a
+database node with children, and equals nothing. Promises: each function returns a value or raises `RuleFailed`, for any
+arguments. No text grows longer than `MAX_TEXT`, so that no rule can use up the memory.
 
-Numbers are JavaScript's except that integers of 64 bits stay exact, as the database keeps them; what exceeds those
-becomes a double. Strings are ordered by code point, as the database's own are.
+Numbers work as in JavaScript, but 64-bit integers stay exact, as the database stores them. A larger integer becomes a
+double. Strings are ordered by code point, as in the database.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PLAIN_FROM, _PLAIN_BELOW = 1e-6, 1e21
 
 
 class RuleFailed(Exception):
-    """This rule met a value that it can't work with; it counts as false."""
+    """The rule has a value of a type that it can't use. The rule then counts as false."""
 
 
 class _Object:
@@ -36,14 +36,17 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def text_of(value: object) -> str:
-    """The value, which must be a string."""
+    """Return the value, which must be a string."""
     if isinstance(value, str):
         return value
     raise RuleFailed
 
 
 def equal(left: object, right: object) -> bool:
-    """Never converts: values of different types differ. Objects and lists equal nothing, not even themselves."""
+    """Return whether two values are equal, without any conversion: values of different types differ.
+
+    Objects and lists equal nothing, not even themselves.
+    """
     if left is None or isinstance(left, bool):
         return left is right
     if isinstance(left, str):
@@ -64,7 +67,7 @@ def less_or_equal(left: object, right: object) -> bool:
 
 
 def add(left: object, right: object) -> object:
-    """The sum of two numbers, or the texts one after the other if one of the two is a string."""
+    """Return the sum of two numbers or, if one of the two is a string, their concatenated texts."""
     if is_number(left) and is_number(right):
         return _computed("+", left, right)
     if not isinstance(left, str) and not isinstance(right, str):
@@ -76,7 +79,7 @@ def add(left: object, right: object) -> object:
 
 
 def arithmetic(operator: str, left: object, right: object) -> int | float:
-    """`- * / %` of two numbers."""
+    """Return the result of `-`, `*`, `/` or `%` for two numbers."""
     if is_number(left) and is_number(right):
         return _computed(operator, left, right)
     raise RuleFailed
@@ -87,7 +90,7 @@ def negative(value: object) -> int | float:
 
 
 def replaced(text: object, old: object, new: object) -> str:
-    """The text with every occurrence of the old replaced, as plain text."""
+    """Return the text with every occurrence of `old` replaced by `new`. Both are plain text, not patterns."""
     whole, found, put = text_of(text), text_of(old), text_of(new)
     if len(whole) + whole.count(found) * (len(put) - len(found)) > MAX_TEXT:
         raise RuleFailed
@@ -95,12 +98,12 @@ def replaced(text: object, old: object, new: object) -> str:
 
 
 def length(text: str) -> int:
-    """In UTF-16 units, as JavaScript counts."""
+    """Return the length in UTF-16 units, as JavaScript counts."""
     return len(text) if text.isascii() else len(text) + sum(char > "\uffff" for char in text)
 
 
 def number_text(number: float) -> str:
-    """The number as JavaScript writes it."""
+    """Return the number as JavaScript writes it."""
     number = _bounded(number)
     if math.isnan(number):
         return "NaN"
@@ -119,7 +122,7 @@ def _joinable(value: object) -> str:
 
 
 def _bounded(number: float) -> int | float:
-    """The number itself; an integer of more than 64 bits as a double."""
+    """Return the number; an integer of more than 64 bits becomes a double."""
     if not isinstance(number, int) or number in _INT64:
         return number
     try:
@@ -145,7 +148,7 @@ def _computed(operator: str, left: float, right: float) -> int | float:
 
 
 def _remainder(left: float, right: float) -> int | float:
-    """With the sign of the left operand."""
+    """Return the remainder, with the sign of the left operand."""
     if isinstance(left, int) and isinstance(right, int):
         size = abs(left) % abs(right)
         return -size if left < 0 else size
