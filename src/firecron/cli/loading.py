@@ -39,7 +39,7 @@ def load_crons(target: str) -> FireCron:
 def load(target: str) -> Loaded:
     """Return the FireCron of `load_crons`, with the unclaimed jobs.
 
-    Unclaimed jobs are listed only if `target` is a FireCron: without one, the program gave its jobs to none.
+    Unclaimed jobs are listed only if `target` is a FireCron. A program that makes no FireCron has forgotten no job.
     """
     module_name, _, path = target.partition(":")
     found: object = _import(module_name, target)

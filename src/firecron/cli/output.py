@@ -42,7 +42,7 @@ OF_REFUSAL: dict[Reason, Exit] = {
 
 
 class Failure(Exception):
-    """Ends a command with this message and exit code."""
+    """The error that ends a command with this message and exit code."""
 
     def __init__(self, message: str, code: Exit = Exit.FAILED) -> None:
         super().__init__(message)

@@ -123,7 +123,7 @@ def _code_of_end(command: Command, *, is_stopped: bool) -> int:
 
 
 def _code_of_rerun(event: Event, command: Command) -> list[int]:
-    """Return the exit code of a rerun if the event says that one ended badly, else an empty list."""
+    """Return the exit code of a rerun, in a list, if the event reports a failed rerun. Otherwise the list is empty."""
     if event.slug not in _BAD_ENDS or event.fields.get("trigger") != "rerun":
         return []
     return [_code_of_end(command, is_stopped=event.slug == "run.interrupted")]

@@ -49,7 +49,7 @@ class LocksView:
         self._output = output
         self._name = name
         self._nothing = Text(
-            f"There is no lock in {database_of(operator.settings)}: none is held, and none has anything to remember."
+            f"There is no lock in {database_of(operator.settings)}: no lock is held, and no released lock has a record."
         )
 
     def look(self) -> SeenAll:

@@ -91,7 +91,7 @@ class LeaseConformance(Kit):
             "expires": to_text(released_at),
             "outcome": "succeeded",
         }
-        self.jump(MARGIN)  # the other's clock may be so far behind
+        self.jump(MARGIN)  # the other service's clock may be a margin behind
         taken(other.acquire(self.name, TTL))
 
     def test_a_late_release_leaves_the_successor_alone(self) -> None:

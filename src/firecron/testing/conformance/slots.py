@@ -41,7 +41,7 @@ class SlotConformance(Kit):
             assert self.fields == before
             lease.release(finished=SLOT)
         refused(self.claim(service, SLOT), "slot_done")
-        self.jump(MARGIN)  # the other's clock may be so far behind
+        self.jump(MARGIN)  # the other service's clock may be a margin behind
         taken(self.claim(other, LATER))
         assert self.claimed() == (LATER, LATER, 1)
 
@@ -80,7 +80,7 @@ class SlotConformance(Kit):
         lease = taken(self.claim(service, SLOT))
         refused(self.claim(other, SLOT, rerun=True), "slot_done")
         assert lease.release()
-        self.jump(MARGIN)  # the other's clock may be so far behind
+        self.jump(MARGIN)  # the other service's clock may be a margin behind
         refused(self.claim(other, EARLIER, rerun=True), "slot_done")
         again = taken(self.claim(other, SLOT, rerun=True))
         assert self.claimed() == (SLOT, SLOT, 2)
@@ -133,7 +133,7 @@ class SlotConformance(Kit):
         fences: list[int] = []
 
         def take(service: LockService) -> Lease:
-            self.jump(MARGIN)  # its clock may be so far behind the last holder's
+            self.jump(MARGIN)  # its clock may be a margin behind the last holder's
             lease = taken(service.acquire(self.name, TTL, fenced=True))
             assert lease.fence == self.number("fence")
             fences.append(lease.fence)
