@@ -128,3 +128,15 @@ def test_a_mutant_is_killed_by_a_test_that_reaches_it(names: Reach, trials: Tria
     assert (trials.overlay.source / "firecron/lock/names.py").read_bytes() == (
         ROOT / "src/firecron/lock/names.py"
     ).read_bytes()
+
+
+def test_a_mutant_that_breaks_the_import_blinds_no_later_trial(names: Reach, tmp_path: Path) -> None:
+    """The tests are collected without any mutant: one that can't be imported takes no test from the next."""
+    trials = Trials(tmp_path / "copy", [str(NAMES.relative_to(ROOT))])
+    try:
+        broken = mutant('_NAME = re.compile(re.ASCII, r"[A-Za-z][A-Za-z0-9_-]{0,99}")')
+        at_import = replace(names, lines={"firecron/lock/names.py": dict.fromkeys(range(9, 19), {ACCEPTS})})
+        assert trials.judge(broken, at_import).verdict == "killed"
+        assert trials.judge(mutant("return None"), at_import) == Judged(mutant("return None"), "killed", ACCEPTS)
+    finally:
+        trials.kill()

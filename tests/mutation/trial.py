@@ -54,12 +54,13 @@ class Trials:
         tests = in_order(reach.tests(mutant.file, mutant.lines), reach.seconds, Path(mutant.file).stem)
         if not tests:
             return Judged(mutant, "unreached")
+        # Before the mutant is there: it must not be what the tests are collected with.
+        self._warm = self._warm or Warm(self.overlay, self._places)
         file = self.overlay.source / mutant.file
         before = file.read_bytes()
         # Also in the file, for the processes that tests start.
         after = mutant.apply(before)
         file.write_bytes(after)
-        self._warm = self._warm or Warm(self.overlay, self._places)
         how: How = "whole"
 
         def forked(tests: list[str]) -> str:
