@@ -30,7 +30,7 @@ from tests.mutation.generate import Mutant as Generated
 from tests.mutation.generate import generate
 from tests.mutation.ledger import Ledger
 from tests.mutation.overlay import ROOT, Overlay, each
-from tests.mutation.reach import collect, digest
+from tests.mutation.reach import collect, digest, meaning
 from tests.mutation.trial import Judged, Trials
 
 MUTANTS = LOCK_MUTANTS + INVARIANTS
@@ -162,7 +162,8 @@ def try_generated(mutants: list[Generated], state: Path, jobs: int, named: set[G
     def asked(files: tuple[Path, ...]) -> str:
         return f"{helpers}-{digest(files)}"
 
-    ledger = Ledger(state / "verdicts", lambda mutant: asked(reach.files(mutant.file, mutant.lines)))
+    known = STATE / f"verdicts-{digest((ROOT / 'src').rglob('*.py'), meaning)}"
+    ledger = Ledger(known, lambda mutant: asked(reach.files(mutant.file, mutant.lines)))
     left = [mutant for mutant in mutants if mutant in named or ledger.verdict(mutant) is None]
     killed = sum(ledger.verdict(mutant) == "killed" for mutant in set(mutants).difference(left))
     began = time.monotonic()

@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from coverage import CoverageData
 from tests.mutation.overlay import ROOT, Overlay, each
 from tests.mutation.plugin import NOTES, TEST
+from tests.mutation.source import without_words
 
 # Files of tests that one process runs, and the seconds that it may take.
 _TOGETHER = 12
@@ -78,12 +79,17 @@ def collect(files: Iterable[Path], state: Path, jobs: int) -> Reach:
     return reach
 
 
-def digest(files: Iterable[Path]) -> str:
-    """A hash of the names and texts of these files."""
+def digest(files: Iterable[Path], read: Callable[[Path], bytes] = Path.read_bytes) -> str:
+    """A hash of the names of these files and of what is read of them."""
     found = hashlib.sha1(usedforsecurity=False)
     for file in sorted(files):
-        found.update(f"{file.relative_to(ROOT)}\n".encode() + file.read_bytes())
+        found.update(f"{file.relative_to(ROOT)}\n".encode() + read(file))
     return found.hexdigest()[:12]
+
+
+def meaning(file: Path) -> bytes:
+    """What a source does: a comment or a docstring changes no verdict."""
+    return without_words(file.read_bytes()).encode()
 
 
 def _ask(overlay: Overlay, tasks: list[tuple[Path, Path]]) -> None:

@@ -5,6 +5,19 @@ from __future__ import annotations
 import ast
 
 
+def without_words(source: bytes) -> str:
+    """The syntax tree of a source as a text, without comments, docstrings and layout."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [one for one in node.body if not (isinstance(one, ast.Expr) and _is_text(one.value))]
+    return ast.dump(tree)
+
+
+def _is_text(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
 class Source:
     """The bytes of a file."""
 

@@ -11,6 +11,7 @@ from tests.mutation.generate import Mutant, generate
 from tests.mutation.ledger import Ledger
 from tests.mutation.overlay import ROOT
 from tests.mutation.reach import Reach, collect
+from tests.mutation.source import without_words
 from tests.mutation.trial import Judged, Trials, Verdict, in_order
 
 (MUTANT, *_) = generate("firecron/module.py", b"def work():\n    return 1\n")
@@ -83,6 +84,14 @@ def test_what_is_known_is_not_tried_again(
     assert Ledger(file, lambda _: "tests" if same_tests else "others").verdict(MUTANT) == expected
 
 
+def test_words_change_nothing_that_is_known() -> None:
+    """Comments and docstrings change no verdict, so what is known stays known; a default changes what is done."""
+    text = 'def wait(seconds=1):\n    """Wait."""\n    return seconds\n'
+    known = without_words(text.encode())
+    assert without_words(text.replace("Wait.", "Pause.").replace("return", "# back\n    return").encode()) == known
+    assert without_words(text.replace("1", "2").encode()) != known
+
+
 NAMES = ROOT / "tests" / "unit" / "lock" / "test_names.py"
 REFUSES = "tests/unit/lock/test_names.py::test_what_can_be_no_name_is_refused[None]"
 ACCEPTS = "tests/unit/lock/test_names.py::test_a_good_name_is_itself[a]"
@@ -135,7 +144,7 @@ def test_a_mutant_that_breaks_the_import_blinds_no_later_trial(names: Reach, tmp
     trials = Trials(tmp_path / "copy", [str(NAMES.relative_to(ROOT))])
     try:
         broken = mutant('_NAME = re.compile(re.ASCII, r"[A-Za-z][A-Za-z0-9_-]{0,99}")')
-        at_import = replace(names, lines={"firecron/lock/names.py": dict.fromkeys(range(9, 19), {ACCEPTS})})
+        at_import = replace(names, lines={"firecron/lock/names.py": {line: {ACCEPTS} for line in range(9, 19)}})
         assert trials.judge(broken, at_import).verdict == "killed"
         assert trials.judge(mutant("return None"), at_import) == Judged(mutant("return None"), "killed", ACCEPTS)
     finally:
