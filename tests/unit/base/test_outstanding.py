@@ -47,12 +47,41 @@ def test_a_wait_has_an_end() -> None:
     assert not waiting.is_alive()
 
 
+def test_the_last_moment_is_waited_for() -> None:
+    """A wait of less than a millisecond is one as well."""
+    waits: list[float | None] = []
+
+    class Timing(FakeTiming):
+        def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+            waits.append(seconds)
+            self.advance(seconds or 0)
+
+    timing = Timing()
+    outstanding = Outstanding(timing)
+    outstanding.add("one")
+    outstanding.wait(timing.mono() + 0.5)
+    assert waits == [0.0005]
+
+
 def test_a_forked_child_has_no_work_to_wait_for() -> None:
     """What the parent's threads do never ends in the child."""
     timing = FakeTiming()
     outstanding = Outstanding(timing)
     outstanding.add("one")
-    with outstanding.changed:  # as another thread may have at the fork
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with outstanding.changed:  # as another thread may have at the fork
+            held.set()
+            assert go_on.wait(PATIENCE)
+
+    threading.Thread(target=hold).start()
+    try:
+        assert held.wait(PATIENCE)
         outstanding.after_fork()
+        assert outstanding.changed.acquire(timeout=PATIENCE)
+        outstanding.changed.release()
+    finally:
+        go_on.set()
     outstanding.wait(timing.mono() + 1_000)
     assert len(outstanding) == 0
