@@ -14,22 +14,22 @@ class FirecronError(Exception):
 
 
 class ConfigurationError(FirecronError, ValueError):
-    """A setting can't be used; the message names it, its value and what would do."""
+    """A setting can't be used. The message names the setting, its value and the remedy."""
 
 
 class StoreError(FirecronError):
-    """The Realtime Database did not do what it was asked.
+    """The Realtime Database did not do what firecron asked.
 
-    `what` is that in three words, for the beginning of a line.
+    `what` says this in three words, for the beginning of a line.
     """
 
     what = "RTDB failed"
 
 
 class Unavailable(StoreError):
-    """RTDB can't be reached, or doesn't answer in time: look at its status and at this machine's network.
+    """RTDB can't be reached, or doesn't answer in time: check RTDB's status page and this machine's network.
 
-    `retry_after` is how many seconds the server asked to be left alone, if it did.
+    `retry_after` is the pause in seconds that the server asked for; None if it asked for none.
     """
 
     what = "RTDB unreachable"
@@ -46,7 +46,7 @@ class EmulatorDown(Unavailable):
 
 
 class Denied(StoreError):
-    """RTDB refuses: check the service account's role, the security rules, and the databaseURL."""
+    """RTDB refuses the request: check the service account's role, the security rules, and the databaseURL."""
 
     what = "RTDB denies access"
 
@@ -58,21 +58,19 @@ class NoCredentials(Denied):
 
 
 class Malformed(StoreError):
-    """RTDB holds something that firecron did not write and can't read: look at the node in the Firebase console."""
+    """RTDB holds a value that firecron did not write and can't read: look at the node in the Firebase console."""
 
 
 class LeaseLost(FirecronError):
-    """The lease is lost: another instance may be at work already. Stop, and undo or fence what you were about to
-    write.
-    """
+    """The lease is lost, and another instance may be at work already: stop, and undo or fence your own writes."""
 
 
 class Stopping(FirecronError):
-    """This instance is shutting down: end the run where it can be taken up again, by letting this exception through."""
+    """This instance is shutting down: end the run where it can continue later, and let this exception through."""
 
 
 class UnknownJob(FirecronError, KeyError):
-    """There is no job of that name; `registry.jobs()` lists those that there are."""
+    """There is no job of that name: `registry.jobs()` returns the jobs that there are."""
 
     def __str__(self) -> str:
         return str(self.args[0])

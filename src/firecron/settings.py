@@ -34,9 +34,9 @@ _PREFIX = re.compile(rf"({_KEY}/)*{_KEY}")
 
 
 class Settings(BaseSettings):
-    """What can be set, by keyword or by a variable `FIRECRON_…`; durations are seconds.
+    """The settings, by keyword or by `FIRECRON_…` variables. Durations are seconds.
 
-    ConfigurationError names the argument or the variable that can't be used, and says why.
+    A setting that can't be used raises ConfigurationError, which names the argument or the variable, and the reason.
     """
 
     model_config = SettingsConfigDict(env_prefix=VARIABLES, frozen=True, extra="forbid")

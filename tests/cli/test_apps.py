@@ -132,7 +132,7 @@ def test_next_takes_a_job_of_an_application() -> None:
     ("arguments", "words"),
     [
         (("forgetful:crons",), "name one of its jobs as well: given"),
-        (("forgetful:crons", "givne"), "there is no job 'givne'; there are: given"),
+        (("forgetful:crons", "givne"), "there is no job 'givne'; the jobs are: given"),
         (("forgetful:crons", "given", "-z", "UTC"), "given has its own time zone"),
         (("30 2 * * *", "given"), "'30 2 * * *' is not a module:object"),
     ],

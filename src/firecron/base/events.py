@@ -81,9 +81,9 @@ class Event:
     """Something that happened: `slug` for programs, `message` for people, `fields` for both.
 
     Args:
-        slug: What happened, such as `run.failed`.
+        slug: The kind of event, such as `run.failed`.
         name: The job or lock; `clock`, `ticker`, `heartbeat` or `firecron` for the instance.
-        level: The level that it is logged with.
+        level: The level of the log line.
         message: The sentence in the log.
         fields: Numbers and words, by name.
     """
@@ -109,10 +109,10 @@ class Events:
         self._listeners: tuple[Listener, ...] = ()
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with every event from now on; returns a function that stops it.
+        """Call `listener` with every event from now on. Return a function that ends this.
 
         Args:
-            listener: Called with each `Event`, on the thread that made it.
+            listener: Called with each `Event`, on the thread that emits it.
         """
         with self._lock:
             self._listeners = (*self._listeners, listener)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class CronExpression(StrEnum):
-    """Cron lines for `distributed_cron` and `Schedule`; each is a string and can be used as one."""
+    """Cron lines for `distributed_cron` and `Schedule`. Each member is a string."""
 
     EVERY_SECOND = "* * * * * *"
     EVERY_5_SECONDS = "*/5 * * * * *"

@@ -28,11 +28,11 @@ _LONGEST_GAP = timedelta(hours=3)
 class Schedule:
     """When a cron line fires in a time zone.
 
-    ValueError says what is wrong with a line or a zone, also if the line never fires. Two schedules of the same line
-    and zone are equal.
+    A line or zone that can't be used raises a ValueError with the reason; so does a line that never fires. Two
+    schedules of the same line and zone are equal.
 
     Args:
-        line: Five fields, or six with seconds first; names of months and days; `@hourly` and its like.
+        line: Five fields, or six with seconds first; names of months and days; aliases such as `@hourly`.
         timezone: A name or a `ZoneInfo`; the attribute is the name.
     """
 
@@ -47,12 +47,12 @@ class Schedule:
         self.warnings = self._line.warnings
 
     def after(self, instant: datetime) -> datetime:
-        """The first tick strictly after the instant, in UTC.
+        """Return the first tick after the instant, in UTC. The instant itself does not count.
 
         Args:
             instant: An aware `datetime`.
         """
-        # Ticks are whole seconds: the one after 09:00:00.5 is the one after 09:00:00.
+        # Ticks are whole seconds, so the tick after 09:00:00.5 is the tick after 09:00:00.
         start = _in_utc(instant).replace(microsecond=0)
         wall = self._wall(start)
         tick = self._first_after(start, wall)
@@ -65,13 +65,13 @@ class Schedule:
         return tick
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
-        """The ticks after `start`, up to and including `end`, in UTC.
+        """Return the ticks after `start`, up to and including `end`, in UTC.
 
         Args:
             start: An aware `datetime`.
             end: An aware `datetime`.
         """
-        # What can't be used is refused here, and not when the first tick is asked for.
+        # This call checks the arguments now. A generator would check them only when the first tick is asked for.
         return self._ticks(self.after(start), _in_utc(end))
 
     def __eq__(self, other: object) -> bool:

@@ -74,29 +74,29 @@ def distributed_cron(
     role: str | None = None,
     disabled: bool = False,
 ) -> Callable[[F], F]:
-    """Run the function at the ticks of a cron line, each on exactly one instance.
+    """Run the function at the ticks of a cron line, each tick on exactly one instance.
 
     Durations are seconds or `timedelta`.
 
     Args:
         lock_name: The job's name, and its node in the database.
         cron_time: The cron line: five fields, or six with seconds first.
-        timezone: Where the cron line's wall times are: a name or a `ZoneInfo`.
-        lock_ttl: How long the lock lasts if its instance dies; it is renewed while the job runs.
-        hold_at_least: Keep the lock for so long, also if the job is done sooner.
-        once_per_tick: Claim the tick in the write that takes the lock; False: lock by name only.
-        renew: Renew the lock while the job runs; False: it lasts its `lock_ttl`.
-        overlap: The previous run has not finished: `"skip"` the tick, `"queue"` it, or `"allow"` both.
-        catch_up: Ticks that nobody ran: `"skip"` them, run the newest `"once"`, or `"all"` in order.
+        timezone: The time zone of the cron line: a name or a `ZoneInfo`.
+        lock_ttl: How long the lock lasts if its instance dies. It is renewed while the job runs.
+        hold_at_least: The least time that the lock is kept, even if the job ends sooner.
+        once_per_tick: Claim the tick in the write that takes the lock. False: lock by name only.
+        renew: Renew the lock while the job runs. False: it lasts its `lock_ttl`.
+        overlap: If the previous run has not finished: `"skip"` the tick, `"queue"` it, or `"allow"` both runs.
+        catch_up: For ticks that did not run: `"skip"` them, run the newest `"once"`, or run `"all"` in order.
         catch_up_window: How far back catching up goes.
-        grace: How late a tick may still start: 60 seconds; with `overlap="queue"`, until the next tick.
-        on_abandoned: A run whose instance died: `"skip"` it, or `"rerun"` it, on an instance that sees it.
+        grace: How late a tick may start. Default: 60 seconds; with `overlap="queue"`, until the next tick.
+        on_abandoned: If the instance of a run dies: `"skip"` the run, or `"rerun"` it on an instance that sees this.
         retries: How often a run that raised is tried again, while the lock is held.
-        retry_backoff: The pause before the first such try; doubled for each later one.
-        max_runtime: When a run stops being renewed, and is told to stop.
-        jitter: Start up to so much later, at random.
-        role: Run only where FIRECRON_ROLES has this word.
-        disabled: Declared, listed, and never run by itself.
+        retry_backoff: The pause before the first of these retries. It doubles for each later one.
+        max_runtime: The time after which a run is no longer renewed, and is told to stop.
+        jitter: The longest random delay of the start.
+        role: Run only on instances whose FIRECRON_ROLES contain this word.
+        disabled: Declare and list the job, but never run it by its schedule.
     """
     options = check_options(
         name=lock_name,

@@ -23,15 +23,15 @@ from firecron.jobs.run import Run
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A function to run, and how: bound, so that it can be called with nothing, or with its Run.
+    """A function to run, bound, so that it can be called without arguments, or with its Run.
 
     Args:
-        options: What it was declared with.
+        options: The options that it was declared with.
         function: The function, bound.
-        where: Where it was found, for people: module and name.
-        is_async: Whether calling it gives something to await.
+        where: Where the function was found, for people: its module and name.
+        is_async: Whether a call returns an awaitable.
         run_parameter: The parameter that gets the Run; None if there is none.
-        around: What it is called in, such as a Flask application's context.
+        around: The context in which the function is called, such as that of a Flask application.
     """
 
     options: JobOptions
@@ -47,10 +47,10 @@ class Job:
         return self.options.name
 
     def call(self, run: Run) -> object:
-        """Call it; for an async function the result is to be awaited.
+        """Call the function. An async function returns an awaitable.
 
         Args:
-            run: What its `run_parameter` gets.
+            run: The value of its `run_parameter`.
         """
         return self.function() if self.run_parameter is None else self.function(**{self.run_parameter: run})
 

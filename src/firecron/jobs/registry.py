@@ -65,25 +65,25 @@ class Registry:
             return list(self._jobs.values())
 
     def get(self, name: str) -> Job:
-        """The job of that name; UnknownJob if there is none.
+        """Return the job of this name. Raise UnknownJob if there is none.
 
         Args:
             name: The job's name.
         """
         with self._lock:
             if name not in self._jobs:
-                raise UnknownJob(f"there is no job {name!r}; there are: {', '.join(self._jobs) or 'none'}")
+                raise UnknownJob(f"there is no job {name!r}; the jobs are: {', '.join(self._jobs) or 'none'}")
             return self._jobs[name]
 
     def next_slots(self, name: str, n: int = 1) -> list[datetime]:
-        """The next n ticks, in UTC.
+        """Return the next `n` ticks of the job, in UTC.
 
         Args:
             name: The job's name.
-            n: How many.
+            n: The number of ticks.
         """
         job = self.get(name)
-        # Where RTDB's time isn't known (nothing was started), this machine's has to do: it is only shown to a person.
+        # RTDB's time is not known before the start. This machine's time is good enough, because people read the result.
         now = self._control.now() or datetime.now(UTC)
         slots: list[datetime] = []
         for _ in range(n):
@@ -92,7 +92,7 @@ class Registry:
         return slots
 
     def state(self, name: str) -> State:
-        """What the job does on this instance just now.
+        """Return what the job does on this instance now.
 
         Args:
             name: The job's name.
@@ -109,14 +109,14 @@ class Registry:
         return "ticking" if self._control.is_ticking else "idle"
 
     def add(self, job: Job | Callable[..., object]) -> None:
-        """Add a job at run time. It ticks from its next tick on. The same one twice counts once.
+        """Add a job at run time. It runs from its next tick on. The same job twice counts once.
 
         Args:
             job: A decorated function, or a Job. A function that is decorated twice is two jobs.
         """
         jobs = [job] if isinstance(job, Job) else [make_job(options, job, where_of(job)) for options in declared(job)]
         if not jobs:
-            raise ConfigurationError(f"{job!r} is no job: decorate it with distributed_cron")
+            raise ConfigurationError(f"{job!r} is not a job: decorate it with distributed_cron")
         for given in jobs:
             # A context that another FireCron's registry set stays: a rehearsal calls jobs in the application's context.
             one = given if given.around is not nullcontext else replace(given, around=self._around)
@@ -134,7 +134,7 @@ class Registry:
                 self._control.add(one)
 
     def remove(self, name: str) -> None:
-        """Forget a job: it ticks no more here. A run that is under way goes on.
+        """Remove a job, so that it ticks no more on this instance. A run that is under way goes on.
 
         Args:
             name: The job's name.
@@ -146,12 +146,13 @@ class Registry:
         self._control.remove(name)
 
     def pause(self, name: str, *, everywhere: bool = False) -> None:
-        """Don't run it by its schedule, here or on every instance. Raises StoreError if `everywhere` can't be
-        written.
+        """Stop running the job by its schedule, on this instance or on every instance.
+
+        Raise StoreError if a pause of every instance can't be written.
 
         Args:
             name: The job's name.
-            everywhere: Write `paused` to the job's node: then no instance runs it, also not by hand.
+            everywhere: Write `paused` to the job's node. Then no instance runs the job, not even by hand.
         """
         self.get(name)
         if everywhere:
@@ -160,7 +161,9 @@ class Registry:
             self._paused.add(name)
 
     def resume(self, name: str, *, everywhere: bool = False) -> None:
-        """Undo a pause: this instance's own, or everybody's. Raises StoreError if `everywhere` can't be written.
+        """End a pause of this instance, or of every instance.
+
+        Raise StoreError if the end of the pause of every instance can't be written.
 
         Args:
             name: The job's name.
@@ -172,15 +175,15 @@ class Registry:
         self._paused.discard(name)
 
     def trigger(self, name: str, *, slot: datetime | None = None, source: Trigger = "manual") -> Result:
-        """Run it once, here and now, under its lock; returns when it has ended, with what came of it.
+        """Run the job once on this instance, under its lock. Return its result when the run has ended.
 
-        A run by hand claims no tick. With a `slot` it is the run of that tick, however late, unless it or a later one
-        was claimed before: once, here or anywhere.
+        Without a `slot` the run claims no tick. With a `slot` it is the run of that tick, however late. It is refused
+        if that tick or a later one was claimed before, on any instance.
 
         Args:
             name: The job's name.
             slot: The tick to claim, an aware `datetime`.
-            source: What the history calls it: its `trigger`.
+            source: The `trigger` of the run in the history.
         """
         if slot is not None and slot.tzinfo is None:
             raise ValueError(f"slot={slot!r} must be an aware datetime, such as datetime(2026, 11, 18, 9, tzinfo=UTC)")

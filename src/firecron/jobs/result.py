@@ -10,12 +10,12 @@ from firecron.lock.refusal import Refusal
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one claim: a run and its outcome, or the refusal that kept it from running.
+    """The result of one claim: a run and its outcome, or the refusal that kept it from running.
 
     Args:
         run: The run; None if there was none.
-        outcome: `succeeded`, `failed`, `lost` or `interrupted`; None if it did not run.
-        refusal: Why it did not run; else None.
+        outcome: `succeeded`, `failed`, `lost` or `interrupted`; None if nothing ran.
+        refusal: Why nothing ran; None if there was a run.
         error: The exception of a run that `failed` or was `lost`.
     """
 

@@ -17,14 +17,14 @@ Outcome: TypeAlias = Literal["succeeded", "failed", "lost", "interrupted", "aban
 class Run:
     """One run of a job on this instance.
 
-    `lost` is set once another instance may have begun, and `stopping` once this instance shuts down.
+    `lost` is set when another instance may have begun. `stopping` is set when this instance shuts down.
 
     Args:
         name: The job's name.
         slot: The tick that was claimed, in UTC; None for a run by hand.
-        attempt: Which claim of the tick this is.
-        fence: A number that is higher than that of every earlier run; None where the job takes no fence.
-        idempotency_key: The same for every attempt at one tick: hand it to whatever must not do things twice.
+        attempt: The number of this claim of the tick.
+        fence: A number that is higher than that of every earlier run; None if the job takes no fence.
+        idempotency_key: The same for every attempt at one tick. Pass it to any system that must not act twice.
         trigger: Why it runs: `schedule`, `catch_up`, `rerun`, `manual` or `http`.
     """
 
@@ -50,17 +50,18 @@ class Run:
 
     @property
     def lost(self) -> Flag:
-        """Set once the lock is lost, or max_runtime is over: another instance may be running the job already."""
+        """Set when the lock is lost or max_runtime is over: another instance may be running the job already."""
         return self._lost()
 
     def look_at(self, lost: Callable[[], Flag]) -> None:
-        """Have `lost` ask there, each time: a process that was frozen learns at its next look that its lease is
-        over.
+        """Take `lost` from this function, at each look.
+
+        So a process that was frozen learns at its next look that its lease is over.
         """
         self._lost = lost
 
     def check(self) -> None:
-        """Raise LeaseLost or Stopping if the run should end; call it now and then in long work."""
+        """Raise LeaseLost or Stopping if the run should end. Call it now and then in long work."""
         if self.lost:
             raise LeaseLost
         if self.stopping:
@@ -75,5 +76,5 @@ running: ContextVar[Run | None] = ContextVar("firecron_run", default=None)
 
 
 def current_run() -> Run | None:
-    """The run that this code is part of; None outside of one."""
+    """Return the run that this code is part of; None outside a run."""
     return running.get()

@@ -26,7 +26,7 @@ from firecron.store import Snapshot
 
 
 class Lease:
-    """A lock in hand; always true, so that `if lease:` tells it from a refusal."""
+    """A lock in hand. It is always true, so that `if lease:` distinguishes it from a refusal."""
 
     def __init__(
         self,
@@ -71,13 +71,14 @@ class Lease:
 
     @property
     def holder(self) -> str:
-        """The random token that the record carries."""
+        """The random token of this lease in the record."""
         return str(self._held.record.holder)
 
     @property
     def fence(self) -> int | None:
-        """The fencing token, if one was asked for: higher than that of every earlier holder. Hand it to what you
-        write to.
+        """The fencing token, higher than that of every earlier holder; None if none was asked for.
+
+        Pass it to the systems that you write to.
         """
         return self._fence
 
@@ -88,7 +89,7 @@ class Lease:
 
     @property
     def attempt(self) -> int | None:
-        """Which claim of its slot this is."""
+        """The number of this claim of its slot."""
         return self._attempt
 
     @property
@@ -98,27 +99,28 @@ class Lease:
 
     @property
     def lost(self) -> Flag:
-        """Set once the lease is over, lost or released: `if lease.lost:`, or `lease.lost.wait(1)`."""
+        """Set when the lease is over, lost or released: `if lease.lost:`, or `lease.lost.wait(1)`."""
         if self._driver.timing.mono() >= self.ends:
             self.lose("its lease ran out and was not renewed")
         return self._lost
 
     def check(self) -> None:
-        """Raise LeaseLost if the lease is over; for the middle of long work."""
+        """Raise LeaseLost if the lease is over. Call it in the middle of long work."""
         if self.lost:
             raise LeaseLost
 
     def renew(self) -> bool:
-        """Lengthen the lease to its whole ttl from now. False if it is lost; raises Unavailable or Denied if RTDB
-        can't say.
+        """Extend the lease to its whole ttl from now. Return False if it is lost.
+
+        Raise Unavailable or Denied if RTDB does not say.
         """
         return self.keep(self._driver.settings.acquire_timeout)
 
     def release(self, *, outcome: str | None = None, finished: str | None = None) -> bool:
-        """Give the lock back. True if this did it; never raises, so that it can't hide what the work under the lock
-        raised.
+        """Release the lock. Return True if this call did it.
 
-        A later holder's record is left as it is, byte for byte.
+        This never raises, so it can't hide an exception of the work under the lock. The record of a later holder stays
+        as it is, byte for byte.
 
         Args:
             outcome: A word for the node's `outcome`, such as `succeeded`.
@@ -148,30 +150,33 @@ class Lease:
 
     @property
     def ends(self) -> float:
-        """When the trust in it ends, on the monotonic clock in milliseconds."""
+        """When the holder stops trusting the lease, on the monotonic clock in milliseconds."""
         return self._held.term.ends(self._driver.margin)
 
     @property
     def renewal_due(self) -> float:
-        """When it should be renewed next, on the same clock: a third of the ttl after it was last written."""
+        """When the next renewal is due, on the same clock: a third of the ttl after the last write."""
         return self._held.term.reading.mono + self._ttl / 3
 
     @property
     def was_lost(self) -> bool:
-        """Whether it was over before it was released, as far as the release has found out."""
+        """Whether the lease was lost before it was released, as far as the release has found out."""
         return self._was_lost
 
     def is_held(self) -> bool:
-        """Whether it is neither lost nor given back."""
+        """Return whether the lease is neither lost nor released."""
         return self._state == "held"
 
     def tell_acquired(self) -> None:
-        """Emit the event that says that it was acquired."""
+        """Emit the event for the acquired lock."""
         until = to_text(self._held.term.expires_at)
         self._emit("lock.acquired", logging.INFO, f'Lock "{self.name}" acquired until {until}')
 
     def keep(self, seconds: float) -> bool:
-        """Renew once, within so many seconds and what the lease leaves. False if it is lost; raises StoreError."""
+        """Renew once, within `seconds` and within the time that the lease has left.
+
+        Return False if the lease is lost. Raise StoreError if the renewal fails.
+        """
         if not self.is_held() or self.lost:
             return False
         deadline = self._driver.deadline(min(seconds, (self.ends - self._driver.timing.mono()) / 1000))
@@ -193,7 +198,7 @@ class Lease:
         return True
 
     def lose(self, why: str) -> None:
-        """Declare it lost; without effect once it is lost or released."""
+        """Declare the lease lost. This has no effect once it is lost or released."""
         with self._state_lock:
             if self._state != "held":
                 return
@@ -204,7 +209,7 @@ class Lease:
         self._on_end(self, None)
 
     def when_lost(self, callback: Callable[[], object]) -> None:
-        """Call this when the lease is lost, on whatever thread finds out; at once if it is."""
+        """Call this when the lease is lost, on the thread that notices it. If it is lost already, call it now."""
         with self._state_lock:
             if not self._was_lost:
                 self._on_lost.append(callback)
@@ -212,7 +217,7 @@ class Lease:
         self._tell(callback)
 
     def disown(self) -> None:
-        """In a forked child: the lease is the parent's, and here it is over without a word."""
+        """End the lease in a forked child, without an event: it is the parent's."""
         self._state_lock = threading.Lock()
         self._request_lock = self._driver.timing.lock()
         self._state = "released"

@@ -28,7 +28,7 @@ LEVELS: dict[Reason, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The lock was not acquired; false, so that `if not lease:` reads well.
+    """Why the lock was not acquired. A refusal is false, so that `if not lease:` reads well.
 
     With the reasons `unavailable`, `denied` and `malformed` nothing is known of the record: its fields are None.
 
@@ -38,7 +38,7 @@ class Refusal:
         message: The sentence for the log.
         holder: The token in the record that stands in the way.
         instance_id: The revision of the holder, as far as the record tells.
-        instance: Which instance of it.
+        instance: The instance of the holder, as far as the record tells.
         until: When the record expires.
         slot: The tick that the record is about.
         unfinished: The tick whose run has not ended.
@@ -63,7 +63,7 @@ class Refusal:
 
     @property
     def is_strange(self) -> bool:
-        """Whether an operator should look."""
+        """Whether an operator should look at the lock."""
         return self.problem is not None
 
 
@@ -133,10 +133,10 @@ def _message(name: str, refused: Refused, record: LockRecord | None, request: Re
 
 
 class NotAcquired(FirecronError):
-    """The lock was not acquired, so the block under it did not run; `refusal` says why.
+    """The lock was not acquired, so the block under it did not run. `refusal` says why.
 
     Args:
-        refusal: Why.
+        refusal: Why the lock was not acquired.
     """
 
     def __init__(self, refusal: Refusal) -> None:

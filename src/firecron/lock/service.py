@@ -47,8 +47,8 @@ T = TypeVar("T")
 class LockService:
     """Locks in one Realtime Database.
 
-    Making one does no I/O; the first acquire connects. All threads may share it. After a fork the child's copy begins
-    anew, and what the parent holds stays the parent's. Its `contender` is for firecron's own parts.
+    Making a service does no I/O; the first acquire connects. All threads may share it. After a fork the child's copy
+    starts empty, and the parent's leases stay with the parent. `contender` is for firecron's own parts.
 
     Args:
         app: A Firebase app. Without one, the default app is used, or an app that is made from `FIREBASE_CONFIG` and
@@ -56,7 +56,7 @@ class LockService:
         settings: Settings. Without them, those of the environment are used.
         store: A store to use instead of the Realtime Database, such as `firecron.testing.MemoryStore`.
         timing: The clocks, such as a `firecron.testing.FakeClock`.
-        has_threads: False in a test without threads: then nothing is renewed by itself.
+        has_threads: False in a test without threads. Then no lease is renewed automatically.
     """
 
     def __init__(
@@ -108,14 +108,14 @@ class LockService:
     ) -> Lease | Refusal:
         """Acquire the lock, or return why not.
 
-        The lease lasts its ttl, and longer only by `lease.renew()`; in `hold` it is renewed for you. Durations are
-        seconds or `timedelta`.
+        The lease lasts its ttl. Only `lease.renew()` makes it last longer; in `hold` it is renewed for you. Durations
+        are seconds or `timedelta`.
 
         Args:
             name: The lock's name, and its node in the database.
             ttl: How long the lock lasts unless it is renewed.
             wait: How long to try again while the lock is held, or the database can't be reached.
-            hold_at_least: Keep others out for so long from now, also if the lock is released sooner.
+            hold_at_least: How long from now other holders are kept out, even if the lock is released sooner.
             fenced: Give the lease a fencing token.
         """
         return self.contender.acquire(*self._asked(name, ttl, wait, hold_at_least, fenced=fenced))
@@ -129,7 +129,9 @@ class LockService:
         hold_at_least: Duration = 0,
         fenced: bool = False,
     ) -> Lease | Refusal:
-        """`acquire`, without blocking the event loop. If it is cancelled, what it may still acquire is released.
+        """Do the same as `acquire` without blocking the event loop.
+
+        If the task is cancelled, a lease that is acquired later is released.
 
         Args:
             name, ttl, wait, hold_at_least, fenced: As with `acquire`.
@@ -145,10 +147,10 @@ class LockService:
         hold_at_least: Duration = 0,
         fenced: bool = False,
     ) -> Hold:
-        """A block under the lock, `with` or `async with`; NotAcquired is raised on entering, so the block never runs
-        without it.
+        """Return a block under the lock, for `with` or `async with`.
 
-        The lease is renewed while the block runs, also while it blocks its thread or the event loop.
+        Entering the block raises NotAcquired if the lock is refused, so the block never runs without its lock. The
+        lease is renewed while the block runs, even if the block occupies its thread or the event loop.
 
         Args:
             name, ttl, wait, hold_at_least, fenced: As with `acquire`.
@@ -162,10 +164,12 @@ class LockService:
     def with_lock(self, name: str, fn: Callable[[], T], ttl: Duration = ...) -> T | Refusal: ...
 
     def with_lock(self, name: str, fn: Callable[[], object], ttl: Duration = 60) -> object:
-        """Call `fn` under the lock, renewed while it runs. Returns its result, or the Refusal without a call.
+        """Call `fn` under the lock, which is renewed while `fn` runs.
 
-        An async `fn` gives something to await; it is cancelled if the lease is lost, which then raises LeaseLost. A
-        generator function is refused: its body would run when the caller iterates, without the lock.
+        Returns the result of `fn`. If the lock is refused, it returns the Refusal without calling `fn`. For an async
+        `fn` it returns an awaitable. If the lease is lost, the async `fn` is cancelled, and the awaitable raises
+        LeaseLost. A generator function is refused, because its body would run when the caller iterates, without the
+        lock.
 
         Args:
             name: The lock's name, and its node in the database.
@@ -179,7 +183,7 @@ class LockService:
         return call(self.contender, bid, fn)
 
     def read(self, name: str) -> object:
-        """Return what the lock's node holds, as it is. Raises StoreError.
+        """Return the content of the lock's node as it is. Raise StoreError if that fails.
 
         Args:
             name: The lock's name.
@@ -187,7 +191,7 @@ class LockService:
         return self.store.read(self.paths.lock(name), self.deadline(self.settings.request_timeout)).node
 
     def pause(self, name: str, is_paused: bool = True) -> None:
-        """Keep everybody from acquiring the lock, or let them again. Raises StoreError.
+        """Pause the lock, so that nothing can acquire it, or end the pause. Raise StoreError if that fails.
 
         Args:
             name: The lock's name.
@@ -197,18 +201,22 @@ class LockService:
         self.store.merge(self.paths.lock(check_name(name)), {"paused": True if is_paused else None}, deadline)
 
     def connect(self) -> str:
-        """Find the database now, rather than with the first acquire, and return its address, for people.
-        ConfigurationError if none is named. No I/O.
+        """Find the database now instead of at the first acquire, and return its address for people. No I/O.
+
+        Raise ConfigurationError if no database is named.
         """
         self.store.connect()
         return self.store.name
 
     def target(self) -> Target:
-        """Which Realtime Database the app and the settings name; ConfigurationError as from `connect`. No I/O."""
+        """Return the Realtime Database that the app and the settings name. No I/O.
+
+        Raise ConfigurationError if none is named.
+        """
         return find_target(self._app, self.settings.database_url, uid=self.settings.uid)
 
     def deadline(self, seconds: float) -> Deadline:
-        """Make a deadline on this service's clock.
+        """Return a deadline on this service's clock.
 
         Args:
             seconds: How long from now.
@@ -216,14 +224,15 @@ class LockService:
         return Deadline.after(self._timing, seconds)
 
     def close(self) -> None:
-        """Let go of connections and threads; another acquire would make new ones. Leases are renewed no more, and stay
-        until they expire: release them first.
+        """Close the connections and end the threads. The next acquire makes new ones.
+
+        Leases are not renewed any more, but stay until they expire: release them first.
         """
         self.contender.close()
         self.store.close()
 
     def after_fork(self) -> None:
-        """In a forked child: no socket, thread or lease of the parent's is used."""
+        """Drop the parent's sockets, threads and leases in a forked child."""
         self.contender.after_fork()
         self.store.after_fork()
         self.clock.after_fork()

@@ -212,7 +212,7 @@ def test_a_job_that_can_not_work_is_refused_at_run_time(fleet: Fleet) -> None:
     with pytest.raises(ConfigurationError, match="lock_ttl of 'short'"):
         one.crons.registry.add(short)
     assert [job.name for job in one.crons.registry.jobs()] == [NAME]
-    with pytest.raises(ConfigurationError, match="is no job"):
+    with pytest.raises(ConfigurationError, match="is not a job"):
         one.crons.registry.add(print)
 
 
