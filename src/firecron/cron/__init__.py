@@ -1,1 +1,1 @@
-"""Cron lines and schedules: when a job's ticks are."""
+"""Cron lines and schedules: when the ticks of a job are."""

@@ -1,4 +1,4 @@
-"""Checks of jobs before they tick: a job that can't work is refused; an odd one gets a WARNING, once in a process."""
+"""Checks of jobs before they tick. A job that can't work is refused. An odd job gets a WARNING, once in a process."""
 
 from __future__ import annotations
 

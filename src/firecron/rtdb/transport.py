@@ -41,12 +41,15 @@ from firecron.rtdb.causes import find_cause, named
 
 _calls = threading.local()
 
-# What Python says of a thread that is to begin while the interpreter ends.
+# A part of Python's error for a thread that is started while the interpreter ends.
 _ENDING = "interpreter shutdown"
 
 
 class NoReply(Exception):
-    """No whole reply came before the deadline. Its text names the `cause`. The server may have read the request."""
+    """No whole reply came before the deadline. The server may have read the request.
+
+    The text of the exception names the `cause`.
+    """
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(named(cause))
@@ -123,7 +126,7 @@ def _left(deadline: Deadline) -> float:
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads a connection, each time with what is left of the deadline."""
+    """Reads a connection. Each read may take what is left of the deadline."""
 
     def __init__(self, sock: socket.socket, raw: io.RawIOBase, deadline: Deadline) -> None:
         self._sock = sock
@@ -169,7 +172,7 @@ class _PlainConnection(HTTPConnection):
         return Reply(reply.status, reply.reason, reply.headers, content)
 
     def connect(self) -> None:
-        """Connect on a thread of its own: the calls that connect, above all DNS, have no reliable deadline."""
+        """Connect on a thread of its own, because the calls that connect, above all DNS, have no reliable deadline."""
         failures: list[BaseException] = []
         done = threading.Event()
         abandoned = threading.Event()
@@ -257,7 +260,10 @@ class _Adapter(HTTPAdapter):
     """Uses what `requests` knows about proxies and certificates."""
 
     def reach(self, url: str) -> tuple[_PlainPool, str]:
-        """Return the pool for a URL, and what precedes paths in requests: without a tunnel, a proxy needs the URL."""
+        """Return the pool for a URL, and the text before each path in a request.
+
+        Without a tunnel that text is the URL, because a proxy needs it.
+        """
         try:
             found = requests.Session().merge_environment_settings(url, {}, None, None, None)
             proxies, verify, cert = found["proxies"], found["verify"], found["cert"]
