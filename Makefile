@@ -40,6 +40,10 @@ check: $(INSTALLED) ## lint, format and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+.PHONY: docs
+docs: $(INSTALLED) ## the guide and the API reference, in build/docs; ARGS="-E" reads every page anew
+	$(BIN)/python -m sphinx -b html -d build/doctrees -j auto -n -W --keep-going $(ARGS) docs build/docs
+
 .PHONY: bench
 bench: $(INSTALLED) ## measure the import, the lock, the scheduler and the emulator
 	$(BIN)/python tests/bench/imports.py

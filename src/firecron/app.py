@@ -211,7 +211,11 @@ class FireCron:
 
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[None]:
-        """For Starlette and FastAPI: `FastAPI(lifespan=crons.lifespan)`. Async jobs run on the application's loop."""
+        """For Starlette and FastAPI: `FastAPI(lifespan=crons.lifespan)`. Async jobs run on the application's loop.
+
+        Args:
+            app: The application; it is not looked at.
+        """
         async with self:
             yield
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import fields
 from datetime import datetime, time, timedelta
@@ -18,6 +19,7 @@ from tests.conftest import Run as RunProcess
 from tests.docs.documents import (
     PAGES,
     ROOT,
+    TEXTS,
     all_commands,
     code_spans,
     name,
@@ -35,7 +37,6 @@ from rtdb_emulator.pytest_plugin import Rtdb
 
 OPERATING = ROOT / "docs" / "two-in-the-morning.md"
 EVENTS = ROOT / "docs" / "logs-and-metrics.md"
-TEXTS = [page for page in ROOT.rglob("*.md") if not any(part.startswith(".") for part in page.relative_to(ROOT).parts)]
 COMMAND = cast("click.Group", typer.main.get_command(app))
 
 
@@ -187,6 +188,17 @@ def test_a_run_a_result_and_an_event_are_listed_whole() -> None:
 def test_every_reason_of_a_refusal_is_explained() -> None:
     """The page on the lock has each reason that a refusal can have."""
     assert {*LEVELS} <= {*code_spans(ROOT / "docs" / "the-lock.md")}
+
+
+def test_every_message_that_is_quoted_is_one() -> None:
+    """What the page on jobs that don't run has in italics is a part of a text in the sources."""
+    quoted = re.findall(r"(?<!\*)\*([^*|`\n]+)\*(?!\*)", prose(ROOT / "docs" / "my-job-doesnt-run.md"))
+    assert len(quoted) > 10
+    sources = [path.read_text("utf-8") for path in ROOT.glob("src/firecron/**/*.py")]
+    texts = [node.value for source in sources for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
+    said = "\n".join(text for text in texts if isinstance(text, str))
+    parts = [part.strip(" ,") for quotation in quoted for part in quotation.split("…")]
+    assert [part for part in parts if part not in said] == []
 
 
 # --- nodes

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docs.documents import ROOT, name, prose
+from tests.docs.documents import ROOT, TEXTS, name, prose
 
-PAGES = [page for page in ROOT.rglob("*.md") if not any(part.startswith(".") for part in page.relative_to(ROOT).parts)]
 ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)\s+\S")
 # An item's mark behind the end of a sentence, with a new sentence after it.
 SWALLOWED = re.compile(r"[.:;)] [-*+] +[A-Z`*\[]")
@@ -25,7 +24,7 @@ def broken(text: str) -> Iterator[str]:
         is_in_item = bool(line.strip()) and (is_in_item or is_item)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize("page", TEXTS, ids=name)
 def test_lists_stay_lists(page: Path) -> None:
     """No item of a list stands in the middle of a line, and each line of an item is indented."""
     assert list(broken(prose(page))) == []

@@ -31,14 +31,17 @@ class LoggedRequest:
 
     @property
     def method(self) -> str:
+        """Its method, in capitals."""
         return self.facts.method
 
     @property
     def namespace(self) -> str:
+        """Its database."""
         return self.facts.namespace
 
     @property
     def path(self) -> str:
+        """Its path, decoded and without `.json`."""
         return self.facts.path
 
 

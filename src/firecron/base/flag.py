@@ -18,4 +18,9 @@ class Flag(threading.Event):
         super().set()
 
     def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is true, and return whether it is.
+
+        Args:
+            timeout: How many seconds to wait at the most; None: without limit.
+        """
         return super().wait(timeout)

@@ -44,6 +44,7 @@ class Job:
 
     @property
     def name(self) -> str:
+        """Its name, and its node in the database."""
         return self.options.name
 
     def call(self, run: Run) -> object:

@@ -17,7 +17,7 @@ from firecron.errors import ConfigurationError
 from firecron.triggers.oidc import OidcVerifier
 from firecron.triggers.verifier import Denial, Verifier
 
-OneOrMore: TypeAlias = "str | Iterable[str]"
+OneOrMore: TypeAlias = str | Iterable[str]
 
 
 class CloudRunIam:

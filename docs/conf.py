@@ -1,0 +1,58 @@
+"""How Sphinx builds the guide and the API reference: `make docs`. What it can't do by itself is in `tools/guide.py`."""
+
+import sys
+from pathlib import Path
+
+# So that `tools` is found.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tools import guide
+
+from firecron import __version__
+
+project = "firecron"
+author = "The firecron authors"
+version = release = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "tools.guide"]
+root_doc = "README"
+
+# --- the text
+
+# The anchors of headings are those that GitHub makes.
+myst_heading_anchors = 4
+
+# --- the API
+
+add_module_names = False
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+autodoc_type_aliases = {"Slug": "Slug"}
+python_maximum_signature_line_length = 80
+toc_object_entries_show_parents = "hide"
+
+# A reference that leads nowhere is an error, unless it leads out of here.
+nitpicky = True
+nitpick_ignore_regex = [
+    # In docstrings a word in backticks may be anything.
+    ("py:obj", ".*"),
+    # What is of Python and of others.
+    (
+        "py:class",
+        r"(collections|contextlib|datetime|firebase_admin|flask|opentelemetry|pathlib|typing|zoneinfo)(\..*)?",
+    ),
+    # What nobody needs to know of the inside, and type variables.
+    ("py:class", r"(.*\.)?(Crew|HasEvents|JobOptions|OneOrMore|Slug|Store|Timing|TriggerApp|AppT|StateT|F|T)"),
+]
+
+# --- the pages
+
+html_theme = "furo"
+html_title = f"firecron {version}"
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "source_repository": guide.REPOSITORY,
+    "source_branch": "main",
+    "source_directory": "docs/",
+}

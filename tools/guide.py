@@ -1,0 +1,295 @@
+"""What Sphinx needs to build the guide from the same Markdown files that are read on GitHub, as an extension of it.
+
+    index         the table of docs/README.md is the menu of every page, and the list in llms.txt
+    links         what lies outside docs/ becomes an address in the repository; all that leave are listed in links.txt
+    docstrings    a word in backticks is a name if there is one, else code; an indented block is code
+    llms.txt      the index for programs (https://llmstxt.org), beside the Markdown files that it lists
+
+Nothing here follows a link that leaves.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from inspect import formatannotation, getsource
+from os.path import relpath
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from pygments.lexers.special import TextLexer
+from sphinx.util.nodes import make_refnode
+
+from firecron import Settings
+
+if TYPE_CHECKING:
+    from docutils.nodes import Element, TextElement
+    from sphinx.addnodes import pending_xref
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+_PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+REPOSITORY: str = _PROJECT["urls"]["Homepage"]
+
+# Pages whose Markdown is directives, which only Sphinx can read.
+_API = "api/"
+
+_FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_ELSEWHERE = re.compile(r"[a-z]+:")
+_ROW = re.compile(r"^\| (.+?) \| ?(.*?) ?\|$", re.MULTILINE)
+_ENTRY = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
+_SPAN = re.compile(r"`([^`]+)`")
+_DEFAULT = re.compile(r"<(?:class '(?:\w+\.)*)?(\w+)'?>")
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
+
+
+# --- the index
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the index: its page, relative to docs/, and what the page is about."""
+
+    title: str
+    target: str
+    about: str
+
+    @property
+    def is_page(self) -> bool:
+        """Whether the page is one of the guide's, and not elsewhere in the repository."""
+        return not self.target.startswith("../")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the index."""
+
+    title: str
+    entries: tuple[Entry, ...]
+
+
+def sections(index: str) -> list[Section]:
+    """The parts of an index: rows of a table with links and what they are about, below a row with a bold title."""
+    found: list[tuple[str, list[Entry]]] = []
+    for first, about in _ROW.findall(index):
+        if first.startswith("**"):
+            title = first.strip("*")
+            found.append((title[0].upper() + title[1:], []))
+        elif found:
+            found[-1][1].extend(Entry(name, target, about) for name, target in _ENTRY.findall(first))
+    return [Section(title, tuple(entries)) for title, entries in found]
+
+
+def menu(index: str) -> str:
+    """The index as tables of contents, which Sphinx makes its menu of."""
+    return "".join(
+        _contents([f":caption: {section.title}"], [_menu_entry(entry) for entry in section.entries])
+        for section in sections(index)
+    )
+
+
+def _menu_entry(entry: Entry) -> str:
+    if entry.is_page:
+        return f"{entry.title} <{entry.target.removesuffix('.md')}>"
+    return f"{entry.title} <{address(DOCS / entry.target)}>"
+
+
+def _contents(options: Iterable[str], entries: Iterable[str]) -> str:
+    return "\n".join(["\n```{toctree}", ":hidden:", *options, "", *entries, "```", ""])
+
+
+def llms(index: str, summary: str) -> str:
+    """The index for programs: each page with what it is about, by a link to its Markdown."""
+    parts = [f"# {_PROJECT['name']}\n\n> {summary}"]
+    for section in sections(index):
+        lines = [f"- [{entry.title}]({_readable(entry)}): {_plain(entry.about)}" for entry in section.entries]
+        parts.append("\n".join([f"## {section.title}\n", *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _readable(entry: Entry) -> str:
+    if not entry.is_page:
+        return address(DOCS / entry.target)
+    return entry.target.replace(".md", ".html") if entry.target.startswith(_API) else entry.target
+
+
+def _plain(about: str) -> str:
+    return about[:1].upper() + about[1:]
+
+
+# --- links
+
+
+def address(path: Path) -> str:
+    """Where a file or a folder of the repository is on the web."""
+    kind = "tree" if path.is_dir() else "blob"
+    return f"{REPOSITORY}/{kind}/main/{path.resolve().relative_to(ROOT)}"
+
+
+def with_addresses(text: str, page: Path) -> str:
+    """The text of a page in docs/, with links to what is no page of the guide leading to the repository."""
+
+    def found(link: re.Match[str]) -> str:
+        path, hash_, anchor = link[1].partition("#")
+        target = (page.parent / path).resolve()
+        is_page = target.suffix == ".md" and target.is_relative_to(DOCS)
+        if not path or is_page or _ELSEWHERE.match(path):
+            return link[0]
+        return f"]({address(target)}{hash_}{anchor})"
+
+    return _outside_fences(text, lambda prose: _LINK.sub(found, prose))
+
+
+def leaving(text: str) -> list[str]:
+    """The addresses that a page links to."""
+    prose = _FENCE.sub("", text)
+    return [target for target in _LINK.findall(prose) if _ELSEWHERE.match(target)]
+
+
+def _outside_fences(text: str, change: Callable[[str], str]) -> str:
+    parts = _FENCE.split(text)
+    parts[::2] = map(change, parts[::2])
+    return "".join(parts)
+
+
+# --- docstrings
+
+
+def as_restructured(lines: list[str]) -> list[str]:
+    """A docstring of ours in the markup that Sphinx reads: words in backticks are names or code, indented blocks code,
+    and each line below `Args:` is a parameter.
+    """
+    found: list[str] = []
+    kind = "text"
+    for line in [*lines, ""]:
+        is_indented = line.startswith("    ")
+        if line == "Args:":
+            kind = "parameters"
+        elif kind == "text" and is_indented and found and not found[-1]:
+            kind = "code"
+            found += [".. code-block:: python", "", line]
+        elif kind == "code" and (is_indented or not line):
+            found.append(line)
+        elif kind == "parameters" and is_indented:
+            found += _parameters(line)
+        else:
+            kind = "text"
+            found.append(_text(line))
+    return found
+
+
+def _parameters(line: str) -> list[str]:
+    """The fields of a line such as `name, ttl: As with …`, or the rest of the one above."""
+    names, colon, text = line.strip().partition(": ")
+    if line.startswith("        ") or not colon:
+        return [f"    {_text(line.strip())}"]
+    return [f":param {name}: {_text(text)}" for name in names.split(", ")]
+
+
+def _text(line: str) -> str:
+    parts = _SPAN.split(line)
+    parts[::2] = [part.replace("*", r"\*") for part in parts[::2]]
+    parts[1::2] = [f":py:obj:`{part}`" if _NAME.fullmatch(part) else f"``{part}``" for part in parts[1::2]]
+    return "".join(parts)
+
+
+# --- the extension
+
+_TYPED: set[ModuleType] = set()
+
+
+def setup(app: Sphinx) -> dict[str, object]:
+    """Connect all of it to a build."""
+    app.connect("source-read", _read)
+    app.connect("autodoc-process-docstring", _docstring)
+    app.connect("autodoc-before-process-signature", _load_types)
+    app.connect("autodoc-process-signature", _signature)
+    app.connect("missing-reference", _find)
+    app.add_lexer("crontab", TextLexer)
+    app.connect("build-finished", _finish)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _read(app: Sphinx, page: str, source: list[str]) -> None:
+    path = DOCS / f"{page}.md"
+    source[0] = with_addresses(source[0], path)
+    if page == app.config.root_doc:
+        source[0] += menu(source[0])
+    elif path.name == "README.md":
+        others = sorted(other.stem for other in path.parent.glob("*.md") if other != path)
+        source[0] += _contents([], others)
+
+
+def _docstring(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    lines[:] = as_restructured(lines)
+    if obj is Settings:
+        lines += [f":param {name}: {_text(field.description or '')}" for name, field in Settings.model_fields.items()]
+
+
+def _load_types(app: Sphinx, obj: object, is_bound: bool) -> None:
+    """Give the module of what is documented the names that it imports for type checkers only."""
+    module = sys.modules[getattr(obj, "__module__", __name__)]
+    if module in _TYPED:
+        return
+    _TYPED.add(module)
+    for node in ast.parse(getsource(module)).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            exec(compile(ast.Module(node.body, []), str(module.__file__), "exec"), vars(module))  # noqa: S102
+
+
+def _signature(
+    app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """No signature of what is not called; and of Settings one by their fields, because what pydantic gives instead has
+    each of their bounds.
+    """
+    if obj is Settings:
+        fields = [
+            f"{name}: {formatannotation(field.annotation)} = {field.default!r}"
+            for name, field in Settings.model_fields.items()
+        ]
+        return f"(*, {', '.join(fields)})", None
+    if what == "class" and signature == "()":
+        return "", None
+    return signature and _DEFAULT.sub(r"\1", signature), returns
+
+
+def _find(app: Sphinx, environment: BuildEnvironment, node: pending_xref, content: TextElement) -> Element | None:
+    """The one documented name that ends with the name that is looked for: annotations have it without its module."""
+    name = node.get("reftarget", "")
+    domain = environment.domains.python_domain
+    found = [(full, entry) for full, entry in domain.objects.items() if full.endswith(f".{name}") and not entry.aliased]
+    if node.get("refdomain") != "py" or node.get("reftype") == "obj" or len(found) != 1:
+        return None
+    [(full, entry)] = found
+    return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, content, full)
+
+
+def _finish(app: Sphinx, error: Exception | None) -> None:
+    """Write what is made of the whole guide: index.html, llms.txt with its pages, and the list of links that leave."""
+    if error is not None or app.builder.name != "html":
+        return
+    out = Path(app.outdir)
+    (out / "index.html").write_bytes((out / f"{app.config.root_doc}.html").read_bytes())
+    links: dict[str, list[str]] = {}
+    for page in sorted(DOCS.rglob("*.md")):
+        name = relpath(page, DOCS)
+        text = with_addresses(page.read_text("utf-8"), page)
+        for link in leaving(text):
+            links.setdefault(link, []).append(name)
+        if not name.startswith(_API):
+            copy = out / name
+            copy.parent.mkdir(exist_ok=True)
+            copy.write_text(text, "utf-8")
+    listed = [f"{link}  {' '.join(dict.fromkeys(pages))}\n" for link, pages in sorted(links.items())]
+    (out / "links.txt").write_text("".join(listed), "utf-8")
+    index = (DOCS / f"{app.config.root_doc}.md").read_text("utf-8")
+    (out / "llms.txt").write_text(llms(index, f"{_PROJECT['description']}."), "utf-8")
