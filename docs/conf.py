@@ -50,6 +50,7 @@ nitpick_ignore_regex = [
 html_theme = "furo"
 html_title = f"firecron {version}"
 html_copy_source = False
+html_show_copyright = False
 html_show_sourcelink = False
 html_theme_options = {
     "source_repository": guide.REPOSITORY,
