@@ -106,6 +106,12 @@ def _contents(options: Iterable[str], entries: Iterable[str]) -> str:
     return "\n".join(["\n```{toctree}", ":hidden:", *options, "", *entries, "```", ""])
 
 
+def in_order(pages: list[str], text: str) -> list[str]:
+    """A folder's pages as documents: those that its README links to in that order, the others behind them."""
+    linked = [target for _, target in _ENTRY.findall(text) if target in pages]
+    return [page.removesuffix(".md") for page in dict.fromkeys([*linked, *pages])]
+
+
 def llms(index: str, summary: str) -> str:
     """The index for programs: each page with what it is about, by a link to its Markdown."""
     parts = [f"# {_PROJECT['name']}\n\n> {summary}"]
@@ -224,8 +230,8 @@ def _read(app: Sphinx, page: str, source: list[str]) -> None:
     if page == app.config.root_doc:
         source[0] += menu(source[0])
     elif path.name == "README.md":
-        others = sorted(other.stem for other in path.parent.glob("*.md") if other != path)
-        source[0] += _contents([], others)
+        others = sorted(other.name for other in path.parent.glob("*.md") if other != path)
+        source[0] += _contents([], in_order(others, source[0]))
 
 
 def _docstring(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:

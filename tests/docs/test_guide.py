@@ -17,6 +17,7 @@ from tools.guide import (
     Entry,
     Section,
     as_restructured,
+    in_order,
     leaving,
     llms,
     menu,
@@ -148,6 +149,12 @@ def test_the_menu_has_pages_by_name_and_others_by_address() -> None:
     assert menu(INDEX).count("```{toctree}") == 2
     assert "\n:caption: Writing jobs\n\nFlask <flask>\nDjango <django>\nAPI <api/README>\n```" in menu(INDEX)
     assert f"\nExamples <{REPOSITORY}/blob/main/examples/README.md>\n" in menu(INDEX)
+
+
+def test_the_pages_of_a_folder_come_as_its_readme_has_them() -> None:
+    """What the README links to comes first, in its order."""
+    text = "[`c`](c.md), [a](a.md), [c](c.md), [elsewhere](../cost.md)"
+    assert in_order(["a.md", "b.md", "c.md"], text) == ["c", "a", "b"]
 
 
 def test_llms_txt_is_as_the_convention_has_it() -> None:
