@@ -131,6 +131,25 @@ def _plain(about: str) -> str:
     return about[:1].upper() + about[1:]
 
 
+def complete(out: Path) -> None:
+    """Write what is made of the whole guide: index.html, llms.txt with its pages, and the list of links that leave."""
+    (out / "index.html").write_bytes((out / "README.html").read_bytes())
+    links: dict[str, list[str]] = {}
+    for page in sorted(DOCS.rglob("*.md")):
+        name = relpath(page, DOCS)
+        text = with_addresses(page.read_text("utf-8"), page)
+        for link in leaving(text):
+            links.setdefault(link, []).append(name)
+        if not name.startswith(_API):
+            copy = out / name
+            copy.parent.mkdir(exist_ok=True)
+            copy.write_text(text, "utf-8")
+    listed = [f"{link}  {' '.join(dict.fromkeys(pages))}\n" for link, pages in sorted(links.items())]
+    (out / "links.txt").write_text("".join(listed), "utf-8")
+    index = (DOCS / "README.md").read_text("utf-8")
+    (out / "llms.txt").write_text(llms(index, f"{_PROJECT['description']}."), "utf-8")
+
+
 # --- links
 
 
@@ -280,22 +299,5 @@ def _find(app: Sphinx, environment: BuildEnvironment, node: pending_xref, conten
 
 
 def _finish(app: Sphinx, error: Exception | None) -> None:
-    """Write what is made of the whole guide: index.html, llms.txt with its pages, and the list of links that leave."""
-    if error is not None or app.builder.name != "html":
-        return
-    out = Path(app.outdir)
-    (out / "index.html").write_bytes((out / f"{app.config.root_doc}.html").read_bytes())
-    links: dict[str, list[str]] = {}
-    for page in sorted(DOCS.rglob("*.md")):
-        name = relpath(page, DOCS)
-        text = with_addresses(page.read_text("utf-8"), page)
-        for link in leaving(text):
-            links.setdefault(link, []).append(name)
-        if not name.startswith(_API):
-            copy = out / name
-            copy.parent.mkdir(exist_ok=True)
-            copy.write_text(text, "utf-8")
-    listed = [f"{link}  {' '.join(dict.fromkeys(pages))}\n" for link, pages in sorted(links.items())]
-    (out / "links.txt").write_text("".join(listed), "utf-8")
-    index = (DOCS / f"{app.config.root_doc}.md").read_text("utf-8")
-    (out / "llms.txt").write_text(llms(index, f"{_PROJECT['description']}."), "utf-8")
+    if error is None and app.builder.name == "html":
+        complete(Path(app.outdir))

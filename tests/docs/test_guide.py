@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Literal, cast, get_origin
 
 import pytest
@@ -17,6 +18,7 @@ from tools.guide import (
     Entry,
     Section,
     as_restructured,
+    complete,
     in_order,
     leaving,
     llms,
@@ -178,6 +180,23 @@ def test_llms_txt_is_as_the_convention_has_it() -> None:
 - [Examples]({REPOSITORY}/blob/main/examples/README.md): A folder each
 """
     )
+
+
+def test_what_a_build_adds(tmp_path: Path) -> None:
+    """Beside Sphinx's pages lie a start page, llms.txt with the Markdown of each page that it lists, and the links that
+    leave, which the Markdown has as addresses.
+    """
+    Path(tmp_path, "README.html").write_text("<p>the guide</p>", "utf-8")
+    complete(tmp_path)
+    assert Path(tmp_path, "index.html").read_text("utf-8") == "<p>the guide</p>"
+    targets = re.findall(r"^- \[.*\]\(([^)]+\.md)\): .", Path(tmp_path, "llms.txt").read_text("utf-8"), re.MULTILINE)
+    pages = [Path(tmp_path, target) for target in targets if not target.startswith("https:")]
+    assert len(pages) > 15
+    listed = Path(tmp_path, "links.txt").read_text("utf-8")
+    for page in pages:
+        text = page.read_text("utf-8")
+        assert "](../README.md" not in text
+        assert all(f"{link}  " in listed for link in leaving(text))
 
 
 # --- links
