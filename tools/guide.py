@@ -41,6 +41,7 @@ REPOSITORY: str = _PROJECT["urls"]["Homepage"]
 # Pages whose Markdown is directives, which only Sphinx can read.
 _API = "api/"
 
+_TO_API = re.compile(rf"(?<![\w/])((?:\.\./)?{_API}[\w-]+)\.md")
 _FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _ELSEWHERE = re.compile(r"[a-z]+:")
@@ -124,7 +125,7 @@ def llms(index: str, summary: str) -> str:
 def _readable(entry: Entry) -> str:
     if not entry.is_page:
         return address(DOCS / entry.target)
-    return entry.target.replace(".md", ".html") if entry.target.startswith(_API) else entry.target
+    return _TO_API.sub(r"\1.html", entry.target)
 
 
 def _plain(about: str) -> str:
@@ -143,7 +144,7 @@ def complete(out: Path) -> None:
         if not name.startswith(_API):
             copy = out / name
             copy.parent.mkdir(exist_ok=True)
-            copy.write_text(text, "utf-8")
+            copy.write_text(_outside_fences(text, lambda prose: _TO_API.sub(r"\1.html", prose)), "utf-8")
     listed = [f"{link}  {' '.join(dict.fromkeys(pages))}\n" for link, pages in sorted(links.items())]
     (out / "links.txt").write_text("".join(listed), "utf-8")
     index = (DOCS / "README.md").read_text("utf-8")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, cast, get_origin
 
 import pytest
+from tests.docs.documents import prose
 from tests.unit.test_names_that_stay import NAMES
 from tools.guide import (
     DOCS,
@@ -195,8 +196,10 @@ def test_what_a_build_adds(tmp_path: Path) -> None:
     listed = Path(tmp_path, "links.txt").read_text("utf-8")
     for page in pages:
         text = page.read_text("utf-8")
-        assert "](../README.md" not in text
         assert all(f"{link}  " in listed for link in leaving(text))
+        inside = set(re.findall(r"\]\(([^):#]+)[)#]", prose(page)))
+        there = {link for link in inside if (page.parent / link).exists()}
+        assert all("api/" in link and link.endswith(".html") for link in inside - there), page
 
 
 # --- links
