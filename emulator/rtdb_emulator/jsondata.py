@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Collection
 from typing import NoReturn, TypeGuard
 
 from rtdb_emulator.errors import BadRequest
@@ -19,7 +20,7 @@ from rtdb_emulator.tree import EMPTY, Member, Node, Priority, as_member, as_node
 
 MAX_STRING_BYTES = 10 * 1024 * 1024
 
-_INVALID = "Invalid data; couldn't parse JSON object, array, or value."
+INVALID = "Invalid data; couldn't parse JSON object, array, or value."
 INVALID_OBJECT = "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?"
 _INT64 = range(-(2**63), 2**63)
 _INDEX = re.compile(r"(0|[1-9][0-9]*)\Z")
@@ -29,22 +30,22 @@ class NeedsServer(Exception):
     """Data has a server value, and whoever parses it doesn't know what the server will have."""
 
 
-def decode(body: bytes) -> object:
+def decode(body: bytes | bytearray) -> object:
     """Return the JSON value of a request body."""
     if not body:
         raise BadRequest("Error: No data supplied.")
     try:
         return json.loads(body.decode(), parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        raise BadRequest(_INVALID) from None
+        raise BadRequest(INVALID) from None
 
 
-def decode_patch(body: bytes) -> dict[str, object] | None:
+def decode_patch(body: bytes | bytearray) -> dict[str, object] | None:
     """The JSON object of a PATCH body; None for `null`, which deletes."""
     try:
         data = decode(body)
     except BadRequest as error:
-        raise (BadRequest(INVALID_OBJECT) if error.text == _INVALID else error) from None
+        raise (BadRequest(INVALID_OBJECT) if error.text == INVALID else error) from None
     if data is not None and not isinstance(data, dict):
         raise BadRequest(INVALID_OBJECT)
     return data
@@ -94,7 +95,7 @@ def parse_priority(data: object, *, now: int | None, existing: Priority = None) 
         return _string(data)
     if _is_number(data):
         return _number(data)
-    raise BadRequest(_INVALID)
+    raise BadRequest(INVALID)
 
 
 def render(node: Node, *, priorities: bool = False, arrays: bool = True) -> object:
@@ -116,12 +117,16 @@ def render(node: Node, *, priorities: bool = False, arrays: bool = True) -> obje
 
 def as_array(members: dict[str, object]) -> object:
     """An object as the array that RTDB shows for it: if all keys are indexes and more than half of them are taken."""
-    if not all(map(_INDEX.match, members)) or not members:
-        return members
-    last = max(map(int, members))
-    if last >= 2 * len(members):
-        return members
-    return [members.get(str(index)) for index in range(last + 1)]
+    length = array_length(members)
+    return members if length is None else [members.get(str(index)) for index in range(length)]
+
+
+def array_length(keys: Collection[str]) -> int | None:
+    """How long the array of these keys is; None if they make none."""
+    if not all(map(_INDEX.match, keys)) or not keys:
+        return None
+    length = max(map(int, keys)) + 1
+    return length if length <= 2 * len(keys) else None
 
 
 def shallow(node: Node, keys: list[str] | None = None) -> object:
@@ -134,14 +139,14 @@ def shallow(node: Node, keys: list[str] | None = None) -> object:
 def _parse_object(data: dict[str, object], now: int | None, existing: Node, depth: int) -> Member | None:
     if ".sv" in data:
         if len(data) != 1:
-            raise BadRequest(_INVALID)
+            raise BadRequest(INVALID)
         return _server_value(data[".sv"], now, existing.value)
     priority = parse_priority(data[PRIORITY], now=now, existing=existing.priority) if PRIORITY in data else None
     if ".value" in data:
         value = data[".value"]
         has_children = isinstance(value, list) or (isinstance(value, dict) and ".sv" not in value)
         if has_children or data.keys() - {".value", PRIORITY}:
-            raise BadRequest(_INVALID)
+            raise BadRequest(INVALID)
         node = parse(value, now=now, existing=existing).with_priority(priority)
         return None if node.is_empty else as_member(node)
     children: dict[str, Member] = {}
@@ -150,7 +155,7 @@ def _parse_object(data: dict[str, object], now: int | None, existing: Node, dept
             continue
         key = known_key(name)
         if key is None:
-            raise BadRequest(_INVALID)
+            raise BadRequest(INVALID)
         if item is None:
             continue
         check_depth(depth + 1)
@@ -184,7 +189,7 @@ def _number(number: int | float) -> int | float:
     except OverflowError:
         double = math.inf
     if not math.isfinite(double):
-        raise BadRequest(_INVALID)
+        raise BadRequest(INVALID)
     if isinstance(number, int):
         return number if number in _INT64 else double
     return int(double) if double.is_integer() and int(double) in _INT64 else double
@@ -196,7 +201,7 @@ def _string(text: str) -> str:
     try:
         size = len(text.encode())
     except UnicodeEncodeError:  # half of a surrogate pair is not a character
-        raise BadRequest(_INVALID) from None
+        raise BadRequest(INVALID) from None
     if size > MAX_STRING_BYTES:
         raise BadRequest(f"Invalid data; a string has {size} bytes, {MAX_STRING_BYTES} are allowed.")
     return text

@@ -41,8 +41,9 @@ def known_key(key: str) -> str | None:
     """The key, if RTDB stores children under it. A key that comes again and again is one text, and checked once."""
     known = _known.get(key)
     if known is None and is_key(key):
-        if len(_known) < _MOST_KNOWN:
-            _known[key] = key
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[key] = key
         return key
     return known
 

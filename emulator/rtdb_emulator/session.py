@@ -13,7 +13,8 @@ from pathlib import Path
 
 from rtdb_emulator.emulator import Emulator
 from rtdb_emulator.errors import Refusal
-from rtdb_emulator.jsondata import decode, encode
+from rtdb_emulator.jsondata import encode
+from rtdb_emulator.large import load_json
 from rtdb_emulator.rules import RulesError
 
 
@@ -47,7 +48,7 @@ def load(emulator: Emulator, project: str, file: Path) -> None:
     """Read an export into the emulator."""
     for namespace, path in ((project, file), *_beside(file)):
         try:
-            emulator.set(namespace, "/", decode(path.read_bytes()))
+            emulator.set(namespace, "/", load_json(path.read_bytes()))
         except OSError as error:
             raise OSError(f"can't read the import {path}: {error.strerror}") from None
         except Refusal as refusal:

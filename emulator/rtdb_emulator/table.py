@@ -8,7 +8,7 @@ Knows nothing of nodes. Iteration is in no order; `Table.order` keeps one for wh
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from itertools import chain
 from typing import Generic, TypeAlias, TypeVar, final
 
@@ -47,7 +47,7 @@ class Table(Generic[T]):
         return chain.from_iterable(map(_items, self._buckets))
 
     def values(self) -> Iterable[T]:
-        return (member for _, member in self.items())
+        return chain.from_iterable(map(_values, self._buckets))
 
     def with_member(self, key: str, member: T) -> Members[T]:
         number = hash(key) & (len(self._buckets) - 1)
@@ -122,6 +122,10 @@ def fill(buckets: list[dict[str, T]], members: Iterable[tuple[str, T]]) -> None:
 
 def finished(buckets: list[dict[str, T]], order: list[str] | None = None) -> Table[T]:
     return Table(tuple(buckets), sum(map(len, buckets)), order)
+
+
+def _values(bucket: dict[str, T]) -> ValuesView[T]:
+    return bucket.values()
 
 
 def _items(bucket: dict[str, T]) -> ItemsView[str, T]:

@@ -10,10 +10,12 @@ import json
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+import requests
 from load import request, run
 from serving import serving
 
@@ -25,6 +27,7 @@ ROUNDS = 5
 SIBLINGS = 100_000
 MEMORY_WRITES = 100_000
 MEMORY_NODES = 1_000
+CHILDREN = 200_000
 
 
 async def main() -> None:
@@ -44,6 +47,10 @@ async def main() -> None:
         f"  memory, {MEMORY_NODES:,} nodes      {before:8,.1f} MiB after {MEMORY_WRITES // 5:,} writes, "
         f"{after:,.1f} MiB after {MEMORY_WRITES:,}"
     )
+    record = {"active": True, "bio": "b" * 90, "name": "n" * 40, "n": 1}
+    for shape, child in (("texts", "x" * 190), ("objects", record)):
+        with serving([sys.executable, "-m", "rtdb_emulator", "--port", "0"]) as (port, process):
+            await imports(port, process, shape, child)
 
 
 async def conditional_puts(port: int) -> float:
@@ -95,6 +102,40 @@ async def memory(port: int, process: int) -> tuple[float, float]:
     return await write(MEMORY_WRITES // 5), await write(MEMORY_WRITES * 4 // 5)
 
 
+async def imports(port: int, process: int, shape: str, child: object) -> None:
+    """Import a large file as the Firebase CLI does, while another client reads all the time."""
+    body = json.dumps({f"k{number:06}": child for number in range(CHILDREN)}).encode()
+    over = asyncio.Event()
+
+    def reads() -> Iterator[bytes]:
+        while not over.is_set():
+            yield request("GET", "/other.json?ns=bench")
+
+    beside = asyncio.ensure_future(run("127.0.0.1", port, [reads()]))
+    took = await asyncio.to_thread(ask, port, "PUT", "disableTriggers=true&writeSizeLimit=unlimited", body)
+    over.set()
+    slowest = max((await beside)[1])
+    print(f"  import, {len(body) / 1e6:.0f} MB, {CHILDREN:,} {shape}")
+    print(f"    took                    {took:8.2f} s (wanted: 3)")
+    print(f"    memory                  {peak_mib(process):8,.0f} MiB at most (wanted: 300)")
+    print(f"    another client waited   {slowest * 1e3:8,.0f} ms at most (wanted: 50)")
+    for name, query in (("shallow", "shallow=true"), ("ETag of the root", "print=silent")):
+        print(f"    {name:24}{await asyncio.to_thread(ask, port, 'GET', query) * 1e3:8,.0f} ms (wanted: 200)")
+
+
+def ask(port: int, method: str, query: str, body: bytes = b"") -> float:
+    """The seconds that one request of the root takes."""
+    headers = {"authorization": "Bearer owner", **({"X-Firebase-ETag": "true"} if query == "print=silent" else {})}
+    with requests.Session() as session:
+        session.trust_env = False
+        started = time.perf_counter()
+        url = f"http://127.0.0.1:{port}/.json?ns=bench&{query}"
+        answer = session.request(method, url, data=body, headers=headers, timeout=120)
+        took = time.perf_counter() - started
+    answer.raise_for_status()
+    return took
+
+
 async def generator_ceiling() -> float:
     """Requests a second that the generator reaches when the server costs nothing."""
     with serving([sys.executable, str(Path(__file__).with_name("nothing.py"))]) as (port, _):
@@ -105,6 +146,14 @@ async def generator_ceiling() -> float:
 def resident_mib(process: int) -> float:
     told = subprocess.run(["ps", "-o", "rss=", "-p", str(process)], check=True, capture_output=True, text=True).stdout
     return int(told) / 1024
+
+
+def peak_mib(process: int) -> float:
+    """The most that was resident so far; where the system doesn't tell, what is now."""
+    status = Path(f"/proc/{process}/status")
+    if not status.exists():
+        return resident_mib(process)
+    return int(status.read_text().partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def _node(record: dict[str, str | int]) -> Node:

@@ -10,10 +10,11 @@ import asyncio
 import contextlib
 import logging
 from asyncio import Transport
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from http.client import responses
+from itertools import takewhile
 from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect, Request
@@ -21,6 +22,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from rtdb_emulator.errors import BadRequest
+from rtdb_emulator.http.bodies import read_large
 from rtdb_emulator.http.credentials import is_admin
 from rtdb_emulator.http.faults import Faults
 from rtdb_emulator.http.log import LoggedRequest, RequestLog
@@ -28,8 +30,11 @@ from rtdb_emulator.http.matching import Criteria, RequestFacts, fits
 from rtdb_emulator.http.messages import CORS, Answer, Reply, RestRequest, Stream, error_reply
 from rtdb_emulator.http.parameters import MAX_BODY, WRITE_TOO_LARGE
 from rtdb_emulator.http.service import Service
+from rtdb_emulator.http.slices import in_slices, sent_in_slices
 from rtdb_emulator.http.sse import CONTENT_TYPE, HEADERS, Subscription
+from rtdb_emulator.large import writing
 from rtdb_emulator.paths import parse_url_query
+from rtdb_emulator.tree import Node, hashing
 
 logger = logging.getLogger("rtdb_emulator")
 
@@ -79,7 +84,7 @@ class App:
         try:
             request = await exchange.read()
         except BadRequest as error:
-            await _response(error_reply(400, error.text), self.stopping)(scope, receive, send)
+            await _whole(error_reply(400, error.text))(scope, receive, send)
             return
         exchange.facts = _facts(request, self._service.namespace(request), scope)
         logged = LoggedRequest(exchange.facts, _request_size(scope, request))
@@ -97,11 +102,17 @@ class App:
             response: Response = StreamingResponse(frames, headers={**CORS, **HEADERS}, media_type=CONTENT_TYPE)
             body_size = 0
         else:
-            response = _response(answer, self.stopping)
+            response = _response(answer, self.stopping, logged)
             body_size = 0 if request.method == "HEAD" else len(answer.body)
         logged.status = response.status_code
         logged.response_bytes = _head_size(response) + body_size
         await response(scope, receive, send)
+        if isinstance(request.content, Node):
+            # An import's ETag is asked for sooner or later, and then at once.
+            await in_slices(self._until_the_end(hashing(request.content)))
+
+    def _until_the_end(self, steps: Iterator[None]) -> Generator[None, None, None]:
+        yield from takewhile(lambda _: not self.stopping.is_set(), steps)
 
     async def _frames(self, stream: Stream, transport: Transport) -> AsyncIterator[bytes]:
         subscription = Subscription(stream, transport.abort)
@@ -142,7 +153,7 @@ class HttpExchange:
                 if limit is not None and len(body) > limit:
                     raise BadRequest(WRITE_TOO_LARGE)
         path = self._scope["raw_path"].decode("latin-1")
-        self._request = RestRequest(self._scope["method"], path, parameters, headers, bytes(body))
+        self._request = await read_large(RestRequest(self._scope["method"], path, parameters, headers, body))
         return self._request
 
     def serve(self, *, rules_first: bool = False) -> Answer:
@@ -173,14 +184,27 @@ class HttpExchange:
             pass
 
 
-def _response(reply: Reply, stopping: asyncio.Event) -> Response:
+async def _counted(node: Node, logged: LoggedRequest) -> AsyncIterator[bytes]:
+    async for piece in sent_in_slices(writing(node)):
+        logged.response_bytes += len(piece)
+        yield piece
+
+
+def _response(reply: Reply, stopping: asyncio.Event, logged: LoggedRequest) -> Response:
     headers = {**CORS, "cache-control": "no-cache", **reply.headers}
+    if reply.shown is not None:
+        return StreamingResponse(_counted(reply.shown, logged), reply.status, headers, reply.content_type)
     if reply.status in (204, 304):
         return Response(None, reply.status, headers)
     if not reply.pause:
-        return Response(reply.body, reply.status, headers, reply.content_type)
+        return _whole(reply)
     headers["content-length"] = str(len(reply.body))
     return StreamingResponse(_dripping(reply, stopping), reply.status, headers, reply.content_type)
+
+
+def _whole(reply: Reply) -> Response:
+    headers = {**CORS, "cache-control": "no-cache", **reply.headers}
+    return Response(reply.body, reply.status, headers, reply.content_type)
 
 
 async def _dripping(reply: Reply, stopping: asyncio.Event) -> AsyncIterator[bytes]:
@@ -200,7 +224,7 @@ def _facts(request: RestRequest, namespace: str, scope: Scope) -> RequestFacts:
 def _request_size(scope: Scope, request: RestRequest) -> int:
     target = len(scope["raw_path"]) + (1 + len(scope["query_string"]) if scope["query_string"] else 0)
     line = len(request.method) + 1 + target + len(" HTTP/1.1\r\n")
-    return line + _headers_size(scope["headers"]) + len(request.body)
+    return line + _headers_size(scope["headers"]) + request.size
 
 
 def _head_size(response: Response) -> int:

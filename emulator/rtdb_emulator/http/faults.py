@@ -17,6 +17,7 @@ from typing import Literal, Protocol, Self, TypeAlias, TypeVar, Unpack
 
 from rtdb_emulator.http.matching import Criteria, RequestFacts, check, fits
 from rtdb_emulator.http.messages import Answer, Reply, Stream
+from rtdb_emulator.large import writing
 
 Moment: TypeAlias = Literal["before", "after"]
 
@@ -213,7 +214,10 @@ class Faults:
 
         async def effect(exchange: Exchange) -> Answer:
             answer = exchange.serve()
-            return answer if isinstance(answer, Stream) else replace(answer, pause=seconds)
+            if isinstance(answer, Stream):
+                return answer
+            body = answer.body if answer.shown is None else b"".join(writing(answer.shown))
+            return replace(answer, body=body, shown=None, pause=seconds)
 
         return self._add(Fault(self, effect, which))
 

@@ -7,12 +7,17 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from rtdb_emulator.database import Access, Database
+from rtdb_emulator.errors import BadRequest
 from rtdb_emulator.jsondata import encode
 from rtdb_emulator.streaming import View
+from rtdb_emulator.tree import Node
 
 JSON = "application/json; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
 SCRIPT = "application/javascript; charset=utf-8"
+
+# The node of a PUT or POST, the values of a PATCH by their paths, or what is wrong with them.
+Content: TypeAlias = Node | dict[str, object] | BadRequest
 
 CORS = {"access-control-allow-origin": "*", "access-control-expose-headers": "ETag"}
 
@@ -21,26 +26,45 @@ CORS = {"access-control-allow-origin": "*", "access-control-expose-headers": "ET
 class RestRequest:
     """`path` is still percent-encoded, `headers` have lower-case names, `parameters` are decoded.
 
-    `rules_first`, which only a fault sets, has a conditional write's rules asked before its ETag is compared.
+    `content` is what a large body says, which then is empty; `size` is the body's own in bytes. `rules_first`, which
+    only a fault sets, has a conditional write's rules asked before its ETag is compared.
     """
 
     method: str
     path: str
     parameters: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
+    body: bytes | bytearray = b""
     rules_first: bool = False
+    content: Content | None = None
+    size: int = -1
+
+    def __post_init__(self) -> None:
+        if self.size < 0:
+            object.__setattr__(self, "size", len(self.body))
+
+
+def method_of(request: RestRequest) -> str:
+    """The method that is meant: a POST may name another."""
+    if request.method != "POST":
+        return request.method
+    override = request.headers.get("x-http-method-override") or request.parameters.get("x-http-method-override")
+    return (override or request.method).upper()
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One whole answer; `pause` is how long to wait before each of its bytes."""
+    """One whole answer; `pause` is how long to wait before each of its bytes.
+
+    `shown` is a large node, of which the body is made while it is sent.
+    """
 
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     content_type: str = JSON
     pause: float = 0.0
+    shown: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)

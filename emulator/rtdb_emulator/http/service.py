@@ -17,7 +17,7 @@ from rtdb_emulator.database import Access, Database, PreconditionFailed, Store, 
 from rtdb_emulator.errors import BadRequest, Denied, Unsupported
 from rtdb_emulator.http.credentials import identify
 from rtdb_emulator.http.management import MANAGEMENT
-from rtdb_emulator.http.messages import SCRIPT, TEXT, Answer, Reply, RestRequest, Stream, error_reply
+from rtdb_emulator.http.messages import SCRIPT, TEXT, Answer, Reply, RestRequest, Stream, error_reply, method_of
 from rtdb_emulator.http.parameters import (
     READ_TOO_LARGE,
     WRITE_SIZE_LIMITS,
@@ -91,7 +91,7 @@ class Service:
         return self._project
 
     def _route(self, request: RestRequest) -> Answer:
-        method = _method(request)
+        method = method_of(request)
         if method == "OPTIONS":
             return _preflight(request)
         if request.path == "/" and method in ("GET", "HEAD"):
@@ -129,7 +129,7 @@ class Service:
             query = parse_query(request.parameters)
             database.check_read(path, access, query)
         _check_readable_together(request, options, has_query(request.parameters))
-        if "text/event-stream" in request.headers.get("accept", "") and _method(request) == "GET":
+        if "text/event-stream" in request.headers.get("accept", "") and method_of(request) == "GET":
             if options.shallow or path[-1:] == (PRIORITY,):
                 raise BadRequest("A stream is of a whole node: leave out shallow and .priority")
             database.read(path, access, query)
@@ -143,16 +143,18 @@ class Service:
             headers["etag"] = etag(node)
         if wanted is not None and wanted == headers["etag"]:
             return Reply(304, headers=headers)
+        if options.printing == "silent":
+            return _reply(b"", headers, options)
         body = encode(_shown(node, query, options), pretty=options.printing == "pretty")
         if len(body) > MAX_READ:
             raise BadRequest(READ_TOO_LARGE)
-        if options.callback and options.printing != "silent":
+        if options.callback:
             return Reply(200, _script(options.callback, body), headers, SCRIPT)
         return _reply(body, headers, options)
 
     def _put(self, request: RestRequest, database: Database, path: Path, access: Access, options: Options) -> Reply:
-        _check_write_size(len(request.body), options)
-        data = decode(request.body)
+        _check_write_size(request.size, options)
+        data = _data(request)
         if_match = self._precondition(request, database, path, data, access, options)
         node = database.write(path, data, access, if_match=if_match, rules_first=request.rules_first)
         return _stored(node, request, options)
@@ -161,8 +163,8 @@ class Service:
         _check_plain_write(request)
         if path[-1:] == (PRIORITY,):
             raise BadRequest("POST makes a child, and .priority can have none: PUT it")
-        _check_write_size(len(request.body), options)
-        data = decode(request.body)
+        _check_write_size(request.size, options)
+        data = _data(request)
         name = self._push_ids.next(self._store.now())
         node = database.write((*path, name), data, access)
         headers = {"etag": etag(node)} if _wants_etag(request) else {}
@@ -170,8 +172,8 @@ class Service:
 
     def _patch(self, request: RestRequest, database: Database, path: Path, access: Access, options: Options) -> Reply:
         _check_plain_write(request)
-        _check_write_size(len(request.body), options)
-        data = decode_patch(request.body)
+        _check_write_size(request.size, options)
+        data = _patch_data(request)
         if data is None:  # the Firebase CLI's way to delete
             _check_removal(database, path, options)
             database.write(path, None, access)
@@ -200,13 +202,6 @@ class Service:
         return if_match
 
 
-def _method(request: RestRequest) -> str:
-    if request.method != "POST":
-        return request.method
-    override = request.headers.get("x-http-method-override") or request.parameters.get("x-http-method-override")
-    return (override or request.method).upper()
-
-
 def _preflight(request: RestRequest) -> Reply:
     return Reply(
         200,
@@ -231,9 +226,21 @@ def _check_readable_together(request: RestRequest, options: Options, queried: bo
 
 def _check_plain_write(request: RestRequest) -> None:
     if "if-match" in request.headers:
-        raise BadRequest(f"if-match is not supported on {_method(request)} requests")
+        raise BadRequest(f"if-match is not supported on {method_of(request)} requests")
     if has_query(request.parameters):
         raise BadRequest("Querying related parameters not supported on this request type")
+
+
+def _data(request: RestRequest) -> object:
+    if isinstance(request.content, BadRequest):
+        raise request.content
+    return decode(request.body) if request.content is None else request.content
+
+
+def _patch_data(request: RestRequest) -> dict[str, object] | None:
+    if isinstance(request.content, BadRequest):
+        raise request.content
+    return request.content if isinstance(request.content, dict) else decode_patch(request.body)
 
 
 def _check_write_size(size: int, options: Options) -> None:
@@ -261,6 +268,8 @@ def _shown(node: Node, query: Query | None, options: Options) -> object:
 
 def _stored(node: Node, request: RestRequest, options: Options) -> Reply:
     headers = {"etag": etag(node)} if _wants_etag(request) else {}
+    if request.content is not None and not options.printing:
+        return Reply(200, b"", headers, shown=node)
     body = encode(render(node, priorities=True), pretty=options.printing == "pretty")
     return _reply(body, headers, options)
 

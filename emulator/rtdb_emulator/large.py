@@ -1,0 +1,302 @@
+"""JSON too large to be read or written at once: the same as `jsondata`, in steps.
+
+`json.loads` of forty megabytes holds the interpreter for a tenth of a second and makes objects that nobody keeps. Here
+a reader goes through the text by pieces, has the members of a large object decoded one by one, and makes nodes of them
+at once. Each function is a generator: it yields after at most a millisecond or so of work, and whoever runs it may do
+something else then.
+
+What has a server value is left to `jsondata`, because what it becomes depends on the moment of the write: NeedsServer.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Generator, Iterator
+from itertools import islice
+from typing import Final, NoReturn
+
+from rtdb_emulator.errors import BadRequest
+from rtdb_emulator.jsondata import (
+    INVALID,
+    INVALID_OBJECT,
+    NeedsServer,
+    array_length,
+    decode,
+    encode,
+    parse_member,
+    parse_priority,
+    render,
+)
+from rtdb_emulator.ordering import in_key_order
+from rtdb_emulator.paths import PRIORITY, check_depth, is_key
+from rtdb_emulator.table import SMALL, Table, empty_buckets, fill, finished
+from rtdb_emulator.tree import EMPTY, Member, Node, Priority, as_node
+
+# Bytes, or characters: what has fewer is read at once.
+LARGE: Final = 256 * 1024
+
+_CHUNK = 64 * 1024
+# Members between two yields: of those that were just read, of those that are only moved, of those that are sorted.
+_READ, _MOVED, _SORTED = 50, 2_000, 20_000
+# As much as is encoded at once: members, and as if they were some, so many characters.
+_WEIGHT, _CHARACTERS = 500, 200
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_LATER = object()  # what is too large to be decoded at once
+
+
+def reading(body: bytes | bytearray, depth: int) -> Generator[None, None, Node]:
+    """The node of a PUT's or POST's body, with `depth` levels above it."""
+    try:
+        member = yield from _Reader(body).whole(depth)
+    except _NotJson:
+        raise BadRequest(INVALID) from None
+    return EMPTY if member is None else as_node(member)
+
+
+def reading_patch(body: bytes | bytearray, depth: int) -> Generator[None, None, dict[str, object]]:
+    """The values of a PATCH's body by their paths: nodes, but for priorities and null, which are as they are."""
+    try:
+        return (yield from _Reader(body).patch(depth))
+    except _NotJson:
+        raise BadRequest(INVALID_OBJECT) from None
+
+
+def load_json(body: bytes) -> object:
+    """What a file holds that is no request's, for a write: a node where it is large, which takes less memory."""
+    if len(body) < LARGE:
+        return decode(body)
+    steps = reading(body, 0)
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        node: Node = end.value
+        return node
+    except NeedsServer:
+        return decode(body)
+
+
+def writing(node: Node) -> Iterator[bytes]:
+    """The node's JSON with its priorities, as the answer to a write shows it, in pieces."""
+    if not node.members:
+        yield encode(render(node, priorities=True))
+        return
+    keys = node.ordered_keys()
+    length = array_length(keys) if node.priority is None else None
+    yield b"{" if length is None else b"["
+    names = keys if length is None else [str(index) for index in range(length)]
+    comma = b""
+    batch: dict[str, object] = {}
+    weight = 0
+    for key in names:
+        member = node.members.get(key)
+        if isinstance(member, Node) and _has_grandchildren(member):
+            yield comma + _encoded(batch, length) if batch else b""
+            comma = b"," if batch else comma
+            batch, weight = {}, 0
+            yield comma if length is not None else comma + encode(key) + b":"
+            yield from writing(member)
+            comma = b","
+            continue
+        batch[key] = render(member, priorities=True) if isinstance(member, Node) else member
+        weight += 1 + (len(member) // _CHARACTERS if isinstance(member, str) else 0)
+        weight += len(member.members) if isinstance(member, Node) else 0
+        if weight >= _WEIGHT:
+            yield comma + _encoded(batch, length)
+            comma, batch, weight = b",", {}, 0
+    if node.priority is not None:
+        batch[PRIORITY] = node.priority
+    yield (comma + _encoded(batch, length) if batch else b"") + (b"}" if length is None else b"]")
+
+
+def _encoded(batch: dict[str, object], length: int | None) -> bytes:
+    return encode(batch if length is None else list(batch.values()))[1:-1]
+
+
+def _has_grandchildren(node: Node) -> bool:
+    return isinstance(node.members, Table) or any(isinstance(member, Node) for member in node.members.values())
+
+
+class _NotJson(Exception):
+    pass
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_decoder = json.JSONDecoder(parse_constant=_no_constant)
+
+
+class _Reader:
+    """A place in the text of a body, of which no more is decoded than is needed."""
+
+    def __init__(self, body: bytes | bytearray) -> None:
+        self._body = memoryview(body)
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._next = 0
+        self._text = ""
+        self._at = 0
+
+    def whole(self, depth: int) -> Generator[None, None, Member | None]:
+        """The member that the whole text is."""
+        self.peek()
+        member = yield from self.member(depth)
+        self.end()
+        return member
+
+    def patch(self, depth: int) -> Generator[None, None, dict[str, object]]:
+        if self.peek() != "{":
+            raise _NotJson
+        values: dict[str, object] = {}
+        for key in self.keys("}"):
+            names = [name for name in key.split("/") if name]
+            if names[-1:] == [PRIORITY]:
+                values[key] = self.small()
+            else:
+                values[key] = yield from self.member(depth + len(names))
+            yield
+        self.end()
+        return values
+
+    def member(self, depth: int) -> Generator[None, None, Member | None]:
+        """The value here, as its parent will keep it."""
+        data = self.scanned()
+        if data is _LATER:
+            return (yield from self.container(depth))
+        return parse_member(data, None, EMPTY, depth)
+
+    def container(self, depth: int) -> Generator[None, None, Member | None]:
+        """The object or array here, member by member."""
+        is_object = self._text[self._at] == "{"
+        members: dict[str, Member] = {}
+        priority: Priority = None
+        for number, key in enumerate(self.keys("}" if is_object else "]")):
+            if key == PRIORITY:
+                priority = parse_priority(self.small(), now=None)
+                continue
+            if key in (".sv", ".value"):
+                raise NeedsServer
+            if is_object and not is_key(key):
+                raise BadRequest(INVALID)
+            data = self.scanned()
+            member: Member | None
+            if data is _LATER:
+                check_depth(depth + 1)
+                member = yield from self.container(depth + 1)
+            elif data is None:
+                member = None
+            else:
+                check_depth(depth + 1)
+                member = parse_member(data, None, EMPTY, depth + 1)
+            if member is None:
+                members.pop(key, None)
+            else:
+                members[key] = member
+            if number % _READ == 0:
+                yield
+        return (yield from _branch(members, priority))
+
+    def keys(self, closing: str) -> Iterator[str]:
+        """The keys of the container here, one after the other; the value of each is to be read before the next."""
+        self._at += 1
+        if self.peek() == closing:
+            self._at += 1
+            return
+        number = 0
+        while True:
+            if closing == "]":
+                key: object = str(number)
+                number += 1
+            else:
+                key = self.scanned() if self.peek() == '"' else None
+                if self.peek() != ":":
+                    raise _NotJson
+                self._at += 1
+            if not isinstance(key, str):
+                raise _NotJson
+            self.peek()
+            yield key
+            after = self.peek()
+            self._at += 1
+            if after == closing:
+                return
+            if after != ",":
+                raise _NotJson
+            self.peek()
+
+    def small(self) -> object:
+        """The value here, which can't be large."""
+        data = self.scanned()
+        if data is _LATER:
+            raise BadRequest(INVALID)
+        return data
+
+    def scanned(self) -> object:
+        """The value here, decoded; `_LATER` for an object or array that is large."""
+        while True:
+            try:
+                data, end = _decoder.raw_decode(self._text, self._at)
+            except (ValueError, RecursionError):
+                # Broken, or not whole yet.
+                if len(self._text) - self._at >= LARGE and self._text[self._at] in "{[":
+                    return _LATER
+                if not self.more():
+                    raise _NotJson from None
+                continue
+            # Digits may go on where the text so far ends.
+            if isinstance(data, int | float) and len(self._text) - end < 4 and self.more():
+                continue
+            self._at = end
+            return data
+
+    def peek(self) -> str:
+        """The next character that is no space; nothing at the end."""
+        while True:
+            space = _SPACE.match(self._text, self._at)
+            assert space is not None  # the pattern matches the empty text as well
+            self._at = space.end()
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self.more():
+                return ""
+
+    def end(self) -> None:
+        if self.peek():
+            raise _NotJson
+
+    def more(self) -> bool:
+        """Decode a further piece, as large as what waits already; False at the end."""
+        if self._next >= len(self._body):
+            return False
+        waiting = self._text[self._at :]
+        piece = self._body[self._next : self._next + max(_CHUNK, len(waiting))]
+        self._next += len(piece)
+        try:
+            self._text = waiting + self._decoder.decode(piece, final=self._next >= len(self._body))
+        except UnicodeDecodeError:
+            raise _NotJson from None
+        self._at = 0
+        return True
+
+
+def _branch(members: dict[str, Member], priority: Priority) -> Generator[None, None, Node | None]:
+    if len(members) <= SMALL:
+        return Node(None, members, priority) if members else None
+    buckets: list[dict[str, Member]] = empty_buckets(len(members))
+    items = iter(members.items())
+    while piece := list(islice(items, _MOVED)):
+        fill(buckets, piece)
+        yield
+    keys = iter(members)
+    runs: list[str] = []
+    while run := sorted(islice(keys, _SORTED)):
+        runs += run
+        yield
+    # Runs that are sorted by themselves are merged in little time.
+    order = in_key_order(runs)
+    yield
+    return Node(None, finished(buckets, order), priority)
