@@ -9,18 +9,19 @@ sees every commit once and in order; it must not block.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
-from weakref import WeakValueDictionary
+from typing import Literal, Protocol
 
 from rtdb_emulator.errors import BadRequest, Denied, Refusal
 from rtdb_emulator.jsondata import INVALID_OBJECT, parse, parse_priority
-from rtdb_emulator.paths import PRIORITY, check_depth, is_namespace, split_keys
+from rtdb_emulator.paths import PRIORITY, check_depth, split_keys
 from rtdb_emulator.query import Query
 from rtdb_emulator.rules import OPEN, Rules, Write
+from rtdb_emulator.rules.coverage import Coverage
+from rtdb_emulator.rules.explain import Refused
 from rtdb_emulator.tree import EMPTY, Node, Path, leaf
 
 NULL_ETAG = "null_etag"
@@ -80,23 +81,36 @@ class Listener(Protocol):
     def rules_changed(self) -> None: ...
 
 
+class Keeper(Protocol):
+    """Who has the databases, and is told of what happens in them."""
+
+    def keep(self, database: Database) -> None:
+        """It has its first write, or rules of its own."""
+
+    def total(self, rules: Rules) -> Coverage:
+        """What all databases with these rules count in."""
+
+    def refused(self, namespace: str, refused: Refused) -> None:
+        """Its rules have denied this."""
+
+
 class Database:
-    """A namespace. `now` is the server's clock in milliseconds; `begun` is told of the first write, or of rules."""
+    """A namespace. `now` is the server's clock in milliseconds; `keeper` is told what becomes of it."""
 
     def __init__(
         self,
         name: str,
         now: Callable[[], int],
         rules: Rules = OPEN,
-        begun: Callable[[Database], None] = lambda database: None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.name = name
         self.root = EMPTY
-        self.rules = rules
+        self._keeper = keeper
+        self._use(rules)
         self._now = now
         self._lock = threading.Lock()
         self._listeners: list[Listener] = []
-        self._begun = begun
         self.has_begun = False
 
     def read(self, path: Path, access: Access, query: Query | None = None) -> Node:
@@ -152,7 +166,7 @@ class Database:
     def set_rules(self, rules: Rules) -> None:
         with self._lock:
             self._begin()
-            self.rules = rules
+            self._use(rules)
             for listener in tuple(self._listeners):
                 listener.rules_changed()
 
@@ -168,17 +182,28 @@ class Database:
             with self._lock:
                 self._listeners.remove(listener)
 
+    def _use(self, rules: Rules) -> None:
+        self.rules = rules
+        self.coverage = Coverage(rules.all, None if self._keeper is None else self._keeper.total(rules))
+
     def _begin(self) -> None:
         if not self.has_begun:
             self.has_begun = True
-            self._begun(self)
+            if self._keeper is not None:
+                self._keeper.keep(self)
 
-    def _check_read(self, root: Node, path: Path, access: Access, query: Query | None) -> None:
+    def _check_read(self, root: Node, path: Path, access: Access, query: Query | None, why_read: str = "") -> None:
         if access.admin:
             return
         facts = query.facts if query else None
-        if not self.rules.may_read(root, _real(path), auth=access.auth, now=self._now(), query=facts):
-            raise Denied
+        real, auth, now = _real(path), access.auth, self._now()
+        if not self.rules.may_read(root, real, auth=auth, now=now, query=facts, coverage=self.coverage):
+            raise self._denied(Refused("read", real, self.rules, root, None, (), auth, now, facts, why_read))
+
+    def _denied(self, refused: Refused) -> Denied:
+        if self._keeper is not None:
+            self._keeper.refused(self.name, refused)
+        return Denied(refused=refused)
 
     def _change(self, path: Path, data: object, now: int) -> Change:
         real = _real(path)
@@ -193,15 +218,14 @@ class Database:
         current = _at(self.root, path)
         if if_match != etag(current):
             # The answer shows the current value, which a writer without the right to read must not learn.
-            self.check_read(path, access)
+            self._check_read(self.root, path, access, None, "its if-match is stale, and the answer would show the node")
             raise PreconditionFailed(current)
 
     def _commit(
         self, path: Path, changes: tuple[Change, ...], access: Access, now: int, *, patch: bool = False
     ) -> Node:
         after, writes = self._check_permission(changes, access, now)
-        if not access.admin and not self.rules.is_valid(self.root, after, writes, auth=access.auth, now=now):
-            raise Denied
+        self._check_valid(after, writes, access, now)
         self._begin()
         commit = Commit(self.root, after, path, changes, patch)
         self.root = after
@@ -217,53 +241,23 @@ class Database:
         for change in sorted(changes, key=lambda change: change.priority_only):
             after = change.apply(after)
         writes = tuple(Write(change.path, EMPTY if change.priority_only else change.sent) for change in changes)
-        if not access.admin and not self.rules.grants_write(self.root, after, writes, auth=access.auth, now=now):
-            raise Denied
+        if not access.admin and not self.rules.grants_write(
+            self.root, after, writes, auth=access.auth, now=now, coverage=self.coverage
+        ):
+            raise self._denied(self._refused("write", after, writes, access, now))
         return after, writes
 
+    def _check_valid(self, after: Node, writes: tuple[Write, ...], access: Access, now: int) -> None:
+        if not access.admin and not self.rules.is_valid(
+            self.root, after, writes, auth=access.auth, now=now, coverage=self.coverage
+        ):
+            raise self._denied(self._refused("validate", after, writes, access, now))
 
-class Store:
-    """All databases of one emulator. Each has the same rules at first, and exists from its first write, or rules, on.
-
-    One that was only read from, or listened to, is known for as long as somebody holds it.
-    """
-
-    def __init__(self, now: Callable[[], int], rules: Rules = OPEN) -> None:
-        self.now = now
-        self._rules = rules
-        self._lock = threading.Lock()
-        self._databases: dict[str, Database] = {}
-        self._known: WeakValueDictionary[str, Database] = WeakValueDictionary()
-
-    def database(self, namespace: str) -> Database:
-        """The database of that name; BadRequest if none can have it."""
-        with self._lock:
-            found = self._known.get(namespace)
-            if found is None:
-                if not is_namespace(namespace):
-                    raise BadRequest(
-                        f"Invalid database name {namespace!r}: it has 1 to 63 characters, which are letters, digits, "
-                        "hyphens and underscores, and begins with a letter or a digit"
-                    )
-                found = self._known[namespace] = Database(namespace, self.now, self._rules, self._keep)
-            return found
-
-    def names(self) -> list[str]:
-        with self._lock:
-            return sorted(self._databases)
-
-    def drop(self, namespace: str) -> None:
-        """Delete a database and its rules; who listens hears of it."""
-        database = self.database(namespace)
-        database.write((), None, ADMIN)
-        database.set_rules(self._rules)
-        with self._lock:
-            database.has_begun = False
-            self._databases.pop(namespace, None)
-
-    def _keep(self, database: Database) -> None:
-        with self._lock:
-            self._databases[database.name] = database
+    def _refused(
+        self, step: Literal["write", "validate"], after: Node, writes: tuple[Write, ...], access: Access, now: int
+    ) -> Refused:
+        path = writes[0].path if len(writes) == 1 else _common([write.path for write in writes])
+        return Refused(step, path, self.rules, self.root, after, writes, access.auth, now)
 
 
 def _real(path: Path) -> Path:
@@ -276,6 +270,13 @@ def _at(root: Node, path: Path) -> Node:
     if real == path:
         return node
     return EMPTY if node.priority is None else leaf(node.priority)
+
+
+def _common(paths: Sequence[Path]) -> Path:
+    """The longest path that all of these begin with."""
+    first, last = min(paths), max(paths)
+    length = next((number for number, keys in enumerate(zip(first, last, strict=False)) if keys[0] != keys[1]), None)
+    return first[: min(len(first), len(last)) if length is None else length]
 
 
 def _targets(path: Path, data: Mapping[str, object]) -> dict[str, Path]:

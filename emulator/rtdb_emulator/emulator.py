@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
-from rtdb_emulator.database import ADMIN, Store
+from rtdb_emulator.database import ADMIN
 from rtdb_emulator.http.app import App
 from rtdb_emulator.http.faults import Faults
 from rtdb_emulator.http.listener import Listener, open_socket
@@ -27,6 +27,8 @@ from rtdb_emulator.http.service import Service
 from rtdb_emulator.jsondata import render
 from rtdb_emulator.paths import split_path
 from rtdb_emulator.rules import OPEN, Rules
+from rtdb_emulator.rules.coverage import Coverage
+from rtdb_emulator.store import Refusals, Store
 
 DEFAULT_PROJECT = "demo-firecron"
 
@@ -148,6 +150,15 @@ class Emulator:
     def namespaces(self) -> list[str]:
         """The namespaces that were written to, or given rules."""
         return self._store.names()
+
+    @property
+    def refusals(self) -> Refusals:
+        """What the rules have denied, each with the `lines` that say why."""
+        return self._store.refusals
+
+    def coverage(self) -> list[tuple[Rules, Coverage]]:
+        """How often each rule was evaluated, and to what, for each text of rules that any namespace had."""
+        return self._store.totals()
 
     def drop(self, namespace: str) -> None:
         """Delete one namespace with its rules; streams hear of it."""

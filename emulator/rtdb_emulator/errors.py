@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rtdb_emulator.rules.explain import Refused
+
 
 class Refusal(Exception):
     """The database says no; `text` is what the client reads."""
@@ -16,11 +21,8 @@ class BadRequest(Refusal):
 
 
 class Denied(Refusal):
-    """The rules, or missing credentials, forbid it (HTTP 401)."""
+    """The rules, or missing credentials, forbid it (HTTP 401). What the rules forbid, `rules.explain` can say why."""
 
-    def __init__(self, text: str = "Permission denied") -> None:
+    def __init__(self, text: str = "Permission denied", refused: Refused | None = None) -> None:
         super().__init__(text)
-
-
-class Unsupported(Refusal):
-    """Something of the official emulator that this one does not have (HTTP 501)."""
+        self.refused = refused

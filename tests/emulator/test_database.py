@@ -2,12 +2,13 @@
 
 import pytest
 
-from rtdb_emulator.database import ADMIN, NULL_ETAG, Access, Database, PreconditionFailed, Store, etag
+from rtdb_emulator.database import ADMIN, NULL_ETAG, Access, Database, PreconditionFailed, etag
 from rtdb_emulator.errors import BadRequest, Denied
 from rtdb_emulator.jsondata import render
 from rtdb_emulator.paths import split_path
 from rtdb_emulator.query import parse_query
 from rtdb_emulator.rules import Rules
+from rtdb_emulator.store import Store
 
 NOW = 1_700_000_000_000
 USER = Access(admin=False, auth={"uid": "u1"})

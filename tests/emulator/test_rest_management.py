@@ -109,13 +109,6 @@ def test_function_triggers_are_accepted(rtdb: Rtdb) -> None:
     assert (response.status_code, response.json()) == (200, {"status": "ok"})
 
 
-def test_coverage_is_not_implemented(rtdb: Rtdb) -> None:
-    """`/.inspect/coverage.json` says that this emulator doesn't have it."""
-    response = call(rtdb, "GET", "/.inspect/coverage.json", None, OWNER)
-    assert response.status_code == 501
-    assert "coverage" in response.json()["error"]
-
-
 @pytest.mark.parametrize(("method", "status"), [("GET", 200), ("HEAD", 200), ("PUT", 404), ("DELETE", 404)])
 def test_the_root_without_json_tells_readiness(rtdb: Rtdb, method: str, status: int) -> None:
     """GET of `/` is 200 with a text; a write to it forgot its `.json`."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rtdb_emulator.rules import Rules
 from rtdb_emulator.rules.document import read
-from rtdb_emulator.rules.evaluate import compile_rule
+from rtdb_emulator.rules.evaluate import Rule, compiled
 from rtdb_emulator.rules.grammar import parse_expression
 from rtdb_emulator.rules.schema import RuleNode, build
 from rtdb_emulator.rules.source import Text
@@ -37,14 +37,14 @@ def mutants(file: Path) -> list[Mutant]:
     """All mutants of a rules file; the first is none, only compiled anew, and so must mean the same."""
     text = file.read_text("utf-8")
     document, rules = read(text), Rules.parse(text)
-    root = build(document, text)
+    root, numbered = build(document, text)
 
     def mutant(where: str, what: str, changed: Mapping[tuple[str, ...], Expression]) -> Mutant:
         def make() -> Rules:
             tree = root
             for keys, rule in changed.items():
                 tree = _replaced(tree, keys, rule)
-            return Rules(text, document, tree)
+            return Rules(text, document, tree, numbered)
 
         return Mutant(where, what, make)
 
@@ -66,21 +66,24 @@ def _replaced(node: RuleNode, keys: tuple[str, ...], rule: Expression) -> RuleNo
     def within(node: RuleNode, depth: int) -> RuleNode:
         key = keys[depth]
         if depth == len(keys) - 1:
-            variables = {name: place for place, name in enumerate(keys) if name.startswith("$")}
-            compiled = compile_rule(rule, variables)
             match key:
                 case ".read":
-                    return replace(node, read=compiled)
+                    return replace(node, read=_saying(node.read, rule))
                 case ".write":
-                    return replace(node, write=compiled)
+                    return replace(node, write=_saying(node.write, rule))
                 case _:
-                    return replace(node, validate=compiled)
+                    return replace(node, validate=_saying(node.validate, rule))
         if key.startswith("$"):
             assert node.wildcard is not None
             return replace(node, wildcard=within(node.wildcard, depth + 1))
         return replace(node, children={**node.children, key: within(node.children[key], depth + 1)})
 
     return within(node, 0)
+
+
+def _saying(rule: Rule | None, expression: Expression) -> Rule:
+    assert rule is not None
+    return replace(rule, expression=expression, evaluate=compiled(expression, rule.variables))
 
 
 def _rules_of(node: Mapping[str, object], keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -10,6 +10,7 @@ from tests.stores.least_privilege import Row
 from rtdb_emulator.database import ADMIN, Access, Database
 from rtdb_emulator.paths import split_path
 from rtdb_emulator.rules import QueryFacts, Rules, Write
+from rtdb_emulator.rules.coverage import Coverage
 from rtdb_emulator.tree import Node, Path
 
 
@@ -17,18 +18,23 @@ class Recorder:
     """Rules that let everything pass, and remember what they were asked, so that others can be asked the same."""
 
     ask: Callable[[Rules], bool]
+    all = ()
 
-    def may_read(self, root: Node, path: Path, *, auth: object | None, now: int, query: QueryFacts | None) -> bool:
+    def may_read(
+        self, root: Node, path: Path, *, auth: object | None, now: int, query: QueryFacts | None, coverage: Coverage
+    ) -> bool:
         self.ask = lambda rules: rules.may_read(root, path, auth=auth, now=now, query=query)
         return True
 
     def grants_write(
-        self, before: Node, after: Node, writes: Sequence[Write], *, auth: object | None, now: int
+        self, before: Node, after: Node, writes: Sequence[Write], *, auth: object | None, now: int, coverage: Coverage
     ) -> bool:
         self.ask = lambda rules: rules.may_write(before, after, writes, auth=auth, now=now)
         return True
 
-    def is_valid(self, before: Node, after: Node, writes: Sequence[Write], *, auth: object | None, now: int) -> bool:
+    def is_valid(
+        self, before: Node, after: Node, writes: Sequence[Write], *, auth: object | None, now: int, coverage: Coverage
+    ) -> bool:
         return True
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from rtdb_emulator.database import Access, Store
-from rtdb_emulator.errors import BadRequest, Denied, Unsupported
-from rtdb_emulator.http.messages import Reply, RestRequest, error_reply
+from rtdb_emulator.database import Access
+from rtdb_emulator.errors import BadRequest, Denied
+from rtdb_emulator.http.coverage_page import coverage_page
+from rtdb_emulator.http.messages import HTML, Reply, RestRequest, error_reply
 from rtdb_emulator.jsondata import encode
 from rtdb_emulator.rules import Rules, RulesError
+from rtdb_emulator.rules.coverage import percent
+from rtdb_emulator.store import Store
 
 Endpoint: TypeAlias = Callable[[str, RestRequest, Access, Store, str], Reply]
 
@@ -51,7 +54,12 @@ def _function_triggers(method: str, request: RestRequest, access: Access, store:
 
 
 def _coverage(method: str, request: RestRequest, access: Access, store: Store, namespace: str) -> Reply:
-    raise Unsupported("This emulator doesn't count the coverage of rules: use the official one for that.")
+    if method not in ("GET", "HEAD"):
+        return error_reply(405, f"{method} is not GET")
+    rows = store.database(namespace).coverage.rows
+    if request.path.endswith(".json"):
+        return Reply(200, encode({"percent": round(percent(rows), 1), "rules": [row.as_json() for row in rows]}))
+    return Reply(200, coverage_page(namespace, rows).encode(errors="replace"), content_type=HTML)
 
 
 def _only_admin(access: Access) -> None:
@@ -64,4 +72,5 @@ MANAGEMENT: dict[str, Endpoint] = {
     ".settings/functionTriggers.json": _function_triggers,
     ".inspect/databases.json": _databases,
     ".inspect/coverage.json": _coverage,
+    ".inspect/coverage": _coverage,
 }

@@ -14,6 +14,7 @@ from rtdb_emulator.tree import Node
 
 JSON = "application/json; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
+HTML = "text/html; charset=utf-8"
 SCRIPT = "application/javascript; charset=utf-8"
 
 # The node of a PUT or POST, the values of a PATCH by their paths, or what is wrong with them.

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from urllib.parse import quote
 
-from rtdb_emulator.database import Access, Database, PreconditionFailed, Store, etag
-from rtdb_emulator.errors import BadRequest, Denied, Unsupported
+from rtdb_emulator.database import ADMIN, Access, Database, PreconditionFailed, etag
+from rtdb_emulator.errors import BadRequest, Denied
 from rtdb_emulator.http.credentials import identify
 from rtdb_emulator.http.management import MANAGEMENT
 from rtdb_emulator.http.messages import SCRIPT, TEXT, Answer, Reply, RestRequest, Stream, error_reply, method_of
@@ -30,6 +30,7 @@ from rtdb_emulator.jsondata import as_array, decode, decode_patch, encode, rende
 from rtdb_emulator.paths import PRIORITY, parse_url_path
 from rtdb_emulator.pushid import PushIds
 from rtdb_emulator.query import Query, parse_query, parse_shallow
+from rtdb_emulator.store import Store
 from rtdb_emulator.streaming import View
 from rtdb_emulator.tree import EMPTY, Node, Path
 
@@ -67,8 +68,6 @@ class Service:
             answer = error_reply(400, error.text)
         except Denied as error:
             answer = error_reply(401, error.text)
-        except Unsupported as error:
-            answer = error_reply(501, error.text)
         return answer
 
     def namespace(self, request: RestRequest) -> str:
@@ -96,7 +95,7 @@ class Service:
             return _preflight(request)
         if request.path == "/" and method in ("GET", "HEAD"):
             return Reply(200, b"rtdb-emulator is ready\n", content_type=TEXT)
-        if not request.path.endswith(".json"):
+        if not request.path.endswith(".json") and request.path.strip("/") not in MANAGEMENT:
             return Reply(404, b"append .json to your request URI to use the REST API.", content_type=TEXT)
         access = identify(request.headers, request.parameters)
         namespace = self.namespace(request)
@@ -128,13 +127,14 @@ class Service:
         else:
             query = parse_query(request.parameters)
             database.check_read(path, access, query)
+        # From here on the rules have been asked; what is left is the index.
         _check_readable_together(request, options, has_query(request.parameters))
         if "text/event-stream" in request.headers.get("accept", "") and method_of(request) == "GET":
             if options.shallow or path[-1:] == (PRIORITY,):
                 raise BadRequest("A stream is of a whole node: leave out shallow and .priority")
-            database.read(path, access, query)
+            database.read(path, ADMIN, query)
             return Stream(database, View(path, query), access)
-        node = database.read(path, access, query)
+        node = database.read(path, ADMIN, query)
         headers = {}
         if "download" in request.parameters:
             headers["content-disposition"] = f"attachment; filename={quote(request.parameters['download'])}"

@@ -16,7 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final, final
 
 from rtdb_emulator.rules.authorize import Request, Write
+from rtdb_emulator.rules.coverage import Coverage
 from rtdb_emulator.rules.document import Value, as_json, read
+from rtdb_emulator.rules.evaluate import Rule
 from rtdb_emulator.rules.schema import RuleNode, build
 from rtdb_emulator.rules.scope import QueryFacts
 from rtdb_emulator.rules.source import RulesError
@@ -29,10 +31,11 @@ __all__ = ["OPEN", "QueryFacts", "Rules", "RulesError", "Write"]
 class Rules:
     """The rules of one namespace; make them with `parse`."""
 
-    __slots__ = ("_document", "_root", "source")
+    __slots__ = ("_document", "_root", "all", "source")
 
-    def __init__(self, source: str, document: Value, root: RuleNode) -> None:
+    def __init__(self, source: str, document: Value, root: RuleNode, rules: list[Rule]) -> None:
         self.source = source
+        self.all: Sequence[Rule] = rules
         self._document = document
         self._root = root
 
@@ -41,7 +44,7 @@ class Rules:
         """Return the rules of a text, or of a mapping `{"rules": {…}}`, which is written as JSON first."""
         text = source if isinstance(source, str) else _dumped(source)
         document = read(text)
-        return cls(text, document, build(document, text))
+        return cls(text, document, *build(document, text))
 
     def as_json(self) -> dict[str, object]:
         """Return the document as new plain data, without comments."""
@@ -50,10 +53,17 @@ class Rules:
         return found
 
     def may_read(
-        self, root: Node, path: Path, *, auth: object | None, now: int, query: QueryFacts | None = None
+        self,
+        root: Node,
+        path: Path,
+        *,
+        auth: object | None,
+        now: int,
+        query: QueryFacts | None = None,
+        coverage: Coverage | None = None,
     ) -> bool:
         """Return whether a `.read` from the root down to the path grants the read. `query` is None for a plain read."""
-        return Request(self._root, root, None, auth, now).may_read(path, query)
+        return Request(self._root, root, None, auth, now, coverage).may_read(path, query)
 
     def may_write(self, before: Node, after: Node, writes: Sequence[Write], *, auth: object | None, now: int) -> bool:
         """Return whether each write is granted and valid. `after` is the whole tree after all writes."""
@@ -61,19 +71,41 @@ class Rules:
         return all(request.grants_write(write) and request.is_valid(write) for write in writes)
 
     def grants_write(
-        self, before: Node, after: Node, writes: Sequence[Write], *, auth: object | None, now: int
+        self,
+        before: Node,
+        after: Node,
+        writes: Sequence[Write],
+        *,
+        auth: object | None,
+        now: int,
+        coverage: Coverage | None = None,
     ) -> bool:
         """Return whether the `.write` rules grant each write: the first half of `may_write`.
 
         A caller that has to check something else between the halves calls `grants_write` and `is_valid`.
         """
-        request = Request(self._root, before, after, auth, now)
+        request = Request(self._root, before, after, auth, now, coverage)
         return all(request.grants_write(write) for write in writes)
 
-    def is_valid(self, before: Node, after: Node, writes: Sequence[Write], *, auth: object | None, now: int) -> bool:
+    def is_valid(
+        self,
+        before: Node,
+        after: Node,
+        writes: Sequence[Write],
+        *,
+        auth: object | None,
+        now: int,
+        coverage: Coverage | None = None,
+    ) -> bool:
         """Return whether the `.validate` rules accept each write: the second half of `may_write`."""
-        request = Request(self._root, before, after, auth, now)
+        request = Request(self._root, before, after, auth, now, coverage)
         return all(request.is_valid(write) for write in writes)
+
+    def request(
+        self, before: Node, after: Node | None, *, auth: object | None, now: int, coverage: Coverage | None = None
+    ) -> Request:
+        """Return a request against these rules, for a caller that needs more than whether it is allowed."""
+        return Request(self._root, before, after, auth, now, coverage)
 
     def index_on(self, path: Path) -> frozenset[str]:
         """Return the indexes that the rules declare at exactly this path."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rtdb_emulator.rules.coverage import Coverage
 from rtdb_emulator.rules.evaluate import Rule
 from rtdb_emulator.rules.schema import RuleNode
 from rtdb_emulator.rules.scope import PLAIN_READ, QueryFacts, Scope, Snapshot
@@ -46,13 +47,31 @@ class _Place:
         return self.new_data is not None and not self.new_data.node.is_empty
 
 
-class Request:
-    """One request, decided by one tree of rules."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A rule that decides a request, and its scope. `path` is the path of the data, with keys in place of variables."""
 
-    def __init__(self, rules: RuleNode, before: Node, after: Node | None, auth: object, now: int) -> None:
+    rule: Rule
+    path: Path
+    scope: Scope
+
+
+class Request:
+    """One request, decided by one tree of rules. `coverage` counts the outcomes of the rules."""
+
+    def __init__(
+        self,
+        rules: RuleNode,
+        before: Node,
+        after: Node | None,
+        auth: object,
+        now: int,
+        coverage: Coverage | None = None,
+    ) -> None:
         self._root = _Place(rules, (), Snapshot(before), None if after is None else Snapshot(after))
         self._auth = auth
         self._now = now
+        self._coverage = coverage
 
     def may_read(self, path: Path, query: QueryFacts | None) -> bool:
         asked = query or PLAIN_READ
@@ -67,6 +86,27 @@ class Request:
             return False
         # If the rules end above the written place, no rule further down can refuse the write.
         return len(places) <= len(write.path) or self._is_valid_below(places[-1], write.carried)
+
+    def rules_on(self, path: Path, kind: str, query: QueryFacts | None = None) -> Iterator[Asked]:
+        """Yield the rules of a kind from the root down to the path."""
+        for place in self._on(path):
+            rule = {".read": place.rules.read, ".write": place.rules.write, ".validate": place.rules.validate}[kind]
+            if rule is not None and (kind != ".validate" or place.exists_after()):
+                yield Asked(rule, place.path, self._scope(place, query or PLAIN_READ))
+
+    def rules_below(self, write: Write) -> Iterator[Asked]:
+        """Yield the `.validate` rules for the data that a write carries below its path."""
+        places = [*self._on(write.path)]
+        if len(places) > len(write.path):
+            yield from self._below(places[-1], write.carried)
+
+    def _below(self, place: _Place, carried: Node) -> Iterator[Asked]:
+        for key, node in carried.children.items():
+            child = place.child(key)
+            if child is not None:
+                if child.rules.validate is not None and child.exists_after():
+                    yield Asked(child.rules.validate, child.path, self._scope(child, PLAIN_READ))
+                yield from self._below(child, node)
 
     def _on(self, path: Path) -> Iterator[_Place]:
         """Yield the places on the path that have rules, from the root down."""
@@ -97,7 +137,13 @@ class Request:
     def _holds(self, rule: Rule | None, place: _Place, query: QueryFacts = PLAIN_READ) -> bool:
         if rule is None:
             return False
-        scope = Scope(
+        outcome = rule.outcome(self._scope(place, query))
+        if self._coverage is not None:
+            self._coverage.count(rule, outcome)
+        return outcome is True
+
+    def _scope(self, place: _Place, query: QueryFacts) -> Scope:
+        return Scope(
             auth=self._auth,
             now=self._now,
             query=query,
@@ -106,4 +152,3 @@ class Request:
             new_data=place.new_data,
             path=place.path,
         )
-        return rule(scope)

@@ -1,8 +1,8 @@
 """Evaluation: an expression is compiled once, into nested functions.
 
-Promises: `compile_rule` takes a checked expression and returns a function of a `Scope`, which returns true or false for
-any data and `auth`. A run-time error anywhere in a rule makes the whole rule false, as on the live service. Operands
-are evaluated from left to right; those of `&&`, `||` and `?:` are evaluated only if they can change the result.
+Promises: a `Rule` of a checked expression is true or false for a `Scope` with any data and `auth`. A run-time error
+anywhere in a rule makes the whole rule false, as on the live service. Operands are evaluated from left to right; those
+of `&&`, `||` and `?:` are evaluated only if they can change the result.
 
 There is no clock: `now` is part of the scope.
 """
@@ -10,6 +10,7 @@ There is no clock: `now` is part of the scope.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from rtdb_emulator.rules.methods import SNAPSHOT_METHODS, STRING_METHODS, all_exist, property_of, snapshot_of
@@ -40,42 +41,57 @@ from rtdb_emulator.rules.values import (
     number_text,
     text_of,
 )
+from rtdb_emulator.tree import Path
 
 Evaluation: TypeAlias = Callable[[Scope], object]
-Rule: TypeAlias = Callable[[Scope], bool]
 
 
-def compile_rule(expression: Expression, variables: Mapping[str, int]) -> Rule:
-    """Return the rule as a function. `variables` gives the index in the path at which each variable's key is."""
-    evaluate = _compiled(expression, variables)
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: what it says, where it stands, and how it is evaluated.
 
-    def holds(scope: Scope) -> bool:
+    `number` counts the rules of one document, `place` is line and column, `path` that of the node that it stands at. A
+    variable is the key at that place of a request's path.
+    """
+
+    kind: str
+    path: Path
+    number: int
+    place: tuple[int, int]
+    expression: Expression
+    variables: Mapping[str, int]
+    evaluate: Evaluation
+
+    def outcome(self, scope: Scope) -> bool | None:
+        """Whether it holds; None where it breaks, which counts as false."""
         try:
-            return evaluate(scope) is True
+            return self.evaluate(scope) is True
         except RuleFailed:
-            return False
+            return None
 
-    return holds
+    @property
+    def is_constant(self) -> bool:
+        return isinstance(self.expression, Literal)
 
 
-def _compiled(expression: Expression, variables: Mapping[str, int]) -> Evaluation:
+def compiled(expression: Expression, variables: Mapping[str, int]) -> Evaluation:
     match expression:
         case Literal(value) | Regex(value):
             return lambda scope: value
         case Name(name):
             return _name(name, variables)
         case Member(target, name):
-            return _member(_compiled(target, variables), name)
+            return _member(compiled(target, variables), name)
         case Index(target, key):
-            return _index(_compiled(target, variables), _compiled(key, variables))
+            return _index(compiled(target, variables), compiled(key, variables))
         case Call(Member(target, name), arguments):
-            return _call(_compiled(target, variables), name, arguments, variables)
+            return _call(compiled(target, variables), name, arguments, variables)
         case Unary(operator, operand):
-            return _unary(operator, _compiled(operand, variables))
+            return _unary(operator, compiled(operand, variables))
         case Chain(first, steps):
-            return _chain(_compiled(first, variables), steps, variables)
+            return _chain(compiled(first, variables), steps, variables)
         case Choice(condition, then, otherwise):
-            return _choice(*(_compiled(part, variables) for part in (condition, then, otherwise)))
+            return _choice(*(compiled(part, variables) for part in (condition, then, otherwise)))
         case Array() | Call():
             raise AssertionError(f"{expression} can't be evaluated; check_rule refuses it")
 
@@ -120,7 +136,7 @@ def _choice(condition: Evaluation, then: Evaluation, otherwise: Evaluation) -> E
 
 
 def _chain(first: Evaluation, steps: tuple[Step, ...], variables: Mapping[str, int]) -> Evaluation:
-    operands = [(step.operator, _compiled(step.operand, variables)) for step in steps]
+    operands = [(step.operator, compiled(step.operand, variables)) for step in steps]
     if operands[0][0] in ("&&", "||"):
         return _logical(operands[0][0] == "||", [first, *(operand for _, operand in operands)])
     applied = [(_BINARY[operator], operand) for operator, operand in operands]
@@ -171,7 +187,7 @@ def _call(target: Evaluation, name: str, arguments: tuple[Expression, ...], vari
         return _matches(target, arguments)
     if name == "hasChildren" and arguments:
         return _has_children(target, arguments[0], variables)
-    given = [_compiled(argument, variables) for argument in arguments]
+    given = [compiled(argument, variables) for argument in arguments]
     if name in SNAPSHOT_METHODS:
         of_snapshot = SNAPSHOT_METHODS[name]
         return lambda scope: of_snapshot(snapshot_of(target(scope)), *[argument(scope) for argument in given])
@@ -188,7 +204,7 @@ def _matches(target: Evaluation, arguments: tuple[Expression, ...]) -> Evaluatio
 
 def _has_children(target: Evaluation, argument: Expression, variables: Mapping[str, int]) -> Evaluation:
     if isinstance(argument, Array):
-        items = [_compiled(item, variables) for item in argument.items]
+        items = [compiled(item, variables) for item in argument.items]
         return lambda scope: all_exist(snapshot_of(target(scope)), [item(scope) for item in items])
-    names = _compiled(argument, variables)
+    names = compiled(argument, variables)
     return lambda scope: all_exist(snapshot_of(target(scope)), names(scope))

@@ -160,7 +160,7 @@ class _Parser:
             case Word.STRING:
                 return Literal(token.value, token.at)
             case Word.REGEX:
-                return Regex(compile_regex(self.text, token), token.at)
+                return Regex(compile_regex(self.text, token), token.at, f"/{token.value}/{token.flags}")
         if token.value == "[":
             return Array(self.items("]"), token.at)
         inside = self.nested()

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from rtdb_emulator.rules.check import check_rule
 from rtdb_emulator.rules.document import Array, Constant, Object, Value
-from rtdb_emulator.rules.evaluate import Rule, compile_rule
+from rtdb_emulator.rules.evaluate import Rule, compiled
 from rtdb_emulator.rules.grammar import parse_expression
-from rtdb_emulator.rules.source import RulesError, Text, error_at
+from rtdb_emulator.rules.source import RulesError, Text, error_at, position
+from rtdb_emulator.tree import Path
 
 _RULES = (".read", ".write", ".validate")
 _FORBIDDEN = re.compile(r"[.$#/\[\]]")
@@ -38,22 +39,23 @@ class RuleNode:
         return self.children.get(key, self.wildcard)
 
 
-def build(document: Value, source: str) -> RuleNode:
-    """Return the tree of a whole document, which is `{"rules": {…}}`."""
+def build(document: Value, source: str) -> tuple[RuleNode, list[Rule]]:
+    """Return the tree of a whole document, which is `{"rules": {…}}`, and its rules in the order of their numbers."""
     builder = _Builder(source)
     if not isinstance(document, Object) or set(document.members) != {"rules"}:
         raise builder.error(document, 'Expected an object whose only member is "rules".')
-    return builder.node(document.members["rules"][1], {}, 0)
+    return builder.node(document.members["rules"][1], {}, ()), builder.rules
 
 
 class _Builder:
     def __init__(self, source: str) -> None:
         self.source = source
+        self.rules: list[Rule] = []
 
     def error(self, value: Value, message: str) -> RulesError:
         return error_at(self.source, value.at, message)
 
-    def node(self, value: Value, variables: Mapping[str, int], depth: int) -> RuleNode:
+    def node(self, value: Value, variables: Mapping[str, int], path: Path) -> RuleNode:
         if not isinstance(value, Object):
             raise self.error(value, "Expected '{'.")
         rules: dict[str, Rule] = {}
@@ -62,7 +64,7 @@ class _Builder:
         wildcard: tuple[str, RuleNode] | None = None
         for name, (key, member) in value.members.items():
             if name in _RULES:
-                rules[name] = self.rule(name, member, variables)
+                rules[name] = self.rule(name, member, variables, path)
             elif name == ".indexOn":
                 index_on = self.index_on(member)
             elif _VARIABLE.match(name):
@@ -70,11 +72,11 @@ class _Builder:
                     raise self.error(key, f"Cannot have multiple default rules ('{wildcard[0]}' and '{name}').")
                 if name in variables:
                     raise self.error(key, f"'{name}' is already the name of a key further up; choose another name.")
-                wildcard = name, self.node(member, {**variables, name: depth}, depth + 1)
+                wildcard = name, self.node(member, {**variables, name: len(path)}, (*path, name))
             else:
                 if isinstance(member, Object) and _FORBIDDEN.search(name):
                     raise self.error(key, 'String can\'t contain ".", "#", "$", "/", "[", or "]"')
-                children[name] = self.node(member, variables, depth + 1)
+                children[name] = self.node(member, variables, (*path, name))
         below = [*children.values(), *([wildcard[1]] if wildcard else [])]
         return RuleNode(
             read=rules.get(".read"),
@@ -93,7 +95,7 @@ class _Builder:
             raise self.error(value, "Invalid indexOn expression. Must be either a string or an array of strings")
         return frozenset(names)
 
-    def rule(self, kind: str, value: Value, variables: Mapping[str, int]) -> Rule:
+    def rule(self, kind: str, value: Value, variables: Mapping[str, int], path: Path) -> Rule:
         if isinstance(value, Constant) and isinstance(value.value, bool):
             text = Text.alone("true" if value.value else "false")
         elif isinstance(value, Text):
@@ -102,4 +104,7 @@ class _Builder:
             raise self.error(value, "Invalid rule expression.  Expected 'true', 'false', or an expression string.")
         expression = parse_expression(text)
         check_rule(expression, text, kind=kind, variables=variables)
-        return compile_rule(expression, variables)
+        place = position(self.source, value.at)
+        evaluate = compiled(expression, variables)
+        self.rules.append(Rule(kind, path, len(self.rules), place, expression, variables, evaluate))
+        return self.rules[-1]

@@ -34,10 +34,14 @@ class RulesError(ValueError):
         return type(self), (self.line, self.column, self.message)
 
 
+def position(document: str, offset: int) -> tuple[int, int]:
+    """Return the line and the column of that offset of the document."""
+    return document.count("\n", 0, offset) + 1, offset - document.rfind("\n", 0, offset)
+
+
 def error_at(document: str, offset: int, message: str) -> RulesError:
     """Return the error for the character at that offset of the document."""
-    line = document.count("\n", 0, offset) + 1
-    return RulesError(line, offset - document.rfind("\n", 0, offset), message)
+    return RulesError(*position(document, offset), message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,11 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Regex:
+    """`written` is what stands in the rule, with its slashes."""
+
     pattern: re.Pattern[str]
     at: int = field(compare=False)
+    written: str = field(compare=False, default="")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,183 @@
+"""Why an operation was denied: which rule said no, in which part of it, and with which values.
+
+    except Denied as denied:
+        if denied.refused is not None:
+            lines = explain(denied.refused)
+
+Nothing is noted while rules are evaluated. A refused operation keeps what it was decided on, which never changes, and
+its rules are evaluated once more, part by part, when somebody wants to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from rtdb_emulator.rules import Rules
+from rtdb_emulator.rules.authorize import Asked, Write
+from rtdb_emulator.rules.evaluate import compiled
+from rtdb_emulator.rules.scope import QueryFacts
+from rtdb_emulator.rules.show import show, show_value
+from rtdb_emulator.rules.syntax import (
+    Array,
+    Call,
+    Chain,
+    Choice,
+    Expression,
+    Literal,
+    Member,
+    Name,
+    Regex,
+    Unary,
+    parts,
+)
+from rtdb_emulator.rules.values import RuleFailed
+from rtdb_emulator.tree import Node, Path
+
+_BROKEN = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An operation that the rules have denied: at which step, and all that they were asked with.
+
+    `why_read` is why a write had to be a read as well.
+    """
+
+    step: OneOf["read", "write", "validate"]
+    path: Path
+    rules: Rules
+    before: Node
+    after: Node | None
+    writes: tuple[Write, ...]
+    auth: object
+    now: int
+    query: QueryFacts | None = None
+    why_read: str = ""
+
+
+def explain(refused: Refused) -> list[str]:
+    """The lines that say why: what was denied to whom, then each rule that said no, with its decisive parts."""
+    who = "nobody signed in" if refused.auth is None else f"auth = {show_value(refused.auth)}"
+    asked = "read" if refused.step == "read" else "write"
+    first = f"{asked} of {_shown(refused.path)} denied to {who}"
+    return [first, *(f"  {line}" for line in _reasons(refused))]
+
+
+def _reasons(refused: Refused) -> Iterator[str]:
+    if refused.why_read:
+        yield refused.why_read
+    request = refused.rules.request(refused.before, refused.after, auth=refused.auth, now=refused.now)
+    if refused.step == "read":
+        yield from _not_granted(".read", refused.path, [*request.rules_on(refused.path, ".read", refused.query)])
+        return
+    for write in refused.writes:
+        if refused.step == "write":
+            if not request.grants_write(write):
+                yield from _which(write, refused)
+                yield from _not_granted(".write", write.path, [*request.rules_on(write.path, ".write")])
+                return
+            continue
+        for asked in (*request.rules_on(write.path, ".validate"), *request.rules_below(write)):
+            if asked.rule.outcome(asked.scope) is not True:
+                yield from _which(write, refused)
+                yield from _denial(asked)
+                return
+
+
+def _which(write: Write, refused: Refused) -> Iterator[str]:
+    if len(refused.writes) > 1:
+        yield f"of its {len(refused.writes)} paths this is the first that is denied: {_shown(write.path)}"
+
+
+def _not_granted(kind: str, path: Path, asked: Sequence[Asked]) -> Iterator[str]:
+    if not asked:
+        yield f"no {kind} rule stands on the way to {_shown(path)}"
+    for one in asked:
+        yield from _denial(one)
+
+
+def _denial(asked: Asked) -> Iterator[str]:
+    rule = asked.rule
+    line, column = rule.place
+    outcome = rule.outcome(asked.scope)
+    said = _said(_BROKEN if outcome is None else outcome)
+    yield f"{rule.kind} of {_shown(rule.path)} ({line}:{column}) is {said}: {show(rule.expression)}"
+    if not rule.is_constant:
+        yield from (f"  {found}" for found in _Parts(asked).why(rule.expression))
+
+
+class _Parts:
+    """The parts of one rule, evaluated by themselves."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._scope = asked.scope
+        self._variables = asked.rule.variables
+
+    def value(self, expression: Expression) -> object:
+        try:
+            return compiled(expression, self._variables)(self._scope)
+        except RuleFailed:
+            return _BROKEN
+
+    def why(self, expression: Expression) -> Iterator[str]:
+        """Which parts make the expression what it is."""
+        match expression:
+            case Unary("!", operand):
+                yield from self.why(operand)
+            case Choice(condition, then, otherwise):
+                yield from self.why(condition)
+                if (chosen := self.value(condition)) is not _BROKEN:
+                    yield from self.why(then if chosen else otherwise)
+            case Chain(first, steps) if steps[0].operator in ("&&", "||"):
+                decisive = steps[0].operator == "||"
+                seen: list[Expression] = []
+                for operand in (first, *(step.operand for step in steps)):
+                    value = self.value(operand)
+                    if value is decisive or value is _BROKEN:
+                        yield from self.why(operand)
+                        return
+                    seen.append(operand)
+                for operand in seen:
+                    yield from self.why(operand)
+            case _:
+                yield f"{show(expression)} is {_said(self.value(expression))}"
+                yield from (f"  {line}" for line in self.values(expression))
+
+    def values(self, expression: Expression) -> list[str]:
+        """What the parts of a comparison or a call are, each once, the outermost first."""
+        found: dict[str, str] = {}
+        waiting = list(_operands(expression))
+        while waiting:
+            part = waiting.pop(0)
+            if isinstance(part, Literal | Regex | Array):
+                waiting += parts(part)
+                continue
+            value = self.value(part)
+            if not (isinstance(part, Name) and part.name in ("root", "query")):
+                found.setdefault(show(part), f"{'is' if value is _BROKEN else '='} {_said(value)}")
+            if not isinstance(part, Name) and not _is_auth(part):
+                waiting += _operands(part)
+        return [f"{name} {value}" for name, value in found.items()]
+
+
+def _operands(expression: Expression) -> tuple[Expression, ...]:
+    """What an expression is made of; the name of a method is none of it."""
+    if isinstance(expression, Call) and isinstance(expression.callee, Member):
+        return (expression.callee.target, *expression.arguments)
+    return parts(expression)
+
+
+def _is_auth(expression: Expression) -> bool:
+    while isinstance(expression, Member):
+        expression = expression.target
+    return isinstance(expression, Name) and expression.name == "auth"
+
+
+def _said(value: object) -> str:
+    return "broken by its values" if value is _BROKEN else show_value(value)
+
+
+def _shown(path: Path) -> str:
+    return "/" + "/".join(path)

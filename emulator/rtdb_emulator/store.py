@@ -1,0 +1,121 @@
+"""All databases of one emulator, and what their rules have said: refusals, and coverage."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+from rtdb_emulator.database import ADMIN, Database
+from rtdb_emulator.errors import BadRequest
+from rtdb_emulator.paths import is_namespace
+from rtdb_emulator.rules import OPEN, Rules
+from rtdb_emulator.rules.coverage import Coverage
+from rtdb_emulator.rules.explain import Refused, explain
+
+logger = logging.getLogger("rtdb_emulator")
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRequest:
+    """What the rules of a namespace have denied."""
+
+    namespace: str
+    refused: Refused
+
+    @property
+    def lines(self) -> list[str]:
+        """Why: which rule said no, in which part of it, and with which values."""
+        return explain(self.refused)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+class Refusals:
+    """The newest refusals in their order; iterate or `clear` them from any thread."""
+
+    def __init__(self, limit: int = 100) -> None:
+        self._lock = threading.Lock()
+        self._refused: deque[RefusedRequest] = deque(maxlen=limit)
+
+    def add(self, refused: RefusedRequest) -> None:
+        with self._lock:
+            self._refused.append(refused)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._refused.clear()
+
+    def of(self, namespace: str) -> list[RefusedRequest]:
+        """Those of one namespace."""
+        return [refused for refused in self if refused.namespace == namespace]
+
+    def __len__(self) -> int:
+        return len(self._refused)
+
+    def __iter__(self) -> Iterator[RefusedRequest]:
+        with self._lock:
+            return iter(tuple(self._refused))
+
+
+class Store:
+    """All databases of one emulator. Each has the same rules at first, and exists from its first write, or rules, on.
+
+    One that was only read from, or listened to, is known for as long as somebody holds it.
+    """
+
+    def __init__(self, now: Callable[[], int], rules: Rules = OPEN) -> None:
+        self.now = now
+        self.refusals = Refusals()
+        self._totals: dict[str, tuple[Rules, Coverage]] = {}
+        self._rules = rules
+        self._lock = threading.Lock()
+        self._databases: dict[str, Database] = {}
+        self._known: WeakValueDictionary[str, Database] = WeakValueDictionary()
+
+    def database(self, namespace: str) -> Database:
+        """The database of that name; BadRequest if none can have it."""
+        with self._lock:
+            found = self._known.get(namespace)
+            if found is None:
+                if not is_namespace(namespace):
+                    raise BadRequest(
+                        f"Invalid database name {namespace!r}: it has 1 to 63 characters, which are letters, digits, "
+                        "hyphens and underscores, and begins with a letter or a digit"
+                    )
+                found = self._known[namespace] = Database(namespace, self.now, self._rules, self)
+            return found
+
+    def names(self) -> list[str]:
+        with self._lock:
+            return sorted(self._databases)
+
+    def drop(self, namespace: str) -> None:
+        """Delete a database and its rules; who listens hears of it."""
+        database = self.database(namespace)
+        database.write((), None, ADMIN)
+        database.set_rules(self._rules)
+        with self._lock:
+            database.has_begun = False
+            self._databases.pop(namespace, None)
+
+    def keep(self, database: Database) -> None:
+        with self._lock:
+            self._databases[database.name] = database
+
+    def total(self, rules: Rules) -> Coverage:
+        # A database may be made while the lock is taken; adding to a dictionary is one step by itself.
+        return self._totals.setdefault(rules.source, (rules, Coverage(rules.all)))[1]
+
+    def totals(self) -> list[tuple[Rules, Coverage]]:
+        """What was counted so far, for each text of rules that any database had."""
+        return list(self._totals.values())
+
+    def refused(self, namespace: str, refused: Refused) -> None:
+        self.refusals.add(RefusedRequest(namespace, refused))
+        if logger.isEnabledFor(logging.INFO):
+            logger.info("%s: %s", namespace, "\n".join(explain(refused)))

@@ -1,0 +1,236 @@
+"""Why an operation was denied: the rule, the part of it, and the values."""
+
+from __future__ import annotations
+
+import json
+import logging
+from urllib.parse import quote
+
+import pytest
+from tests.emulator.test_rest_wire import OWNER, call
+from tests.emulator.test_stream_frames import stream
+
+from rtdb_emulator import store
+from rtdb_emulator.database import Access, Database
+from rtdb_emulator.errors import Denied
+from rtdb_emulator.http.sse import CANCEL
+from rtdb_emulator.paths import split_path
+from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator.rules import Rules
+from rtdb_emulator.rules.explain import Refused, explain
+from rtdb_emulator.tree import EMPTY, Path
+
+ALICE = {"uid": "alice"}
+
+
+def attempt(database: Database, operation: str, path: Path, body: object, access: Access) -> None:
+    match operation, body:
+        case "read", _:
+            database.read(path, access)
+        case "update", dict():
+            database.update(path, body, access)
+        case _:
+            database.write(path, body, access)
+
+
+def why(rules: object, data: object, operation: str, path: str, body: object = None, auth: object = ALICE) -> list[str]:
+    """The lines about an operation that is denied by these rules, after the first."""
+    database = Database("x", lambda: 1000, Rules.parse({"rules": rules}))
+    database.write((), data, Access(admin=True))
+    with pytest.raises(Denied) as caught:
+        attempt(database, operation, split_path(path), body, Access(admin=False, auth=auth))
+    assert caught.value.refused is not None
+    first, *lines = explain(caught.value.refused)
+    assert first.startswith(f"{'read' if operation == 'read' else 'write'} of {path} denied to ")
+    return [line[2:] for line in lines]
+
+
+def write_of(rule: str, *lines: str) -> list[str]:
+    # The text that `Rules.parse` makes of a mapping has the rule on its fourth line.
+    return [f".write of /c (4:17) is {lines[0]}: {rule}", *(f"  {line}" for line in lines[1:])]
+
+
+@pytest.mark.parametrize(
+    ("rule", "data", "body", "lines"),
+    [
+        ("false", None, 1, ("false",)),
+        ("auth == null", None, 1, ("false", "auth == null is false", '  auth = {"uid": "alice"}')),
+        ("newData.val() > 5", None, 3, ("false", "newData.val() > 5 is false", "  newData.val() = 3", "  newData = 3")),
+        ("!data.exists()", {"c": 7}, 1, ("false", "data.exists() is true", "  data = 7")),
+        (
+            "now > 5 && auth.uid == newData.val()",
+            None,
+            "bob",
+            (
+                "false",
+                "auth.uid == newData.val() is false",
+                *('  auth.uid = "alice"', '  newData.val() = "bob"', '  newData = "bob"'),
+            ),
+        ),
+        (
+            "now < 5 || data.exists()",
+            None,
+            1,
+            ("false", "now < 5 is false", "  now = 1000", "data.exists() is false", "  data = null"),
+        ),
+        (
+            "data.val() > 1 || true",
+            None,
+            1,
+            ("broken by its values", "data.val() > 1 is broken by its values", "  data.val() = null", "  data = null"),
+        ),
+        (
+            "newData.isString() ? newData.val().matches(/^a$/i) : false",
+            None,
+            "b",
+            (
+                "false",
+                *("newData.isString() is true", '  newData = "b"', "newData.val().matches(/^a$/i) is false"),
+                *('  newData.val() = "b"', '  newData = "b"'),
+            ),
+        ),
+        (
+            'newData.hasChildren(["a", auth.uid])',
+            None,
+            {"a": 1},
+            ("false", 'newData.hasChildren(["a", auth.uid]) is false', '  newData = {"a": 1}', '  auth.uid = "alice"'),
+        ),
+        (
+            "!(now > 5 && (true || data.exists()))",
+            None,
+            1,
+            ("false", "now > 5 is true", "  now = 1000", "true is true"),
+        ),
+        (
+            "root.child(auth.uid).val() == (1 + 1)",
+            {"alice": {"x": 1}},
+            1,
+            (
+                "false",
+                "root.child(auth.uid).val() == (1 + 1) is false",
+                *("  root.child(auth.uid).val() = an object", "  1 + 1 = 2", '  root.child(auth.uid) = {"x": 1}'),
+                '  auth.uid = "alice"',
+            ),
+        ),
+    ],
+)
+def test_a_denied_write_names_the_decisive_part(rule: str, data: object, body: object, lines: tuple[str, ...]) -> None:
+    """The rule is shown with its place, then those parts that made it false, or broke it, each with its values."""
+    assert why({"c": {".write": rule}}, data, "write", "/c", body) == write_of(rule, *lines)
+
+
+def test_every_rule_on_the_way_is_named() -> None:
+    """A denied read names all the `.read` rules that could have granted it, with the keys that variables stand for."""
+    rules = {".read": False, "u": {"$id": {".read": "$id === auth.uid", "x": {".read": "query.limitToFirst <= 2"}}}}
+    assert why(rules, None, "read", "/u/bob/x") == [
+        ".read of / (3:14) is false: false",
+        ".read of /u/$id (6:18) is false: $id === auth.uid",
+        "  $id === auth.uid is false",
+        '    $id = "bob"',
+        '    auth.uid = "alice"',
+        ".read of /u/$id/x (8:20) is broken by its values: query.limitToFirst <= 2",
+        "  query.limitToFirst <= 2 is broken by its values",
+        "    query.limitToFirst = null",
+    ]
+
+
+def test_where_no_rule_stands_that_is_said() -> None:
+    """Where nothing on the way could grant it, the explanation says so."""
+    rules = {"a": {".read": True, ".validate": False}}
+    assert why(rules, None, "read", "/b") == ["no .read rule stands on the way to /b"]
+    assert why(rules, None, "write", "/a/c", 1, auth=None) == ["no .write rule stands on the way to /a/c"]
+
+
+def test_a_failed_validation_names_its_place() -> None:
+    """Of `.validate` rules the first that failed is shown, on the way or below, and none that holds."""
+    rules = {".write": True, "n": {".validate": "newData.hasChildren()", "$k": {".validate": "newData.isNumber()"}}}
+    assert why(rules, None, "write", "/n", {"a": 1, "b": "x"}) == [
+        ".validate of /n/$k (7:22) is false: newData.isNumber()",
+        "  newData.isNumber() is false",
+        '    newData = "x"',
+    ]
+    assert why(rules, None, "write", "/n", 5)[0].startswith(".validate of /n (5:20) is false")
+
+
+def test_of_several_paths_the_denied_one_is_named() -> None:
+    """A denied update says which of its paths was the first to be denied."""
+    rules = {"a": {".write": True}, "b": {".write": False}}
+    assert why(rules, None, "update", "/", {"a": 1, "b/c": 2}) == [
+        "of its 2 paths this is the first that is denied: /b/c",
+        ".write of /b (7:17) is false: false",
+    ]
+
+
+def test_long_values_are_cut() -> None:
+    """A long text is cut, and of many children only their number is shown."""
+    rules = {"c": {".write": "newData.val() == 1"}}
+    _, _, value, node = why(rules, None, "write", "/c", "x" * 500)
+    assert len(value) < 140
+    assert value.endswith("…")
+    assert node.endswith("…")
+    assert why(rules, None, "write", "/c", dict.fromkeys("abcdefgh" * 9, 1) | {f"k{n}": 1 for n in range(60)})[-1] == (
+        "    newData = an object of 68 children"
+    )
+
+
+def as_alice(target: str) -> str:
+    return f"{target}{'&' if '?' in target else '?'}auth_variable_override={quote(json.dumps(ALICE))}"
+
+
+def test_the_log_says_why(rtdb: Rtdb, caplog: pytest.LogCaptureFixture) -> None:
+    """Each refusal is a record of the log at INFO: a read, a write, and a stream that new rules end."""
+    caplog.set_level(logging.INFO, "rtdb_emulator")
+    rtdb.set_rules({"rules": {"n": {".read": "auth.uid == 'alice'"}}})
+    assert call(rtdb, "GET", "/n.json").status_code == 401
+    assert call(rtdb, "PUT", as_alice("/n.json"), "1", OWNER).status_code == 401
+    with stream(rtdb.emulator, rtdb.namespace, as_alice("/n.json"), "Authorization: Bearer owner") as opened:
+        opened.event()
+        rtdb.set_rules({"rules": {}})
+        assert opened.frame() == CANCEL
+    said = [record.getMessage() for record in caplog.records if record.name == "rtdb_emulator"]
+    assert [line.splitlines()[0] for line in said] == [
+        f"{rtdb.namespace}: read of /n denied to nobody signed in",
+        f'{rtdb.namespace}: write of /n denied to auth = {{"uid": "alice"}}',
+        f'{rtdb.namespace}: read of /n denied to auth = {{"uid": "alice"}}',
+    ]
+    assert "no .write rule stands on the way to /n" in said[1]
+    assert [refusal.lines[0] for refusal in rtdb.emulator.refusals.of(rtdb.namespace)] == [
+        line.splitlines()[0].partition(": ")[2] for line in said
+    ]
+
+
+def test_a_stale_write_without_the_right_to_read_says_so(rtdb: Rtdb) -> None:
+    """Where a 412 would have shown too much, the explanation says that it was the read that was denied."""
+    rtdb.set_rules({"rules": {".write": True}})
+    rtdb.set("/n", 1)
+    assert call(rtdb, "PUT", "/n.json", "2", {"if-match": "null_etag"}).status_code == 401
+    (refusal,) = rtdb.emulator.refusals.of(rtdb.namespace)
+    assert refusal.lines == [
+        "read of /n denied to nobody signed in",
+        "  its if-match is stale, and the answer would show the node",
+        "  no .read rule stands on the way to /n",
+    ]
+
+
+def test_nobody_is_explained_to_who_does_not_ask(
+    rtdb: Rtdb, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a log at INFO a refusal is only kept: nothing is evaluated again, and what is allowed keeps nothing."""
+    caplog.set_level(logging.WARNING, "rtdb_emulator")
+    monkeypatch.setattr(store, "explain", lambda refused: pytest.fail("explained"))
+    rtdb.set_rules({"rules": {"open": {".read": True}}})
+    assert call(rtdb, "GET", "/open.json").status_code == 200
+    assert call(rtdb, "GET", "/n.json").status_code == 401
+    assert len(rtdb.emulator.refusals.of(rtdb.namespace)) == 1
+
+
+def test_only_the_newest_refusals_are_kept() -> None:
+    """The emulator keeps so many refusals, and `clear` forgets them."""
+    kept = store.Refusals(2)
+    rules = Rules.parse({"rules": {}})
+    for name in "abc":
+        kept.add(store.RefusedRequest(name, Refused("read", (name,), rules, EMPTY, None, (), None, 0)))
+    assert [refusal.namespace for refusal in kept] == ["b", "c"]
+    assert str(next(iter(kept))) == "read of /b denied to nobody signed in\n  no .read rule stands on the way to /b"
+    kept.clear()
+    assert len(kept) == 0
