@@ -19,6 +19,29 @@ from typing import TYPE_CHECKING, Unpack
 
 import pytest
 
+from rtdb_emulator.pytest_rules import (
+    pytest_addoption,
+    pytest_configure,
+    pytest_runtest_makereport,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+    remember,
+)
+
+__all__ = [
+    "Rtdb",
+    "pytest_addoption",
+    "pytest_configure",
+    "pytest_runtest_makereport",
+    "pytest_sessionfinish",
+    "pytest_terminal_summary",
+    "pytest_testnodedown",
+    "rtdb",
+    "rtdb_emulator",
+    "rtdb_namespace",
+]
+
 if TYPE_CHECKING:
     from rtdb_emulator.emulator import Emulator
     from rtdb_emulator.http.faults import Faults
@@ -107,7 +130,9 @@ def rtdb_namespace() -> str:
 
 
 @pytest.fixture
-def rtdb(rtdb_emulator: Emulator, rtdb_namespace: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rtdb]:
+def rtdb(
+    rtdb_emulator: Emulator, rtdb_namespace: str, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+) -> Iterator[Rtdb]:
     """A fresh Realtime Database; `FIREBASE_DATABASE_EMULATOR_HOST` and `FIRECRON_DATABASE_URL` lead to it."""
     database = Rtdb(rtdb_emulator, rtdb_namespace)
     # Before the test too: a request that a fault of the last one had delayed may have come in since.
@@ -115,9 +140,11 @@ def rtdb(rtdb_emulator: Emulator, rtdb_namespace: str, monkeypatch: pytest.Monke
     monkeypatch.setenv("FIREBASE_DATABASE_EMULATOR_HOST", rtdb_emulator.host)
     monkeypatch.setenv("FIRECRON_DATABASE_URL", database.url)
     rtdb_emulator.requests.clear()
+    rtdb_emulator.refusals.clear()
     yield database
     rtdb_emulator.faults.clear()
     rtdb_emulator.drop(rtdb_namespace)
+    remember(pytestconfig, rtdb_emulator)
 
 
 def _reset(database: Rtdb) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +11,9 @@ from rtdb_emulator.rules.document import read
 from rtdb_emulator.rules.evaluate import Rule, compiled
 from rtdb_emulator.rules.grammar import parse_expression
 from rtdb_emulator.rules.schema import RuleNode, build
+from rtdb_emulator.rules.show import show
 from rtdb_emulator.rules.source import Text
-from rtdb_emulator.rules.syntax import Array, Call, Chain, Choice, Expression, Literal, Member, Name, Regex, Unary
+from rtdb_emulator.rules.syntax import Call, Chain, Choice, Expression, Literal, Member, Unary
 
 TRUE = Literal(True, 0)
 TESTS = frozenset({"beginsWith", "exists", "hasChild", "hasChildren", "isBoolean", "isNumber", "isString", "matches"})
@@ -53,7 +53,7 @@ def mutants(file: Path) -> list[Mutant]:
     return [
         mutant("", "nothing", parsed),
         *(
-            mutant("/".join(keys), written(part), {keys: new})
+            mutant("/".join(keys), show(part), {keys: new})
             for keys, whole in parsed.items()
             for part, new in _mutations(whole, seen)
         ),
@@ -106,7 +106,7 @@ def _mutations(expression: Expression, seen: set[str]) -> Iterator[tuple[Express
         case Unary(operand=operand):
             yield from ((part, replace(expression, operand=new)) for part, new in _mutations(operand, seen))
         case Chain(first, steps):
-            if steps[0].operator == ">=" and len(text := written(expression).replace("newData.val()", "$key")) > LONG:
+            if steps[0].operator == ">=" and len(text := show(expression).replace("newData.val()", "$key")) > LONG:
                 if text in seen:
                     return
                 seen.add(text)
@@ -133,29 +133,3 @@ def _is_condition(expression: Expression) -> bool:
             return True
         case _:
             return False
-
-
-def written(expression: Expression) -> str:
-    """The text of an expression, with all its parentheses; a regular expression's is Python's."""
-    match expression:
-        case Literal(value):
-            return json.dumps(value)
-        case Regex(pattern):
-            return f"/{pattern.pattern}/"
-        case Name(name):
-            return name
-        case Array(items):
-            return f"[{', '.join(map(written, items))}]"
-        case Member(target, name):
-            return f"{written(target)}.{name}"
-        case Call(callee, arguments):
-            return f"{written(callee)}({', '.join(map(written, arguments))})"
-        case Unary(operator, operand):
-            return f"{operator}({written(operand)})"
-        case Chain(first, steps):
-            rest = "".join(f" {step.operator} {written(step.operand)}" for step in steps)
-            return f"({written(first)}{rest})"
-        case Choice(condition, then, otherwise):
-            return f"({written(condition)} ? {written(then)} : {written(otherwise)})"
-        case _:
-            raise AssertionError(f"the rules have no such expression so far: {expression}")

@@ -52,6 +52,11 @@ class Rules:
         assert isinstance(found, dict)  # parse accepts nothing but an object
         return found
 
+    @property
+    def are_open(self) -> bool:
+        """Whether they let everybody read and write everything, as a database without rules does."""
+        return self.as_json() == {"rules": {".read": True, ".write": True}}
+
     def may_read(
         self,
         root: Node,
