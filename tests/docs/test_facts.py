@@ -122,11 +122,12 @@ def test_every_command_in_the_text_exists() -> None:
 
 
 def test_the_emulators_command_has_the_options_shown(run: RunProcess) -> None:
-    """Each option of `rtdb-emulator` that its README shows is one that its help lists."""
+    """Each option of `rtdb-emulator`, or of its pytest plugin, that its README shows is one that the help lists."""
     text = Path(ROOT, "emulator/README.md").read_text("utf-8")
     shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text))
-    assert {"--port", "--rules", "--import", "--export-on-exit", "--project"} <= shown
-    assert shown <= set(re.findall(r"--[a-z][a-z-]*", run("-m", "rtdb_emulator", "--help").stdout))
+    assert {"--port", "--rules", "--import", "--export-on-exit", "--project", "--rtdb-coverage-fail-under"} <= shown
+    helps = run("-m", "rtdb_emulator", "--help").stdout + run("-m", "pytest", "--help").stdout
+    assert shown <= set(re.findall(r"--[a-z][a-z-]*", helps))
 
 
 # --- names
