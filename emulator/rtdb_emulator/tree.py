@@ -206,7 +206,7 @@ def hashing(node: Node) -> Iterator[None]:
     for piece in _texts(node):
         digest.update(piece.encode())
         yield
-    node.keep_hash(_shown(digest.digest()))
+    node.keep_hash(b2a_base64(digest.digest(), newline=False).decode())
 
 
 def _hash(node: Node) -> str:
@@ -229,17 +229,17 @@ def _texts(node: Node) -> Iterator[str]:
 
 
 def _hash_of(member: Member) -> str:
-    return member.hash if isinstance(member, Node) else _digest(_scalar_text(member))
+    if isinstance(member, Node):
+        return member.hash
+    if isinstance(member, bool):
+        return _TRUE if member else _FALSE
+    return _digest(_scalar_text(member))
 
 
 def _digest(text: str) -> str:
     digest = _UNUSED.copy()
     digest.update(text.encode())
-    return _shown(digest.digest())
-
-
-def _shown(digest: bytes) -> str:
-    return b2a_base64(digest, newline=False).decode()
+    return b2a_base64(digest.digest(), newline=False).decode()
 
 
 def _scalar_text(value: Scalar) -> str:
@@ -248,3 +248,6 @@ def _scalar_text(value: Scalar) -> str:
     if isinstance(value, bool):
         return "boolean:true" if value else "boolean:false"
     return f"number:{struct.pack('>d', value).hex()}"
+
+
+_TRUE, _FALSE = _digest("boolean:true"), _digest("boolean:false")

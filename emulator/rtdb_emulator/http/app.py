@@ -30,7 +30,7 @@ from rtdb_emulator.http.matching import Criteria, RequestFacts, fits
 from rtdb_emulator.http.messages import CORS, Answer, Reply, RestRequest, Stream, error_reply
 from rtdb_emulator.http.parameters import MAX_BODY, WRITE_TOO_LARGE
 from rtdb_emulator.http.service import Service
-from rtdb_emulator.http.slices import in_slices, sent_in_slices
+from rtdb_emulator.http.slices import SMALL_SLICE, in_slices, sent_in_slices
 from rtdb_emulator.http.sse import CONTENT_TYPE, HEADERS, Subscription
 from rtdb_emulator.large import writing
 from rtdb_emulator.paths import parse_url_query
@@ -109,7 +109,7 @@ class App:
         await response(scope, receive, send)
         if isinstance(request.content, Node):
             # An import's ETag is asked for sooner or later, and then at once.
-            await in_slices(self._until_the_end(hashing(request.content)))
+            await in_slices(self._until_the_end(hashing(request.content)), SMALL_SLICE)
 
     def _until_the_end(self, steps: Iterator[None]) -> Generator[None, None, None]:
         yield from takewhile(lambda _: not self.stopping.is_set(), steps)
