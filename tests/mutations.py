@@ -7,7 +7,7 @@ missing, or the code does nothing. Those that can't be noticed are in `tests.inv
 the reason.
 
 Without `--all` a share runs of the lists, and a sample of the others, chosen by the seed. What was found out is kept
-in `.mutation` until the sources change, so a run that was broken off goes on.
+in `.mutation` until its source does something else, so a run that was broken off goes on.
 """
 
 from __future__ import annotations
@@ -162,8 +162,15 @@ def try_generated(mutants: list[Generated], state: Path, jobs: int, named: set[G
     def asked(files: tuple[Path, ...]) -> str:
         return f"{helpers}-{digest(files)}"
 
-    known = STATE / f"verdicts-{digest((ROOT / 'src').rglob('*.py'), meaning)}"
-    ledger = Ledger(known, lambda mutant: asked(reach.files(mutant.file, mutant.lines)))
+    @cache
+    def does(file: str) -> str:
+        return digest([ROOT / "src" / file], meaning)
+
+    ledger = Ledger(
+        STATE / "verdicts",
+        lambda mutant: does(mutant.file),
+        lambda mutant: asked(reach.files(mutant.file, mutant.lines)),
+    )
     left = [mutant for mutant in mutants if mutant in named or ledger.verdict(mutant) is None]
     killed = sum(ledger.verdict(mutant) == "killed" for mutant in set(mutants).difference(left))
     began = time.monotonic()

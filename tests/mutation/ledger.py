@@ -1,6 +1,7 @@
 """What was found out already, so that a run that was broken off goes on: one line of JSON a mutant.
 
-It holds for one state of the sources. A survivor is tried again when a file of tests that reach it has changed.
+A verdict holds for what its own source does: comments, docstrings and other sources may change. A survivor is tried
+again when a file of tests that reach it has changed.
 """
 
 from __future__ import annotations
@@ -14,25 +15,29 @@ from tests.mutation.trial import Judged, Verdict
 
 
 class Ledger:
-    """The verdicts in this file; `tests` returns the state of the tests that reach a mutant."""
+    """The verdicts in this file. `source` returns the state of a mutant's source, and `tests` that of its tests."""
 
-    def __init__(self, file: Path, tests: Callable[[Mutant], str]) -> None:
+    def __init__(self, file: Path, source: Callable[[Mutant], str], tests: Callable[[Mutant], str]) -> None:
         self._file = file
+        self._source = source
         self._tests = tests
         self._known: dict[str, tuple[Verdict, str]] = {}
         for line in file.read_text("utf-8").splitlines() if file.exists() else []:
-            mutant, verdict, asked, _ = json.loads(line)
-            self._known[mutant] = verdict, asked
+            key, verdict, asked, _ = json.loads(line)
+            self._known[key] = verdict, asked
 
     def verdict(self, mutant: Mutant) -> Verdict | None:
         """What came of this mutant; None if it is to be tried."""
-        verdict, asked = self._known.get(str(mutant), (None, ""))
+        verdict, asked = self._known.get(self._key(mutant), (None, ""))
         return verdict if verdict == "killed" or asked == self._tests(mutant) else None
 
     def note(self, judged: Judged) -> None:
         """Write it down."""
-        asked = self._tests(judged.mutant)
-        self._known[str(judged.mutant)] = judged.verdict, asked
+        key, asked = self._key(judged.mutant), self._tests(judged.mutant)
+        self._known[key] = judged.verdict, asked
         self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps([str(judged.mutant), judged.verdict, asked, judged.by]) + "\n")
+            file.write(json.dumps([key, judged.verdict, asked, judged.by]) + "\n")
+
+    def _key(self, mutant: Mutant) -> str:
+        return f"{self._source(mutant)} {mutant}"

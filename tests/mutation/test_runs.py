@@ -63,25 +63,28 @@ def test_a_modules_own_tests_are_asked_before_the_rest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "same_tests", "expected"),
+    ("verdict", "source", "tests", "expected"),
     [
-        ("killed", True, "killed"),
-        ("killed", False, "killed"),
-        ("survived", True, "survived"),
-        ("survived", False, None),
-        ("unreached", False, None),
+        ("killed", "source", "tests", "killed"),
+        ("killed", "source", "others", "killed"),
+        ("killed", "other", "tests", None),
+        ("survived", "source", "tests", "survived"),
+        ("survived", "source", "others", None),
+        ("unreached", "source", "others", None),
     ],
 )
 def test_what_is_known_is_not_tried_again(
-    tmp_path: Path, verdict: Verdict, same_tests: bool, expected: Verdict | None
+    tmp_path: Path, verdict: Verdict, source: str, tests: str, expected: Verdict | None
 ) -> None:
-    """A run that was broken off goes on with what is left, and a survivor is tried again with other tests."""
+    """A run that was broken off goes on with what is left. A mutant of a source that has changed is another one, and a
+    survivor is tried again with other tests.
+    """
     file = tmp_path / "state" / "verdicts"
-    first = Ledger(file, lambda _: "tests")
+    first = Ledger(file, lambda _: "source", lambda _: "tests")
     assert first.verdict(MUTANT) is None
     first.note(Judged(MUTANT, verdict))
     assert first.verdict(MUTANT) == verdict
-    assert Ledger(file, lambda _: "tests" if same_tests else "others").verdict(MUTANT) == expected
+    assert Ledger(file, lambda _: source, lambda _: tests).verdict(MUTANT) == expected
 
 
 def test_words_change_nothing_that_is_known() -> None:
