@@ -419,11 +419,16 @@ STORE = _in(
     ),
 )
 
+_BOTH_NEED_NEW = "            needs.new_for_read = needs.new_for_write = True\n"
 TRANSPORT = _in(
     "rtdb/transport.py",
-    ("            _calls.has_lost_a_reply = True\n", "", PROXIES),
-    ("            _calls.has_lost_a_reply = False\n", "            pass\n", PROXIES),
-    ('        if method != "GET":\n', "        if True:\n", PROXIES),
+    (_BOTH_NEED_NEW, "", PROXIES),
+    (_BOTH_NEED_NEW, "            needs.new_for_read = True\n", PROXIES),
+    (_BOTH_NEED_NEW, "            needs.new_for_write = True\n", PROXIES),
+    ("            needs.new_for_read = False\n", "            pass\n", PROXIES),
+    ("            needs.new_for_write = False\n", "            pass\n", PROXIES),
+    ("        if is_read:\n", "        if True:\n", PROXIES),
+    ("            if on_new:\n", "            if False:\n", PROXIES),
 )
 
 LOCK_MUTANTS = (

@@ -100,7 +100,7 @@ def test_a_deletion_is_confirmed_by_null(bench: Bench, proxy: Proxy, page: bytes
 
 
 def test_a_server_that_answers_one_request_of_a_connection_starves_nobody(bench: Bench, proxy: Proxy) -> None:
-    """After a lost reply each request has a connection of its own, until a write is answered."""
+    """After a lost reply the read that looks has a connection of its own, and so has the write after it."""
     # The connection that the clock was asked on is spent.
     proxy.serves_once = True
     lease = bench.acquire()
@@ -116,6 +116,20 @@ def test_a_server_that_answers_one_request_of_a_connection_starves_nobody(bench:
     before = proxy.connections
     bench.acquire().release()
     assert proxy.connections == before
+
+
+def test_who_only_reads_makes_one_new_connection_after_a_lost_reply(bench: Bench, proxy: Proxy) -> None:
+    """After a lost reply of a read, the next read has a new connection, and those after it use it again."""
+    store, path = bench.service.store, "cron-locks/watched"
+    store.read(path, bench.service.deadline(5))
+    proxy.serves_once = True
+    with pytest.raises(Unavailable):
+        store.read(path, bench.service.deadline(5))
+    proxy.serves_once = False
+    before = proxy.connections
+    for _ in range(3):
+        store.read(path, bench.service.deadline(5))
+    assert proxy.connections == before + 1
 
 
 @pytest.mark.parametrize(("hangs_up", "sent"), [("unread", "GET PUT"), ("read", "GET PUT"), ("applied", "PUT GET")])

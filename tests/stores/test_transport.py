@@ -37,8 +37,6 @@ class Client:
 @pytest.fixture
 def client_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Raw], Client]]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,rtdb.test")
-    # A reply that this thread has lost in another test would keep its connections from being used again.
-    monkeypatch.setattr(transport, "_calls", threading.local())
     made: list[Client] = []
 
     def make(server: Raw) -> Client:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -18,7 +17,6 @@ from tests.stores.raw_server import LONG, Behaviour, Wire, answering, serving
 
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.errors import ConfigurationError
-from firecron.rtdb import transport
 from firecron.rtdb.transport import NoReply, Reply, Transport
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody"
@@ -56,8 +54,6 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def over_tls(pem: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Behaviour], Behaviour]:
     """A behaviour over TLS. The certificate is trusted, and no proxy is named."""
-    # A reply that this thread has lost in another test would keep its connections from being used again.
-    monkeypatch.setattr(transport, "_calls", threading.local())
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(pem))
     for variable in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"):
         monkeypatch.delenv(variable, raising=False)

@@ -8,8 +8,8 @@ These libraries limit each socket operation, so a server that sends one byte now
 Here every read of a connection gets what is left of the call's deadline. So does making the connection, including name
 resolution. Nothing is retried and no redirect is followed: a transport can't decide whether a write may be sent again.
 
-After a lost reply, a thread uses a new connection for each call, until a write of its own is answered. Some servers and
-proxies swallow every request of a connection but the first. The read that looks whether the write was applied would use
+After a lost reply, a thread uses a new connection for its next read, and a new one for its next write. Some servers and
+proxies swallow every request of a connection but the first. The read that looks whether a write was applied would use
 up the connection of the next write.
 """
 
@@ -38,8 +38,6 @@ from firecron.base.clocks import Deadline
 from firecron.base.redaction import redacted
 from firecron.errors import ConfigurationError
 from firecron.rtdb.causes import find_cause, named
-
-_calls = threading.local()
 
 # A part of Python's error for a thread that is started while the interpreter ends.
 _ENDING = "interpreter shutdown"
@@ -70,6 +68,13 @@ class Reply:
     content: bytes
 
 
+class _Needs(threading.local):
+    """Whether the calling thread needs a new connection for its next read, and for its next write."""
+
+    new_for_read = False
+    new_for_write = False
+
+
 class Transport:
     """Calls to the host of `url`, from any thread, over a pool that keeps up to `pool_size` connections.
 
@@ -80,6 +85,7 @@ class Transport:
     def __init__(self, url: str, pool_size: int) -> None:
         adapter = _Adapter(pool_connections=1, pool_maxsize=pool_size, max_retries=0)
         self._pool, self._prefix = adapter.reach(url)
+        self._needs = _Needs()
         self._headers = {"Host": urlsplit(url).netloc.rpartition("@")[2], "Accept-Encoding": "identity"}
         if self._prefix:
             # Without a tunnel, each request carries the proxy's headers. With a tunnel, only its setup does.
@@ -98,15 +104,20 @@ class Transport:
         # An exception that the caller is handling already is not a cause of this request's failure.
         handled = sys.exc_info()[1]
         request = "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
+        is_read, needs = method == "GET", self._needs
         try:
-            reply = self._pool.exchange(method, request, deadline)
+            reply = self._pool.exchange(
+                method, request, deadline, on_new=needs.new_for_read if is_read else needs.new_for_write
+            )
         except BaseException as error:
-            _calls.has_lost_a_reply = True
+            needs.new_for_read = needs.new_for_write = True
             if isinstance(error, _FAILURES):
                 raise NoReply(find_cause(error, handled)) from error
             raise
-        if method != "GET":
-            _calls.has_lost_a_reply = False
+        if is_read:
+            needs.new_for_read = False
+        else:
+            needs.new_for_write = False
         return reply
 
     def close(self) -> None:
@@ -202,11 +213,6 @@ class _PlainConnection(HTTPConnection):
         if failures:
             raise failures[0]
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether the pool may use this connection again. If not, the pool closes it and makes a new one."""
-        return not getattr(_calls, "has_lost_a_reply", False) and super().is_connected
-
 
 class _TlsConnection(_PlainConnection, HTTPSConnection):
     """A connection over TLS."""
@@ -217,12 +223,14 @@ class _PlainPool(HTTPConnectionPool):
 
     ConnectionCls = _PlainConnection
 
-    def exchange(self, method: str, request: bytes, deadline: Deadline) -> Reply:
-        """Make a call on one of the connections. A connection whose call failed is not used again."""
+    def exchange(self, method: str, request: bytes, deadline: Deadline, *, on_new: bool) -> Reply:
+        """Make a call on one of the connections, or on a new one. A connection whose call failed is not used again."""
         timeout = _left(deadline)
         connection: _PlainConnection | None = cast(_PlainConnection, self._get_conn())
         assert connection is not None
         try:
+            if on_new:
+                connection.close()
             connection.deadline, connection.timeout = deadline, timeout
             if connection.is_closed:
                 self.connect(connection)
