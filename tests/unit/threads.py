@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
+
+from firecron.testing import FakeTiming
 
 PATIENCE = 20
 
@@ -39,3 +42,45 @@ class Watched:
     def wait(self) -> None:
         """Return once somebody has asked for it, once for each who did."""
         assert self._asked.acquire(timeout=PATIENCE), "nobody asks for the lock"
+
+
+class Followed(FakeTiming):
+    """Virtual time that real threads keep up with: it goes on only when all that waited for it have noticed."""
+
+    def __init__(self, wall: float) -> None:
+        super().__init__(wall=wall)
+        self._changed = threading.Condition()
+        # The threads that wait, each with the time that it has seen.
+        self._resting: dict[threading.Thread, float] = {}
+
+    def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+        me = threading.current_thread()
+        with self._changed:
+            self._resting[me] = self._seen.ahead
+            self._changed.notify_all()
+        try:
+            super().wait(condition, seconds)
+        finally:
+            with self._changed:
+                del self._resting[me]
+
+    def rest(self, number: int) -> None:
+        """Return once this number of threads wait for time to pass."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self._resting) >= number, PATIENCE), self._resting
+
+    def pass_by(self, seconds: float, step: float = 0.5) -> None:
+        """Let time pass in steps. After each step, each thread that waited waits again, or has ended."""
+        for _ in range(round(seconds / step)):
+            with self._changed:
+                waiting = set(self._resting)
+            self.advance(step)
+            for thread in waiting:
+                self._await_rest(thread)
+
+    def _await_rest(self, thread: threading.Thread) -> None:
+        patience = time.monotonic() + PATIENCE
+        with self._changed:
+            while thread.is_alive() and self._resting.get(thread) != self._ahead:
+                assert time.monotonic() < patience, f"{thread.name} goes on without waiting for time to pass"
+                self._changed.wait(0.01)

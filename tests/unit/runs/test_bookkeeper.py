@@ -148,7 +148,11 @@ def test_a_stop_waits_for_the_books_up_to_its_end(go_on: threading.Event, monkey
     assert ended(bench.turn())
     bench.timing.advance(100)
     stop = bench.stop(8)
-    assert 8 <= bench.pass_until(lambda: not stop.is_alive()) <= 9
+    bench.timing.rest(2)  # the keeper and the stop
+    bench.timing.pass_by(7.5)
+    assert stop.is_alive()
+    bench.timing.pass_by(0.5)
+    assert ended(stop)
     assert waited[0] is not None
     assert waited[0] <= 8
     go_on.set()

@@ -10,21 +10,21 @@ import pytest
 from tests.simulation.world import NAME, START, slot
 from tests.unit.locks import lock_of
 from tests.unit.runs.test_body import running_loop
-from tests.unit.threads import PATIENCE, ended
+from tests.unit.threads import PATIENCE, Followed, ended
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.base.events import Event
 from firecron.runs.entry import Entry
 from firecron.runs.turn import WantedClaim
 from firecron.settings import load
-from firecron.testing import FakeTiming, MemoryStore
+from firecron.testing import MemoryStore
 
 
 class Bench:
     """One instance in virtual time, whose turns and stop are on threads of their own."""
 
     def __init__(self, function: Callable[..., object], line: str = "* * * * *", **options: object) -> None:
-        self.timing = FakeTiming(wall=START)
+        self.timing = Followed(wall=START)
         self.store = MemoryStore(self.timing.now)
         job = distributed_cron(NAME, line, **{"lock_ttl": 60, **options})(function)  # type: ignore[arg-type]
         self.crons = FireCron(job, store=self.store, timing=self.timing, settings=load(), enabled=True)
@@ -60,15 +60,6 @@ class Bench:
         self.threads.append(thread)
         thread.start()
         return thread
-
-    def pass_until(self, is_so: Callable[[], object], step: float = 0.5) -> float:
-        """Let time pass in steps until it is so; how many seconds went by."""
-        before = self.timing.mono()
-        while not is_so():
-            self.timing.advance(step)
-            for thread in self.threads:
-                thread.join(0.002)
-        return (self.timing.mono() - before) / 1000
 
     def before_the_books(self, act: Callable[[], object]) -> None:
         """Have this done before each entry that the bookkeeper writes."""
@@ -123,9 +114,11 @@ def test_a_run_that_comes_to_its_end_in_time_is_no_interruption(go_on: threading
 def test_async_bodies_are_cancelled_two_seconds_before_the_end() -> None:
     """An async body that takes no notice is cancelled when two seconds of the grace are left, and is interrupted."""
     with running_loop() as loop:
+        begun = threading.Semaphore(0)
         cancelled: list[float] = []
 
         async def work() -> None:
+            begun.release()
             try:
                 await asyncio.Event().wait()
             finally:
@@ -135,13 +128,17 @@ def test_async_bodies_are_cancelled_two_seconds_before_the_end() -> None:
             bench = Bench(work)
             bench.runner.loop = loop if is_on_applications_loop else None
             bench.turn()
-            bench.wait_for("run.started")
+            assert begun.acquire(timeout=PATIENCE)
             stop = bench.stop(8)
-            bench.pass_until(lambda stop=stop: not stop.is_alive())  # type: ignore[misc]
+            # The keeper and the stop wait for time to pass, and on the application's loop the turn as well.
+            bench.timing.rest(3 if is_on_applications_loop else 2)
+            bench.timing.pass_by(5.5)
+            assert (bench.outcome(), stop.is_alive()) == (None, True)
+            bench.timing.pass_by(0.5)
+            assert ended(stop)
             assert bench.outcome() == "interrupted"
             assert "releasedAt" in bench.node()
-    assert all(6 <= seconds <= 7 for seconds in cancelled)
-    assert len(cancelled) == 2
+    assert cancelled == [6, 6]
 
 
 def test_a_body_that_goes_on_is_left_with_its_lock(go_on: threading.Event) -> None:
@@ -150,7 +147,11 @@ def test_a_body_that_goes_on_is_left_with_its_lock(go_on: threading.Event) -> No
     turn = bench.turn()
     bench.wait_for("run.started")
     stop = bench.stop(8)
-    assert 8 <= bench.pass_until(lambda: not stop.is_alive()) <= 9
+    bench.timing.rest(2)  # the keeper and the stop
+    bench.timing.pass_by(7.5)
+    assert stop.is_alive()
+    bench.timing.pass_by(0.5)
+    assert ended(stop)
     bench.wait_for("lock.renewed")
     bench.wait_for("run.left_behind")
     before = bench.node()
@@ -216,8 +217,11 @@ def test_an_async_body_is_cancelled_when_its_lease_is_lost(overlap: str) -> None
         bench = Bench(work, overlap=overlap, max_runtime=30)
         bench.runner.loop = loop
         turn = bench.turn()
-        bench.wait_for("run.started")
-        assert 30 <= bench.pass_until(lambda: not turn.is_alive(), step=1) <= 33
+        bench.timing.rest(2)  # the keeper and the turn
+        bench.timing.pass_by(29.5)
+        assert (bench.outcome(), turn.is_alive()) == (None, True)
+        bench.timing.pass_by(0.5)
+        assert ended(turn)
         assert bench.outcome() == "lost"
 
 
