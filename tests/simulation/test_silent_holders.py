@@ -84,6 +84,39 @@ def test_an_instance_is_silent_until_it_is_seen_again() -> None:
         assert roster.silent_since(record, TTL * 1000) is None
 
 
+@pytest.mark.parametrize("missing", ["slot", "fence", "unfinished", None])
+def test_an_instance_that_is_gone_at_the_next_look(missing: str | None) -> None:
+    """If an instance beat at a look and its node is gone at a later one, it has died or has stopped. A run that it has
+    left behind is silent since its last sign of life. Of a lock that is no run's nothing is known.
+    """
+    run = {**RECORD, "fence": 1, "unfinished": slot()}
+    record = LockRecord.model_validate({name: value for name, value in run.items() if name != missing})
+    roster = Roster()
+    look(roster, 130, a1=40)
+    assert roster.silent_since(record, TTL * 1000) is None
+    for seconds in (430, 730, DAY / 1000 + 39):
+        look(roster, seconds)
+        assert roster.silent_since(record, TTL * 1000) == (at(40) if missing is None else None), seconds
+    look(roster, DAY / 1000 + 40)
+    assert roster.silent_since(record, TTL * 1000) is None
+
+
+def test_a_holder_that_dies_between_two_looks_is_noticed() -> None:
+    """An instance that saw the holder beat learns of its death also where another one has removed the node since."""
+    fleet = Fleet(lock_ttl=TTL)
+    holder, other, third = (fleet.instance(recovery_interval=300) for _ in range(3))
+    holder.hold(slot())
+    for one in (holder, other):
+        one.start()
+    # Last seen at 240 seconds, so the others' looks at 300 find it alive. The third removes its node at 550.
+    fleet.world.at(245, holder.crash)
+    fleet.world.at(250, third.start)
+    fleet.world.until(599)
+    assert other.said("run.missed") == []
+    fleet.world.until(730)
+    assert [event.fields["slot"] for event in other.said("run.missed")] == [slot(600), slot(660), slot(720)]
+
+
 def test_a_look_at_the_nodes_is_noted(rtdb: Rtdb) -> None:
     """When the dead are looked for, it costs no further request to know the silent, in refusals of plain locks, too."""
     crons = FireCron(settings=load(), enabled=True, has_threads=False)

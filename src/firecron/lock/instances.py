@@ -60,8 +60,7 @@ class Instances:
         seen = self.last_seen().get(record.instance)
         if seen is not None:
             return None if seen >= self.silent_before(now) else silence(seen)
-        is_scheduled = record.slot is not None and record.fence is not None and record.unfinished is not None
-        if not is_scheduled or now - (record.acquiredAt or now) < PRUNED_BEATS * self.heartbeat:
+        if not _is_scheduled_run(record) or now - (record.acquiredAt or now) < PRUNED_BEATS * self.heartbeat:
             return None
         return "its instance has no heartbeat: it is dead, or it never had one (exec, a run by hand, a trigger)"
 
@@ -86,24 +85,25 @@ def how_to_free(name: str) -> str:
 
 
 class Roster:
-    """The instances that were silent when this process last looked. It looks every `recovery_interval`.
+    """When each instance was last seen, as this process knows it. It looks every `recovery_interval`.
 
     A process that doesn't tick never looks, so its roster is empty. A look may be minutes old, so a later sign of life
     in a record overrules it.
     """
 
     def __init__(self) -> None:
-        # Both values are replaced together, because other threads read them.
-        self._look: tuple[dict[str, int], float] = ({}, 0)
+        # All three are replaced together, because other threads read them: the last signs of life, the limit of silence
+        # at the last look, and the instances whose nodes went between two looks without having been silent before.
+        self._look: tuple[dict[str, int], float, set[str]] = ({}, 0, set())
 
     def note(self, found: Instances, now: int) -> None:
         """Remember a look at `cron-instances`, taken at RTDB's time `now`."""
+        before, old_limit, left = self._look
         last_seen = found.last_seen()
-        # An instance whose node was removed since the last look is still silent. It is remembered for a day, because no
-        # lease is longer.
-        gone = {instance: at for instance, at in self._look[0].items() if instance not in last_seen and at > now - DAY}
-        limit = found.silent_before(now)
-        self._look = ({**gone, **{instance: at for instance, at in last_seen.items() if at < limit}}, limit)
+        # An instance whose node was removed since the last look is remembered for a day, because no lease is longer.
+        gone = {instance: at for instance, at in before.items() if instance not in last_seen and at > now - DAY}
+        left = {instance for instance, at in gone.items() if instance in left or at >= old_limit}
+        self._look = ({**gone, **last_seen}, found.silent_before(now), left)
 
     def silent_since(self, record: LockRecord, ttl: int) -> int | None:
         """Return the last sign of life of a lock's holder if its instance is silent; None if it is alive or unknown.
@@ -112,9 +112,16 @@ class Roster:
         expiry if the holder's ttl is `ttl` (in milliseconds), the ttl of this request. All instances that run the same
         job have the same ttl.
         """
-        silent, limit = self._look
-        seen = silent.get(record.instance) if record.instance else None
+        last_seen, limit, left = self._look
+        seen = last_seen.get(record.instance) if record.instance else None
         if seen is None or record.releasedAt is not None:
             return None
+        if record.instance in left and not _is_scheduled_run(record):
+            return None  # a process that stops in order removes its node, and may keep a lock that is no run's
         last = max(seen, whole(record.acquiredAt or 0), whole(record.expiresAt) - ttl)
         return last if last < limit else None
+
+
+def _is_scheduled_run(record: LockRecord) -> bool:
+    """Return whether a run of a tick holds the lock, or died with it."""
+    return record.slot is not None and record.fence is not None and record.unfinished is not None

@@ -243,6 +243,17 @@ def test_who_was_seen_ten_beats_ago_is_not_dead_yet() -> None:
     assert fleet.world.store.keys("cron-instances", one.locks.deadline(1)) == ["clock", "young"]
 
 
+def test_the_clocks_node_goes_like_any_other_and_comes_back() -> None:
+    """The node that programs ask for the time is removed as well when nobody has asked for ten beats."""
+    fleet = Fleet()
+    one = fleet.instance(heartbeat=30)
+    fleet.world.store.set("cron-instances/clock", {"seenAt": START - 300_001})
+    one.crons.engine.heartbeat.prune(one.locks.deadline(1))
+    assert fleet.world.store.keys("cron-instances", one.locks.deadline(1)) == []
+    one.locks.clock.synchronise(one.locks.deadline(1))
+    assert fleet.world.store.keys("cron-instances", one.locks.deadline(1)) == ["clock"]
+
+
 @pytest.mark.parametrize("node", [None, "leaf"])
 def test_nodes_that_are_none_are_left_alone(node: object) -> None:
     """Where there are no instances, or something else is in their place, nothing is removed, and nothing raised."""
