@@ -10,6 +10,7 @@ from tests.simulation.chance import Chance
 from tests.simulation.world import NAME
 
 from firecron import FireCron, distributed_cron
+from firecron.base.clocks import SystemTiming
 from firecron.base.instants import to_text
 from firecron.jobs.result import Result
 from firecron.runs.turn import WantedClaim
@@ -17,6 +18,8 @@ from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 
 NOW = datetime.now(UTC).replace(microsecond=0)
+# What RTDB's clock would have shown when the monotonic clock began.
+NOW_AT_ZERO = int(SystemTiming().wall() - SystemTiming().mono())
 
 
 def tick(number: int) -> str:
@@ -25,13 +28,17 @@ def tick(number: int) -> str:
 
 
 class Instance:
-    """One on the real store, that knows the time already."""
+    """One on the real store, that knows the time already.
+
+    All have the same estimate of it. By one's own, another's release may be yet to come, and then its lock is held.
+    """
 
     def __init__(self, function: Callable[[], object], **options: object) -> None:
         job = distributed_cron(NAME, "* * * * * *", lock_ttl=30, **options)(function)  # type: ignore[arg-type]
         settings = load(request_timeout=20, acquire_timeout=20, release_timeout=20)
         self.crons = FireCron(job, settings=settings, enabled=True, has_threads=False, crew=Inline(), chance=Chance())
-        self.crons.locks.clock.now(self.crons.locks.deadline(30))
+        mono = int(SystemTiming().mono())
+        self.crons.locks.clock.note(NOW_AT_ZERO + mono, mono, mono)
 
     def turn(self, due: str | None) -> list[Result]:
         turn = self.crons.engine.runner.turn(self.crons.registry.get(NAME), WantedClaim(due, "schedule"))
