@@ -30,7 +30,7 @@ from firecron.base.events import Event, Events
 from firecron.base.forks import tell_after_fork
 
 OTHER = "_other"
-_MOST_NAMES = 1_000
+MOST_NAMES = 1_000
 
 # Seconds: OpenTelemetry's default boundaries suit milliseconds. A run may take a day.
 _DURATIONS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400, 43_200, 86_400)
@@ -161,7 +161,7 @@ class _Measures:
     def _name(self, name: str) -> str:
         with self._lock:
             if name not in self._names:
-                if len(self._names) >= _MOST_NAMES:
+                if len(self._names) >= MOST_NAMES:
                     return OTHER
                 self._names.add(name)
             return name

@@ -59,7 +59,7 @@ def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     Path(tmp_path, "raising.py").write_text("\n1 / 0\n", "utf-8")
     monkeypatch.chdir(tmp_path)
     # What other modules of this process have declared is not these tests' business.
-    monkeypatch.setattr(declarations, "_unclaimed", {})
+    monkeypatch.setattr(declarations, "REMEMBERED", {})
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.delenv("RUNTIME_INSTANCE", raising=False)

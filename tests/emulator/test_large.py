@@ -39,8 +39,9 @@ def _small_pieces() -> Iterator[None]:
     """What has a few characters is large here, and comes by pieces of a few bytes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large, "LARGE", 4)
+        # Their own sizes are megabytes.
         patch.setattr(large, "_CHUNK", 3)
-        patch.setattr(large, "_WEIGHT", 2)
+        patch.setattr(large, "_WEIGHT", 2)  # likewise
         yield
 
 

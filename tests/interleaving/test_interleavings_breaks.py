@@ -53,7 +53,7 @@ def holders_ignore_the_margin(patch: pytest.MonkeyPatch) -> None:
 
 
 def etags_are_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Model, "_matches", lambda self, step: True)
+    patch.setattr(Model, "_matches", lambda self, step: True)  # the model is the tests' own, and is broken here
 
 
 def leases_age_from_the_reply(patch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from firecron.lock.keeper import Keeper
 @pytest.fixture
 def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keepers whose threads end at once: they work when the test lets them."""
-    monkeypatch.setattr(Keeper, "_run", lambda keeper: None)
+    monkeypatch.setattr(Keeper, "_run", lambda keeper: None)  # all that its thread does
 
 
 @pytest.fixture

@@ -244,6 +244,7 @@ def test_a_filter_that_breaks_is_a_complaint(
 
 def test_no_line_is_about_the_handler(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """Google's handler would begin with two lines about itself; here the first line is somebody's message."""
+    # They are written once in a process.
     monkeypatch.setattr("google.cloud.logging_v2._instrumentation_emitted", False)
     logger.info("first")
     assert log.line()["message"] == "first"

@@ -183,7 +183,7 @@ def test_undone_it_measures_no_more(meters: Meters) -> None:
 
 def test_names_are_bounded(meters: Meters, monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     """Of locks that are named after data the first ones keep their names, and the others are counted as one."""
-    monkeypatch.setattr(firecron.otel, "_MOST_NAMES", 2)
+    monkeypatch.setattr(firecron.otel, "MOST_NAMES", 2)
     one = Instance(world)
     instrument(one.locks, meters.provider)
     for name in ("a", "b", "c", "d", "a"):

@@ -10,7 +10,7 @@ from typing import Protocol
 
 # A lease must age while the machine is suspended, so this is a clock that goes on in suspend, where there is one:
 # CLOCK_BOOTTIME on Linux. On macOS it is CLOCK_MONOTONIC, which is not the clock that `time.monotonic` reads there.
-_BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
 class TimedLock(Protocol):
@@ -46,7 +46,7 @@ class SystemTiming:
     """The real clocks."""
 
     def mono(self) -> float:
-        return time.monotonic_ns() / 1e6 if _BOOT_CLOCK is None else time.clock_gettime_ns(_BOOT_CLOCK) / 1e6
+        return time.monotonic_ns() / 1e6 if BOOT_CLOCK is None else time.clock_gettime_ns(BOOT_CLOCK) / 1e6
 
     def wall(self) -> float:
         return time.time_ns() / 1e6

@@ -17,7 +17,7 @@ _HOUR = 3_600_000
 _SOME_TICKS = 3
 
 # The warnings that any FireCron of this process has emitted.
-_said: set[str] = set()
+WARNED: set[str] = set()
 
 
 class Checks:
@@ -87,6 +87,6 @@ class Checks:
         return self._intervals[key]
 
     def _say(self, slug: Slug, name: str, message: str) -> None:
-        if message not in _said:
-            _said.add(message)
+        if message not in WARNED:
+            WARNED.add(message)
             self._events.emit(slug, name, logging.WARNING, message)

@@ -15,7 +15,8 @@ from typing import NamedTuple, TypeAlias
 
 _Key: TypeAlias = "tuple[str, object, object]"
 
-_unclaimed: dict[_Key, weakref.ref[object]] = {}
+# What `unclaimed` returns: a weak reference to each function.
+REMEMBERED: dict[_Key, weakref.ref[object]] = {}
 
 
 class Unclaimed(NamedTuple):
@@ -31,22 +32,22 @@ def note(function: object, name: str) -> None:
 
     try:
         # If another function replaces this one, its old reference is gone and removes nothing.
-        _unclaimed[key] = weakref.ref(function, lambda _: _unclaimed.pop(key, None))
+        REMEMBERED[key] = weakref.ref(function, lambda _: REMEMBERED.pop(key, None))
     except TypeError:
         return  # the object allows no weak reference, and a strong one would keep it for ever
 
 
 def claim(function: object, name: str) -> None:
     """Note that a FireCron has the function."""
-    _unclaimed.pop(_key(function, name), None)
+    REMEMBERED.pop(_key(function, name), None)
 
 
 def unclaimed() -> list[Unclaimed]:
     """Return the jobs that this process declared but gave to no FireCron, in the order of their declaration."""
     found: list[Unclaimed] = []
     # The keys are copied in one step. A garbage collection may remove an entry whenever an object is made.
-    for key in list(_unclaimed):
-        reference = _unclaimed.get(key)
+    for key in list(REMEMBERED):
+        reference = REMEMBERED.get(key)
         function = None if reference is None else reference()
         if function is not None:
             found.append(Unclaimed(key[0], where_of(function)))

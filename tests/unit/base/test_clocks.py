@@ -15,7 +15,7 @@ def test_the_monotonic_clock_goes_on_while_the_machine_sleeps(
     monkeypatch: pytest.MonkeyPatch, boot_clock: int | None, expected: float
 ) -> None:
     """It reads the clock that counts sleep, if the system has one; else the monotonic one. In milliseconds."""
-    monkeypatch.setattr(clocks, "_BOOT_CLOCK", boot_clock)
+    monkeypatch.setattr(clocks, "BOOT_CLOCK", boot_clock)
     monkeypatch.setattr(time, "clock_gettime_ns", {7: 3_000_000}.get)
     monkeypatch.setattr(time, "monotonic_ns", lambda: 5_000_000)
     assert SystemTiming().mono() == expected

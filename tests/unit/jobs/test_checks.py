@@ -16,7 +16,7 @@ from firecron.jobs import checks
 @pytest.fixture(autouse=True)
 def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was said yet."""
-    monkeypatch.setattr(checks, "_said", set())
+    monkeypatch.setattr(checks, "WARNED", set())
 
 
 def crons_of(line: str, settings: dict[str, object] | None = None, /, **options: object) -> tuple[FireCron, Heard]:

@@ -19,7 +19,7 @@ from firecron.jobs.explorer import explore
 def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[object, object]]:
     """What is known of declarations: nothing of those that other modules of this process have made."""
     known: dict[object, object] = {}
-    monkeypatch.setattr(declarations, "_unclaimed", known)
+    monkeypatch.setattr(declarations, "REMEMBERED", known)
     yield known
     gc.collect()
 

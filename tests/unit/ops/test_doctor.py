@@ -303,7 +303,7 @@ def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    monkeypatch.setattr(declarations, "_unclaimed", {})
+    monkeypatch.setattr(declarations, "REMEMBERED", {})
     yield
     sys.modules.pop("itsapp", None)
 

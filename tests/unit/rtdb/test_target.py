@@ -132,7 +132,7 @@ def test_the_auth_override_is_firebase_admins(
     made = app(**options)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(made, "_credential", WithoutNetwork())
+    monkeypatch.setattr(made, "_credential", WithoutNetwork())  # the SDK takes no other kind
     client = db.reference("x", made)._client  # there is no other way to see what the SDK sends
     target = find_target(made, None, environment)
     assert parameters(target) == client.params
@@ -153,6 +153,7 @@ def test_the_credential_is_the_apps_own_and_is_loaded_late(monkeypatch: pytest.M
     made, credential = app(), object()
     target = find_target(made, None, {})
     assert target.load_credential is not None
+    # The SDK takes no other kind of credential.
     monkeypatch.setattr(made, "_credential", type("Wrapped", (), {"get_credential": lambda self: credential})())
     assert target.load_credential() is credential
 

@@ -21,7 +21,7 @@ LINES = {"crons.started", "crons.disabled", "crons.not_started"}
 @pytest.fixture(autouse=True)
 def nothing_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other modules of this process have declared is not these tests' business."""
-    monkeypatch.setattr(declarations, "_unclaimed", {})
+    monkeypatch.setattr(declarations, "REMEMBERED", {})
 
 
 def line_of(heard: Heard) -> Event:
@@ -85,7 +85,7 @@ def test_the_line_names_the_database(
         monkeypatch.setenv(variable, value)
     disabled = distributed_cron("off", "0 * * * *", disabled=True)(lambda: None)
     crons = FireCron(disabled, enabled=enabled)
-    # Nothing is asked of a database that isn't there.
+    # Nothing is asked of a database that isn't there, and no thread begins: the line comes before both.
     monkeypatch.setattr(crons, "_begin", lambda stops: None)
     heard = Heard()
     crons.events.subscribe(heard.append)
