@@ -11,7 +11,7 @@ from tests.interleaving.clocks import MARGIN, START, TTL
 
 from firecron.base.clocks import Moment
 from firecron.lock import protocol
-from firecron.lock.protocol import Held, Swap, run
+from firecron.lock.protocol import Action, Answer, Held, Now, Read, Swap, Swapped
 from firecron.lock.record import LockRecord, Refused, Request
 from firecron.store import Snapshot
 
@@ -160,14 +160,15 @@ class Monitor:
 
 def _ask(snapshot: Snapshot, now: Moment) -> Held | Refused:
     """What somebody new is told."""
-    return run(
-        protocol.acquiring(Request("new", TTL, "test", "new", MARGIN, fenced=True), snapshot, {}),
-        now=lambda: now,
-        read=lambda: snapshot,
-        swap=lambda etag, node: "written",
-        pause=lambda pause: None,
-        mono=lambda: now.mono,
-    )
+    exchange = protocol.acquiring(Request("new", TTL, "test", "new", MARGIN, fenced=True), snapshot, {})
+    answers: dict[type[Action], Answer] = {Now: now, Read: snapshot, Swap: Swapped("written", now.mono)}
+    try:
+        action = next(exchange)
+        while True:
+            action = exchange.send(answers[type(action)])
+    except StopIteration as done:
+        found: Held | Refused = done.value
+        return found
 
 
 def _key(token: str, node: Node) -> tuple[str, int]:

@@ -10,7 +10,7 @@ from tests.interleaving.clocks import MARGIN, TTL, MachineClock
 from tests.interleaving.model import Event, Flight, Model
 
 from firecron.base.clocks import Moment
-from firecron.errors import StoreError, Unavailable
+from firecron.errors import StoreError
 from firecron.lock import protocol
 from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.protocol import Action, Answer, Exchange, Held, Now, Pause, Read, Swap, Swapped
@@ -74,8 +74,8 @@ class Holder:
             yield Event(f"{self.name}: reads its clock", 3.0, self._read_clock)
         elif isinstance(self._step, Pause):
             yield Event(f"{self.name}: goes on", 2.0, lambda: self._tell(None))
-            why = self._step.why
-            yield Event(f"{self.name}: its deadline passes", 0.5, lambda: self._tell(Unavailable(why)))
+            error = self._step.error
+            yield Event(f"{self.name}: its deadline passes", 0.5, lambda: self._tell(error))
         if self._model.budget["crash"]:
             yield Event(f"{self.name}: crashes", 0.1, self._crash)
 

@@ -13,6 +13,7 @@ PARSE = "tests/unit/lock/test_record_parse.py"
 CLAIM = "tests/unit/lock/test_record_claim.py"
 HOLDING = "tests/unit/lock/test_record_holding.py"
 MODEL = "tests/unit/lock/test_record_model.py"
+DRIVES = "tests/unit/lock/test_driver.py"
 EXCHANGES = "tests/unit/lock/test_protocol.py tests/unit/lock/test_protocol_holding.py"
 LEASE = "tests/unit/lock/test_lease.py tests/unit/lock/test_lease_release.py"
 I_HOLDER = "tests/invariants/test_holder.py"
@@ -172,7 +173,7 @@ PROTOCOL = _in(
     ("if choose is not None and not isinstance(decision, Mine):", "if choose is not None:", EXCHANGES),
     ("        written.setdefault(decision.term.expires_at, decision.term)\n", "", EXCHANGES),
     (
-        "        except Unavailable as error:\n            tries += 1\n            yield _pause(tries, error)\n"
+        "        except Unavailable as error:\n            tries += 1\n            yield Pause(tries, error)\n"
         "            snapshot, is_fresh",
         "        except Unavailable as error:\n            snapshot, is_fresh",
         EXCHANGES,
@@ -217,16 +218,10 @@ PROTOCOL = _in(
     ("    if node is None:\n        return True\n", "    if node is None:\n        return False\n", EXCHANGES),
     (' and node.get("holder") == holder', "", EXCHANGES),
     (
-        "            except StoreError as error:\n                action = exchange.throw(error)",
-        "            except KeyError as error:\n                action = exchange.throw(error)",
+        "            tries += 1\n            yield Pause(tries, error)\n\n\ndef _overtaken",
+        "            yield Pause(tries, error)\n\n\ndef _overtaken",
         EXCHANGES,
     ),
-    (
-        "            tries += 1\n            yield _pause(tries, error)\n\n\ndef _overtaken",
-        "            yield _pause(tries, error)\n\n\ndef _overtaken",
-        EXCHANGES,
-    ),
-    ("return Pause(tries, str(error), at_least or 0.0, error)", "return Pause(tries, str(error))", EXCHANGES),
     ("    if not isinstance(answer, kind):", "    if False:", EXCHANGES),
 )
 
@@ -419,6 +414,18 @@ STORE = _in(
     ),
 )
 
+DRIVER = _in(
+    "lock/driver.py",
+    (
+        "                except StoreError as error:\n                    action = exchange.throw(error)",
+        "                except KeyError as error:\n                    action = exchange.throw(error)",
+        DRIVES,
+    ),
+    ("Swapped(found, self.timing.mono())", "Swapped(found, deadline.at)", DRIVES),
+    ("            seconds = min(seconds, (", "            seconds = max(seconds, (", DRIVES),
+    ("if request.remaining() <= 0:", "if False:", DRIVES),
+)
+
 _BOTH_NEED_NEW = "            needs.new_for_read = needs.new_for_write = True\n"
 TRANSPORT = _in(
     "rtdb/transport.py",
@@ -433,6 +440,7 @@ TRANSPORT = _in(
 
 LOCK_MUTANTS = (
     STORE
+    + DRIVER
     + TRANSPORT
     + INSTANTS
     + RECORD

@@ -204,14 +204,14 @@ INVARIANTS = (
     *_of(
         32,
         STORE,
-        ("lock/driver.py", "if delay >= deadline.remaining():", "if False:"),
+        ("base/backoff.py", "if delay >= deadline.remaining():", "if False:"),
         ("lock/protocol.py", "    if tries > 1:\n", "    if False:\n"),
         ("base/backoff.py", "(0.5 + 0.5 * chance)", "0.5"),
         ("base/backoff.py", "2.0 ** min(tries - 1, 16)", "1"),
         (
-            "lock/driver.py",
-            "max(backoff(pause.tries, self._chance()), pause.at_least)",
-            "backoff(pause.tries, self._chance())",
+            "base/backoff.py",
+            "max(backoff(tries, chance), asked or 0.0)",
+            "backoff(tries, chance)",
         ),
     ),
     *_of(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from firecron.base.clocks import Deadline, Timing
+from firecron.errors import StoreError, Unavailable
+
 _FIRST = 0.025
 _LONGEST = 2.0
 
@@ -13,3 +16,15 @@ def backoff(tries: int, chance: float) -> float:
     """
     longest = min(_LONGEST, _FIRST * 2.0 ** min(tries - 1, 16))
     return longest * (0.5 + 0.5 * chance)
+
+
+def wait_or_raise(error: StoreError, tries: int, deadline: Deadline, timing: Timing, chance: float) -> None:
+    """Wait after the `tries`-th failure, at least as long as the server has asked for.
+
+    Raise the `error` of the failure if the deadline comes before the next try.
+    """
+    asked = error.retry_after if isinstance(error, Unavailable) else None
+    delay = max(backoff(tries, chance), asked or 0.0)
+    if delay >= deadline.remaining():
+        raise error
+    timing.sleep(delay)

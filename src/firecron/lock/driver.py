@@ -9,12 +9,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from firecron.base.backoff import backoff
+from firecron.base.backoff import wait_or_raise
 from firecron.base.clocks import Deadline, Timing
 from firecron.base.server_clock import ServerClock
-from firecron.errors import Unavailable
-from firecron.lock import protocol
-from firecron.lock.protocol import Exchange, Pause, T
+from firecron.errors import StoreError, Unavailable
+from firecron.lock.protocol import Action, Answer, Exchange, Now, Pause, Read, Swap, Swapped, T
 from firecron.settings import Settings
 from firecron.store import Store
 
@@ -38,19 +37,39 @@ class Driver:
         self._chance = chance
 
     def run(self, exchange: Exchange[T], path: str, deadline: Deadline, lease_ends: float | None = None) -> T:
-        """Run an exchange on one node, and return its result. Raise StoreError if the exchange fails."""
-        return protocol.run(
-            exchange,
-            now=lambda: self.clock.now(deadline),
-            read=lambda: self.store.read(path, self._request(deadline, lease_ends)),
-            swap=lambda etag, node: self.store.swap(path, etag, node, self._request(deadline, lease_ends)),
-            pause=lambda pause: self._pause(pause, deadline),
-            mono=self.timing.mono,
-        )
+        """Run an exchange on one node, and return its result. Raise StoreError if the exchange fails.
+
+        Each action is carried out. Its answer is sent into the exchange, or its failure is raised there.
+        """
+        try:
+            action = next(exchange)
+            while True:
+                try:
+                    answer = self._carry_out(action, path, deadline, lease_ends)
+                except StoreError as error:
+                    action = exchange.throw(error)
+                else:
+                    action = exchange.send(answer)
+        except StopIteration as done:
+            outcome: T = done.value
+            return outcome
 
     def deadline(self, seconds: float) -> Deadline:
         """Return the deadline `seconds` from now."""
         return Deadline.after(self.timing, seconds)
+
+    def _carry_out(self, action: Action, path: str, deadline: Deadline, lease_ends: float | None) -> Answer:
+        match action:
+            case Now():
+                return self.clock.now(deadline)
+            case Read():
+                return self.store.read(path, self._request(deadline, lease_ends))
+            case Swap(etag, node):
+                found = self.store.swap(path, etag, node, self._request(deadline, lease_ends))
+                return Swapped(found, self.timing.mono()) if isinstance(found, str) else found
+            case Pause(tries, error):
+                wait_or_raise(error, tries, deadline, self.timing, self._chance())
+                return None
 
     def _request(self, deadline: Deadline, lease_ends: float | None) -> Deadline:
         seconds = self.settings.request_timeout
@@ -60,9 +79,3 @@ class Driver:
         if request.remaining() <= 0:
             raise Unavailable("the deadline has passed")
         return request
-
-    def _pause(self, pause: Pause, deadline: Deadline) -> None:
-        delay = max(backoff(pause.tries, self._chance()), pause.at_least)
-        if delay >= deadline.remaining():
-            raise pause.error or Unavailable(pause.why)
-        self.timing.sleep(delay)

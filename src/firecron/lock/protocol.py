@@ -1,8 +1,8 @@
 """Acquire, renew, release: the exchanges with the store, action by action.
 
 Each exchange is a generator. It yields the next action (`Now`, `Read`, `Swap`, `Pause`), and receives the answer to it.
-So the order of the actions is written once, for the threads that block (`run`) and for the tests, which interleave the
-actions of several holders in every order, lose replies, and stop clocks.
+So the order of the actions is written once, for the threads that block (`driver`) and for the tests, which interleave
+the actions of several holders in every order, lose replies, and stop clocks.
 
 All exchanges keep these rules:
 
@@ -21,7 +21,7 @@ All exchanges keep these rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from firecron.base.clocks import Moment
@@ -81,15 +81,10 @@ class Swapped:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Asks to wait before the next try, because the `tries`-th try failed; `why` says how.
-
-    `at_least` is the pause in seconds that the server asked for, if any.
-    """
+    """Asks to wait before the next try, because the `tries`-th try failed with the `error`."""
 
     tries: int
-    why: str
-    at_least: float = 0.0
-    error: StoreError | None = field(default=None, compare=False)
+    error: StoreError
 
 
 Action: TypeAlias = Now | Read | Swap | Pause
@@ -151,7 +146,7 @@ def acquiring(
             answer = yield Swap(snapshot.etag, node)
         except Unavailable as error:
             tries += 1
-            yield _pause(tries, error)
+            yield Pause(tries, error)
             snapshot, is_fresh = (yield from _read()), True
             continue
         except Denied as error:
@@ -163,7 +158,7 @@ def acquiring(
                 raise
             if refused is not None:
                 tries += 1
-                yield _pause(tries, error)
+                yield Pause(tries, error)
             continue
         if isinstance(answer, Swapped):
             if not request.momentary and not decision.term.is_trusted(answer.mono, request.margin):
@@ -195,7 +190,7 @@ def renewing(held: Held, ttl: int, margin: int) -> Exchange[Held | Lost]:
             answer = yield Swap(snapshot.etag, node)
         except StoreError as error:
             tries += 1
-            yield _pause(tries, error)
+            yield Pause(tries, error)
             snapshot = yield from _read()
             continue
         if isinstance(answer, Swapped):
@@ -236,7 +231,7 @@ def releasing(
             if isinstance(error, Unavailable):
                 sent = True
             tries += 1
-            yield _pause(tries, error)
+            yield Pause(tries, error)
             snapshot = yield from _read()
             continue
         if isinstance(answer, Swapped):
@@ -244,44 +239,6 @@ def releasing(
         snapshot = _expect(answer, Snapshot)
         tries += 1
         yield from _overtaken(tries)
-
-
-def run(
-    exchange: Exchange[T],
-    *,
-    now: Callable[[], Moment],
-    read: Callable[[], Snapshot],
-    swap: Callable[[str, dict[str, object] | None], str | Snapshot],
-    pause: Callable[[Pause], None],
-    mono: Callable[[], float],
-) -> T:
-    """Run an exchange on this thread.
-
-    Each action is carried out; its answer is sent into the exchange, or its failure is raised in it.
-    """
-    try:
-        action = next(exchange)
-        while True:
-            answer: Answer
-            try:
-                match action:
-                    case Now():
-                        answer = now()
-                    case Read():
-                        answer = read()
-                    case Swap(etag, node):
-                        result = swap(etag, node)
-                        answer = Swapped(result, mono()) if isinstance(result, str) else result
-                    case Pause():
-                        pause(action)
-                        answer = None
-            except StoreError as error:
-                action = exchange.throw(error)
-            else:
-                action = exchange.send(answer)
-    except StopIteration as done:
-        outcome: T = done.value
-        return outcome
 
 
 def _now() -> Exchange[Moment]:
@@ -296,13 +253,13 @@ def _read() -> Exchange[Snapshot]:
             return _expect((yield Read()), Snapshot)
         except Unavailable as error:
             tries += 1
-            yield _pause(tries, error)
+            yield Pause(tries, error)
 
 
 def _overtaken(tries: int) -> Exchange[None]:
     """Prepare another write after one that found the node changed: the first time at once, later after a pause."""
     if tries > 1:
-        yield Pause(tries, OVERTAKEN)
+        yield Pause(tries, Unavailable(OVERTAKEN))
 
 
 def _is_held_by(node: object, holder: str, now: int) -> bool:
@@ -318,11 +275,6 @@ def _is_released(node: object, holder: str, now: int) -> bool:
         return True
     record = check_holding(node, holder, now)
     return isinstance(record, Lost) and isinstance(node, dict) and node.get("holder") == holder
-
-
-def _pause(tries: int, error: StoreError) -> Pause:
-    at_least = error.retry_after if isinstance(error, Unavailable) else None
-    return Pause(tries, str(error), at_least or 0.0, error)
 
 
 def _expect(answer: Answer, kind: type[T]) -> T:

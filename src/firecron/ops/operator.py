@@ -16,7 +16,7 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from firecron.base.backoff import backoff
+from firecron.base.backoff import wait_or_raise
 from firecron.base.clocks import Deadline, SystemTiming, Timing
 from firecron.errors import Denied, Malformed, Unavailable
 from firecron.lock.instances import Instances, inspect_instances
@@ -171,10 +171,8 @@ class Operator:
             # A renewal or a pause changes the node, but not the acquisition.
             etag, node = answer.etag, answer.node
             tries += 1
-            delay = backoff(tries, random.random())
-            if delay >= deadline.remaining():
-                raise Unavailable(f"{seen.view.name} could not be unlocked: {OVERTAKEN}")
-            self._timing.sleep(delay)
+            problem = Unavailable(f"{seen.view.name} could not be unlocked: {OVERTAKEN}")
+            wait_or_raise(problem, tries, deadline, self._timing, random.random())
         return False
 
     def pause(self, name: str, is_paused: bool) -> None:

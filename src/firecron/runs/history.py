@@ -12,7 +12,7 @@ import logging
 import random
 from collections.abc import Callable
 
-from firecron.base.backoff import backoff
+from firecron.base.backoff import wait_or_raise
 from firecron.base.clocks import Deadline, Timing
 from firecron.errors import StoreError, Unavailable
 from firecron.lock.service import LockService
@@ -107,7 +107,4 @@ class History:
             except Unavailable as error:
                 problem = error
             tries += 1
-            delay = max(backoff(tries, self._chance()), problem.retry_after or 0.0)
-            if delay >= deadline.remaining():
-                raise problem
-            self._timing.sleep(delay)
+            wait_or_raise(problem, tries, deadline, self._timing, self._chance())
