@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from tests.process.tick_processes import HERE, Process, Ticking, until
-from tests.process.tick_servers import APPS, assert_clean_end, assert_connections_closed, free_port, page, page_at
+from tests.process.tick_servers import APPS, assert_clean_end, assert_connections_closed, page
 from tests.process.tick_specs import SHORT, WORK
 
 pytest_plugins = ["tests.process.tick_fixtures"]
@@ -37,12 +37,10 @@ def test_i36_flask_ticks_in_the_child_of_its_reloader(ticks: Ticking, options: t
 @pytest.mark.parametrize("command", [(MANAGE,), ("-m", "django")], ids=["manage.py", "python -m django"])
 def test_i36_django_ticks_in_the_child_of_its_reloader(ticks: Ticking, command: tuple[str, ...]) -> None:
     """`runserver` ticks once, where it serves, and its jobs leave no connection open."""
-    address = f"127.0.0.1:{free_port()}"
     settings = {"DJANGO_SETTINGS_MODULE": f"{APPS}.django_site"}
-    server = ticks.start(*command, "runserver", address, jobs=[SHORT, WORK], FIRECRON_WORKERS="3", **settings)
-    until(lambda: "Quit the server with" in server.log, "a server that is up")
+    server = ticks.start(*command, "runserver", "127.0.0.1:0", jobs=[SHORT, WORK], FIRECRON_WORKERS="3", **settings)
+    serving = page(server)["pid"]
     ticks.wait_for_instances(1)
-    serving = page_at(f"http://{address}")["pid"]
     assert_connections_closed(ticks)
     assert_one_ticks(ticks, server, serving)
 

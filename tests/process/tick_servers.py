@@ -14,7 +14,9 @@ APPS = "tests.process.apps"
 
 def page(process: Process) -> dict[str, Any]:
     """What the server answers at the address that its log names."""
-    pattern = re.compile(r"(?:running on|Listening at:|Running on) (http://127\.0\.0\.1:[1-9]\d*)")
+    pattern = re.compile(
+        r"(?:running on|Listening at:|Running on|development server at) (http://127\.0\.0\.1:[1-9]\d*)"
+    )
     until(lambda: pattern.search(process.log) is not None, "a server that says where it listens")
     found = pattern.search(process.log)
     assert found is not None
