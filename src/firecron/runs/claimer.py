@@ -115,7 +115,7 @@ class Claimer:
             if not (wanted.is_patient and pending.ends is None and self._is_late(job.options, due)):
                 break  # else RTDB's time has just become known, and shows that the grace is over
         if delay is None:
-            if answer.reason == "unavailable" and wanted.trigger == "rerun":
+            if answer.reason == "unavailable" and wanted.insists:
                 self._look_again_soon(job)
             # A look (a claim without a tick) that finds nothing to do is not worth an event.
             slot = wanted.tick_to_report

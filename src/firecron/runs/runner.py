@@ -96,7 +96,7 @@ class Runner:
                 if answer is None and turn.results and job.options.catches_up:
                     # Catching up has outlasted the grace of the turn's own tick, so that tick is missed, too. Catch it
                     # up now: if the next tick had to do it, that tick would be late as well, and so on.
-                    turn.wanted, turn.pending = WantedClaim(None, "catch_up"), None
+                    turn.wanted, turn.pending = WantedClaim(None), None
                     if not self._lanes.wait(turn):
                         return None
                     continue

@@ -28,15 +28,17 @@ State: TypeAlias = Literal["called", "trying", "waiting"]
 class WantedClaim:
     """What to claim: first what the record leaves to do (an abandoned run, missed ticks), then the tick `due`.
 
-    Without `due`, only what the record leaves to do is claimed. A patient claim is tried until the tick's grace is
-    over. Any other claim is tried once, whatever the grace. A claim that `looks_back` is for a tick from before this
-    instance had the job: it is made only if the job has run before.
+    Without `due`, only what the record leaves to do is claimed. `trigger` is the trigger of a run of `due`. A patient
+    claim is tried until the tick's grace is over. Any other claim is tried once, whatever the grace. A claim that
+    `looks_back` is for a tick from before this instance had the job: it is made only if the job has run before. A claim
+    that `insists` is made again soon if the database can't be reached: a lock was seen to expire now.
     """
 
     due: str | None
-    trigger: Trigger
+    trigger: Trigger = "schedule"
     is_patient: bool = True
     looks_back: bool = False
+    insists: bool = False
 
     @property
     def tick_to_report(self) -> str | None:

@@ -16,7 +16,6 @@ from firecron.base.clocks import Deadline, Moment, Timing
 from firecron.errors import Denied, Malformed
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
-from firecron.jobs.run import Trigger
 from firecron.lock.record import LockRecord, parse
 from firecron.lock.service import LockService
 from firecron.runs.agenda import Agenda
@@ -99,7 +98,7 @@ class Recovery:
         def look() -> None:
             self._pending.discard(job.name)
             if self._runner.wants(job):
-                self._take_turn(job, "rerun")
+                self._take_turn(job, insists=True)
 
         self._agenda.at(instant, look)
 
@@ -146,10 +145,10 @@ class Recovery:
         elif needs_rerun(record, job.options, now.server, self._margin) or (
             job.options.catches_up and missed(record, job.options, now.server, None)
         ):
-            self._take_turn(job, "catch_up")
+            self._take_turn(job)
 
-    def _take_turn(self, job: Job, trigger: Trigger) -> None:
-        self._agenda.submit(self._runner.turn(job, WantedClaim(None, trigger)))
+    def _take_turn(self, job: Job, *, insists: bool = False) -> None:
+        self._agenda.submit(self._runner.turn(job, WantedClaim(None, insists=insists)))
 
     def _within(self, deadline: Deadline) -> Deadline:
         return deadline.within(self._request_timeout)

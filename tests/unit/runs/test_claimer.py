@@ -607,7 +607,7 @@ def test_a_look_while_the_time_is_not_known_is_made_again(fleet: Fleet) -> None:
     one.start()
     one.timing.step_wall(3_600)
     one.network.is_down = True
-    one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, "rerun")))
+    one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, insists=True)))
     fleet.world.until(20)
     up(one)
     fleet.world.until(60)
@@ -688,7 +688,7 @@ def test_instances_look_again_at_different_times(fleet: Fleet, chance: float, pa
     one.chance.value = chance
     one.crons.engine.look_again = lambda job, instant: looks.append(instant)  # type: ignore[method-assign]  # noted, not made
     one.network.before = busy
-    one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, "rerun")))
+    one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, insists=True)))
     moment = one.locks.clock.peek()
     assert moment is not None
     assert looks == [moment.server + pause]

@@ -350,7 +350,7 @@ def test_a_look_for_a_dead_run_waits_its_turn() -> None:
     fleet.world.until(25)
     assert one.runner.go_on(turn)
     fleet.world.until(31)
-    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, "rerun"))) is None
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, insists=True))) is None
     fleet.world.until(31.01)
     assert one.runner.go_on(turn) is None  # its time is over
     fleet.world.advance(0)
@@ -365,7 +365,7 @@ def test_one_look_is_enough_and_none_behind_a_body() -> None:
     turn = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
     assert one.runner.go_on(turn)
     for _ in range(3):
-        assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, "rerun"))) is None
+        assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, insists=True))) is None
     one.network.requests()
     one.crons.engine.lanes.give_up(turn)
     fleet.world.advance(0)
@@ -379,7 +379,7 @@ def test_one_look_is_enough_and_none_behind_a_body() -> None:
 
     fleet.body = body
     assert one.crons.engine.lanes.enter(turn)
-    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, "rerun"))) is None
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, insists=True))) is None
     one.crons.engine.lanes.wait(turn)
     assert one.runner.go_on(turn) is None
     fleet.world.advance(0)

@@ -11,6 +11,7 @@ from tests.simulation.world import NAME, slot
 
 from firecron import Run, distributed_cron
 from firecron.errors import Stopping
+from firecron.jobs.run import Trigger
 from firecron.lock.refusal import Refusal
 from firecron.runs.claimer import Claimed
 from firecron.runs.turn import PendingClaim
@@ -182,6 +183,20 @@ def test_what_a_run_is_called_makes_no_rerun_of_it() -> None:
     assert [(run.trigger, run.attempt) for run in fleet.runs] == [("rerun", 1)]
     fleet.world.until(70)
     assert fleet.world.history()[slot()]["outcome"] == "abandoned"
+
+
+@pytest.mark.parametrize("source", ["rerun", "http"])
+def test_what_a_run_is_called_has_nothing_looked_for(source: Trigger) -> None:
+    """A tick that is asked for while the database is down is refused, whatever it is called, and no dead run is looked
+    for because of it.
+    """
+    one = Fleet(on_abandoned="rerun").instance()
+    looks: list[int] = []
+    one.crons.engine.look_again = lambda job, instant: looks.append(instant)  # type: ignore[method-assign]  # noted, not made
+    one.network.is_down = True
+    refusal = one.crons.registry.trigger(NAME, slot=NINE, source=source).refusal
+    assert refusal is not None
+    assert (refusal.reason, looks) == ("unavailable", [])
 
 
 def test_an_instance_does_not_run_it_beside_itself() -> None:

@@ -397,7 +397,7 @@ def test_a_claim_that_is_interrupted_leaves_the_lane_free() -> None:
         (WantedClaim(slot(), "schedule"), False, [slot()]),
         (WantedClaim(slot(), "schedule"), True, []),
         (WantedClaim(slot(), "schedule", looks_back=True), False, []),
-        (WantedClaim(None, "rerun"), False, []),
+        (WantedClaim(None, insists=True), False, []),
     ],
 )
 def test_a_tick_of_a_job_that_is_paused_here_is_said_to_be_skipped(
