@@ -24,8 +24,10 @@ EVENTS = "tests/unit/base/test_events.py"
 BLOCKS = "tests/process/test_lock_blocks.py"
 ASYNC = "tests/process/test_lock_async.py"
 ASYNC_WORK = "tests/process/test_lock_async_work.py"
-SERVICE = "tests/unit/lock/test_service.py"
-SILENT = "tests/simulation/test_silent_holders.py"
+CONTENDS = "tests/unit/lock/test_contender.py"
+GENERATED = "tests/unit/lock/test_blocks.py"
+REFUSALS = "tests/unit/lock/test_refusal.py"
+SILENT = "tests/unit/lock/test_instances.py tests/simulation/test_silent_holders.py"
 PROXIES = "tests/stores/test_lock_proxies.py"
 DOWN = "tests/stores/test_lock_down.py"
 REQUESTS = "tests/stores/test_lock_requests.py"
@@ -283,7 +285,7 @@ LEASES = _in(
 
 CONTENDER = _in(
     "lock/contender.py",
-    ("        check_name(name)\n        for_ms", "        for_ms", "tests/unit/lock/test_service_bids.py"),
+    ("        check_name(name)\n        for_ms", "        for_ms", CONTENDS),
     ("        self._settings.check_ttl(for_ms)\n", "", I_LEASE),
     ("        if at_least > for_ms:\n", "        if False:\n", I_LEASE),
     ("        if at_least > for_ms:\n", "        if at_least >= for_ms:\n", I_LEASE),
@@ -318,14 +320,14 @@ CONTENDER = _in(
     (
         'await asyncio.shield(off_loop(lease.release, self._pool("release").submit))',
         'await off_loop(lease.release, self._pool("release").submit)',
-        SERVICE,
+        CONTENDS,
     ),
     (", unwanted=self.give_back)", ")", ASYNC),
     ("        if isinstance(answer, Lease):\n            try:\n", "        if False:\n            try:\n", ASYNC),
     ("if higher == level or key in self._told:", "if False:", EVENTS),
     ("if higher == level or key in self._told:", "if True:", EVENTS),
-    ("logging.WARNING if refusal.is_strange else", "", "tests/unit/lock/test_service_bids.py"),
-    ("            self.known.forget(lease.name)", "            self.known.put(lease.name, left)", SERVICE),
+    ("logging.WARNING if refusal.is_strange else", "", REFUSALS),
+    ("            self.known.forget(lease.name)", "            self.known.put(lease.name, left)", CONTENDS),
 )
 
 UNDER_LOCK = _in(
@@ -341,24 +343,24 @@ UNDER_LOCK = _in(
     ("        lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))\n", "", ASYNC_WORK),
     ("            raise NotAcquired(answer) from answer.error", "            pass", I_HOLDER),
     ("        self._leave().release()\n", "        self._leave()\n", I_HOLDER),
-    ("if isgeneratorfunction(fn) or isasyncgenfunction(fn):", "if isgeneratorfunction(fn):", SERVICE),
-    ("if isgeneratorfunction(fn) or isasyncgenfunction(fn):", "if isasyncgenfunction(fn):", SERVICE),
-    ("    if isgenerator(result) or isasyncgen(result):\n", "    if isgenerator(result):\n", SERVICE),
-    ("    return _done(fn, result)\n", "    return result\n", SERVICE),
-    ("return _done(fn, await work)", "return await work", SERVICE),
+    ("if isgeneratorfunction(fn) or isasyncgenfunction(fn):", "if isgeneratorfunction(fn):", GENERATED),
+    ("if isgeneratorfunction(fn) or isasyncgenfunction(fn):", "if isasyncgenfunction(fn):", GENERATED),
+    ("    if isgenerator(result) or isasyncgen(result):\n", "    if isgenerator(result):\n", GENERATED),
+    ("    return _done(fn, result)\n", "    return result\n", GENERATED),
+    ("return _done(fn, await work)", "return await work", GENERATED),
 )
 
 RECENT = _in(
     "base/recent.py",
-    ("        if len(self._values) > self.most:\n", "        if False:\n", SERVICE),
-    ("        self._values.pop(key, None)\n        self._values[key]", "        self._values[key]", SERVICE),
+    ("        if len(self._values) > self.most:\n", "        if False:\n", CONTENDS),
+    ("        self._values.pop(key, None)\n        self._values[key]", "        self._values[key]", CONTENDS),
 )
 
-REFUSALS = _in(
+REFUSAL = _in(
     "lock/refusal.py",
-    ("    if refused.is_stuck:\n", "    if False:\n", "tests/unit/lock/test_service_bids.py"),
-    ("            if not refused.is_stuck:\n", "            if True:\n", "tests/unit/lock/test_service_bids.py"),
-    ('who = "this instance" if is_own else', "who =", "tests/unit/lock/test_service_bids.py"),
+    ("    if refused.is_stuck:\n", "    if False:\n", REFUSALS),
+    ("            if not refused.is_stuck:\n", "            if True:\n", REFUSALS),
+    ('who = "this instance" if is_own else', "who =", REFUSALS),
     (
         "    def __bool__(self) -> Literal[False]:\n        return False",
         "    def __bool__(self) -> bool:\n        return True",
@@ -376,6 +378,11 @@ ROSTER = (
         (", whole(record.acquiredAt or 0)", "", SILENT),
         (", whole(record.expiresAt) - ttl)", ")", SILENT),
         ("return last if last < limit else None", "return last", SILENT),
+        ("if instance in left or at >= old_limit}", "if at >= old_limit}", SILENT),
+        ("if instance in left or at >= old_limit}", "if instance in left}", SILENT),
+        ("if instance in left or at >= old_limit}", "}", SILENT),
+        ("if record.instance in left and not _is_scheduled_run(record):", "if record.instance in left:", SILENT),
+        ("if record.instance in left and not _is_scheduled_run(record):", "if False:", SILENT),
     )
     + _in(
         "lock/refusal.py", ('    if refused.reason != "held" or record is None:\n', "    if record is None:\n", SILENT)
@@ -450,7 +457,7 @@ LOCK_MUTANTS = (
     + CONTENDER
     + UNDER_LOCK
     + RECENT
-    + REFUSALS
+    + REFUSAL
     + ROSTER
     + WAITING
 )

@@ -1,42 +1,12 @@
-"""What a lock may be asked for: checked when it is said, before anything is sent."""
+"""Refusals in words: whose lock it is, until when, and what to do where only an operator can free it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 import pytest
 from tests.simulation.instance import Instance
 from tests.simulation.world import START, World
-
-from firecron import ConfigurationError
-
-WAYS: dict[str, Callable[[Instance, str, float], object]] = {
-    "acquire": lambda one, name, ttl: one.locks.acquire(name, ttl),
-    "hold": lambda one, name, ttl: one.locks.hold(name, ttl),
-    "with_lock": lambda one, name, ttl: one.locks.with_lock(name, lambda: None, ttl),
-    "bid": lambda one, name, ttl: one.locks.contender.bid(name, ttl),
-}
-
-WRONG = {
-    "a bad name": ("a/b", 60.0, "can't name a lock"),
-    "no name": ("", 60.0, "can't name a lock"),
-    "a ttl in milliseconds": ("job", 300_000.0, "Is it in milliseconds"),
-    "a ttl of nothing": ("job", 0.0, "too short"),
-    "a negative ttl": ("job", -1.0, "too short"),
-}
-
-
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
-@pytest.mark.parametrize(("name", "ttl", "said"), WRONG.values(), ids=WRONG.keys())
-def test_what_can_not_be_asked_for_is_refused(
-    world: World, way: Callable[[Instance, str, float], object], name: str, ttl: float, said: str
-) -> None:
-    """A wrong name or ttl is an error at once, in every way to ask, and nothing is sent."""
-    one = Instance(world)
-    with pytest.raises(ConfigurationError, match=said):
-        way(one, name, ttl)
-    assert one.network.calls == []
 
 
 def test_a_lock_that_expires_too_late_is_a_warning_once(world: World) -> None:
