@@ -117,6 +117,7 @@ def check(fleet: Fleet, ledger: Ledger, line: str, catch_up: str) -> None:
         ("*/2 * * * * *", 1.9, 2, 10, 200, "all"),
         ("* * * * *", 70, 60, 600, 2_400, "all"),
         ("* * * * *", 20, 60, 600, 1_200, "all"),
+        ("*/10 * * * * *", 1, 60, 40, 300, "all"),
         ("*/2 * * * * *", 2.5, 2, 10, 120, "once"),
         ("* * * * *", 70, 60, 600, 1_500, "once"),
     ],
@@ -129,7 +130,9 @@ def test_i24_after_an_outage_the_schedule_comes_back(
     outage(fleet, instances, 60.5, 60.5 + down)
     fleet.world.until(until)
     late = [run for run in fleet.runs if run.trigger == "catch_up"]
-    ticks = down / (2 if line.startswith("*/2") else 60)
+    schedule = Schedule(line)
+    first = schedule.after(to_datetime(START))
+    ticks = down / (schedule.after(first) - first).total_seconds()
     assert 1 <= len(late) <= (3 if catch_up == "once" else ticks + 3)
     assert is_on_time(fleet)
     check(fleet, ledger, line, catch_up)
