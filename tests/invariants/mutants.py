@@ -438,7 +438,7 @@ TRANSPORT = _in(
     "rtdb/transport.py",
     (_BOTH_NEED_NEW, "", PROXIES),
     (_BOTH_NEED_NEW, "            needs.new_for_read = True\n", PROXIES),
-    (_BOTH_NEED_NEW, "            needs.new_for_write = True\n", PROXIES),
+    (_BOTH_NEED_NEW, "            needs.new_for_write = True\n", "tests/stores/test_transport.py"),
     ("            needs.new_for_read = False\n", "            pass\n", PROXIES),
     ("            needs.new_for_write = False\n", "            pass\n", PROXIES),
     ("        if is_read:\n", "        if True:\n", PROXIES),

@@ -31,7 +31,10 @@ class Client:
         self.transport = transport.Transport(f"http://{host}", 4)
 
     def get(self, seconds: float = LONG) -> Reply:
-        return self.transport.send("GET", "/node.json", {}, None, Deadline.after(SystemTiming(), seconds))
+        return self.call("GET", seconds)
+
+    def call(self, method: str, seconds: float = LONG) -> Reply:
+        return self.transport.send(method, "/node.json", {}, None, Deadline.after(SystemTiming(), seconds))
 
 
 @pytest.fixture
@@ -78,6 +81,31 @@ def test_connections_are_kept_for_as_many_callers(client_of: MakeClient) -> None
         for _ in range(3):
             assert [reply.content for reply in callers.map(lambda _: client.get(), range(4))] == [b"body"] * 4
         assert server.connections == 4
+
+
+def test_after_a_lost_reply_the_next_read_and_the_next_write_have_new_connections(client_of: MakeClient) -> None:
+    """Where a server answers one request of a connection, the connections that other threads left are of no use."""
+    together = threading.Barrier(4)
+    is_full = threading.Event()
+
+    def behave(wire: Wire) -> None:
+        wire.request()
+        if not is_full.is_set():
+            together.wait(LONG)  # so that each has its own
+        wire.connection.sendall(OK)
+        wire.request()
+
+    with serving(behave) as server, ThreadPoolExecutor(4) as callers:
+        client = client_of(server)
+        assert len(list(callers.map(lambda _: client.get(), range(4)))) == 4
+        is_full.set()
+        for first in ("PUT", "GET"):
+            with pytest.raises(NoReply):
+                client.call(first)
+            # Another thread takes what this one's failure has left, and leaves a connection that is used up.
+            callers.submit(client.get).result(LONG)
+            for method in ("GET", "PUT"):
+                assert client.call(method).content == b"body"
 
 
 def dripping(before: bytes, dripped: bytes) -> Behaviour:
