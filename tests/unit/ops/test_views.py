@@ -7,8 +7,6 @@ from tests.unit.lock.records import MARGIN, NOW, at
 
 from firecron.lock.instances import inspect_instances
 from firecron.lock.record import LockRecord, Request, Take, decide, released, renewed
-from firecron.lock.service import LockService
-from firecron.ops.operator import Operator
 from firecron.ops.views import (
     LockState,
     Unfinished,
@@ -17,9 +15,6 @@ from firecron.ops.views import (
     inspect_unfinished,
     plain,
 )
-from firecron.settings import Settings
-from firecron.store import NULL_ETAG
-from firecron.testing.memory import MemoryStore
 
 ACQUIRED = {"acquiredAt": NOW - 10_000, "holder": "h", "instanceId": "api-1", "instance": "0a"}
 RELEASED = {**ACQUIRED, "releasedAt": NOW - 5000}
@@ -209,17 +204,6 @@ def test_a_holder_whose_instance_is_silent_is_a_problem(
     assert not view.is_stuck
     unfinished = inspect_unfinished(view, [])
     assert unfinished is None or unfinished.problem == view.problem
-
-
-@pytest.mark.parametrize("prefix", ["", "staging"])
-def test_the_remedy_names_the_node_where_it_is(prefix: str) -> None:
-    """A node that nobody can read is to be mended below the prefix, alone or among all."""
-    locks = LockService(store=MemoryStore(lambda: NOW), settings=Settings(prefix=prefix))
-    path = f"{prefix}/{PATH}".lstrip("/")
-    locks.store.swap(path, NULL_ETAG, {"expiresAt": "soon"}, locks.deadline(1))
-    operator = Operator(locks)
-    for view in (operator.look("job").view, *operator.look_at_all().views):
-        assert str(view.remedy).startswith(f"mend the node {path} in the Firebase console")
 
 
 def test_numbers_are_cut_to_what_is_exact() -> None:

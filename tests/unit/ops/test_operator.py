@@ -1,0 +1,159 @@
+"""The operator: which acquisition it frees, which it leaves alone, and what its looks cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+from tests.unit.lock.records import NOW
+
+from firecron.base.clocks import Deadline
+from firecron.errors import Malformed, Unavailable
+from firecron.lock.lease import Lease
+from firecron.lock.service import LockService
+from firecron.ops.operator import Operator
+from firecron.settings import Settings
+from firecron.store import NULL_ETAG, Snapshot
+from firecron.testing import FakeTiming, MemoryStore
+from rtdb_emulator.pytest_plugin import Rtdb
+
+PATH = "/cron-locks/job"
+
+
+def held() -> Lease:
+    lease = LockService().acquire("job", 3600, fenced=True)
+    assert isinstance(lease, Lease)
+    return lease
+
+
+def before_each_swap(locks: LockService, *happens: Callable[[], object]) -> None:
+    """Have these happen, one before each of the service's next writes."""
+    store = locks.store
+    swap, left = store.swap, list(happens)
+
+    def swap_late(path: str, etag: str, node: dict[str, object] | None, deadline: Deadline) -> str | Snapshot:
+        if left:
+            left.pop(0)()
+        return swap(path, etag, node, deadline)
+
+    store.swap = swap_late  # type: ignore[method-assign]  # for this operator alone
+
+
+@pytest.mark.parametrize("change", [{"holder": "another"}, {"acquiredAt": 1}, {"releasedAt": 1}, None])
+@pytest.mark.parametrize("is_late", [False, True], ids=["seen", "fresh"])
+def test_unlock_does_not_free_a_successor(rtdb: Rtdb, change: dict[str, object] | None, is_late: bool) -> None:
+    """A lock that was released, deleted or taken over since it was looked at, also after a renewal and just before the
+    second try, is left byte for byte.
+    """
+    lease = held()
+    locks = LockService()
+    operator = Operator(locks)
+    seen = operator.look("job")
+    node = rtdb.get(PATH)
+    assert isinstance(node, dict)
+    successor = None if change is None else {**node, **change}
+    take_over = lambda: rtdb.set(PATH, successor)  # noqa: E731  # one of two things to do before a write
+    before_each_swap(locks, *([lease.renew, take_over] if is_late else [take_over]))
+    assert operator.unlock(seen) is False
+    assert rtdb.get(PATH) == successor
+
+
+@pytest.mark.parametrize("renewals", [1, 2, 3])
+def test_unlock_frees_a_lock_that_is_renewed_meanwhile(rtdb: Rtdb, renewals: int) -> None:
+    """However often its holder renews it between the look and the write, it is the lock that was shown, and is
+    freed.
+    """
+    lease = held()
+    locks = LockService()
+    operator = Operator(locks)
+    seen = operator.look("job")
+    before_each_swap(locks, *[lease.renew] * renewals)
+    assert operator.unlock(seen) is True
+    node = rtdb.get(PATH)
+    assert isinstance(node, dict)
+    assert isinstance(seen.snapshot.node, dict)
+    assert node == {**seen.snapshot.node, "expires": node["expires"], "expiresAt": 0}
+    assert not lease.renew()
+
+
+def test_unlock_keeps_what_was_set_meanwhile(rtdb: Rtdb) -> None:
+    """A pause that was set between the look and the write stays."""
+    held()
+    operator = Operator(LockService())
+    seen = operator.look("job")
+    operator.pause("job", True)
+    assert operator.unlock(seen) is True
+    assert rtdb.get(f"{PATH}/paused") is True
+    assert rtdb.get(f"{PATH}/expiresAt") == 0
+
+
+def test_unlock_ends_with_its_deadline(rtdb: Rtdb) -> None:
+    """A lock that changes before every write is tried again after longer and longer pauses, and given up in time."""
+    held()
+    timing = FakeTiming()
+    locks = LockService(timing=timing)
+    operator = Operator(locks, timing)
+    seen = operator.look("job")
+    instants = count(seen.now + 1)
+    overtakers = [lambda: rtdb.set(f"{PATH}/expiresAt", next(instants))] * 10_000
+    before_each_swap(locks, *overtakers)
+    with pytest.raises(Unavailable, match="weakens ETags"):
+        operator.unlock(seen)
+    assert rtdb.get(f"{PATH}/expiresAt") != 0
+    assert 4 <= next(instants) - seen.now - 1 <= 12, "so many tries in three seconds"
+
+
+def test_an_unlock_whose_reply_was_lost_is_found(rtdb: Rtdb) -> None:
+    """An unlock that was applied without a reply succeeds, and one that was not is unavailable."""
+    held()
+    operator = Operator(LockService())
+    seen = operator.look("job")
+    rtdb.faults.drop_request(method="PUT", path=PATH)
+    with pytest.raises(Unavailable):
+        operator.unlock(seen)
+    rtdb.faults.drop_reply(method="PUT", path=PATH)
+    assert operator.unlock(seen) is True
+    assert rtdb.get(f"{PATH}/expiresAt") == 0
+
+
+def test_a_look_at_all_locks_asks_for_instances_only_if_told(rtdb: Rtdb) -> None:
+    """All locks are one request, and one more where their holders' instances are to be known, if there are locks."""
+    operator = Operator(LockService())
+    assert operator.look_at_all(with_holders=True).views == ()
+    assert rtdb.count(method="GET", path="/cron-instances") == 0
+    assert operator.look("job").view.state == "absent"
+    assert rtdb.count(method="GET", path="/cron-instances") == 0
+    held()
+    operator.look_at_all()
+    assert rtdb.count(method="GET", path="/cron-instances") == 0
+    operator.look_at_all(with_holders=True)
+    assert rtdb.count(method="GET", path="/cron-instances") == 1
+    assert rtdb.count(method="GET", path="/cron-locks") == 3
+
+
+def test_names_that_are_numbers_are_names(rtdb: Rtdb) -> None:
+    """Locks whose names are small numbers, which the database shows as a list, are seen as what they are."""
+    rtdb.set("/cron-locks", {"1": {"paused": True}, "3": {"paused": True}})
+    assert [view.name for view in Operator(LockService()).look_at_all().views] == ["1", "3"]
+
+
+@pytest.mark.parametrize(("node", "why"), [(None, "it has no node"), ({"expiresAt": "soon"}, "expiresAt")])
+def test_what_is_no_lock_is_not_unlocked(rtdb: Rtdb, node: object, why: str) -> None:
+    """A name without a node, or whose node can't be read, has nothing to be freed, and is left as it is."""
+    rtdb.set(PATH, node)
+    operator = Operator(LockService())
+    with pytest.raises(Malformed, match=rf"job can't be unlocked: .*{why}"):
+        operator.unlock(operator.look("job"))
+    assert rtdb.get(PATH) == node
+
+
+@pytest.mark.parametrize("prefix", ["", "staging"])
+def test_the_remedy_names_the_node_where_it_is(prefix: str) -> None:
+    """A node that nobody can read is to be mended below the prefix, alone or among all."""
+    locks = LockService(store=MemoryStore(lambda: NOW), settings=Settings(prefix=prefix))
+    path = f"{prefix}{PATH}".lstrip("/")
+    locks.store.swap(path, NULL_ETAG, {"expiresAt": "soon"}, locks.deadline(1))
+    operator = Operator(locks)
+    for view in (operator.look("job").view, *operator.look_at_all().views):
+        assert str(view.remedy).startswith(f"mend the node {path} in the Firebase console")
