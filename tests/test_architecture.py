@@ -87,6 +87,8 @@ MAKES_TEXTS = ("scheduler.ticker", "scheduler.engine", "runs.entry", "runs.missi
 # What only an entry of the history has: its schema is in one place.
 ENTRY = "runs.entry"
 OF_ENTRIES = ("endedAt", "atLeast", "recordedBy")
+# Why a run is made is decided by its claim (`is_rerun`) and by what was wanted (`insists`). Its trigger is only a name.
+SHOWS_TRIGGERS = ("cli.run_lines",)
 MOST_LINES = 350
 MOST_CALLABLES = 2
 
@@ -246,8 +248,8 @@ def goes_around_the_port() -> Iterator[str]:
 
 def repeats() -> Iterator[str]:
     """What is written in one place only, written elsewhere as well: the name of a node, a conversion of an instant, the
-    text of a slot, the margin in milliseconds, the least ttl, what `overlap` means, and the calls and events that have
-    a module of their own.
+    text of a slot, the margin in milliseconds, the least ttl, what `overlap` means, why a run is made, and the calls
+    and events that have a module of their own.
     """
     for module, tree in modules().items():
         if is_in(module, INDEPENDENT):
@@ -288,6 +290,12 @@ def repeats() -> Iterator[str]:
             if isinstance(node, ast.Compare | ast.Match) and module != "jobs.options":
                 compared = [name for name in ("overlap", "on_abandoned", "catch_up") if _is_about(node, name)]
                 found |= {f"{module}: compares {name} in {where}" for name in compared}
+            if (
+                isinstance(node, ast.Compare | ast.Match)
+                and module not in SHOWS_TRIGGERS
+                and _is_about(node, "trigger")
+            ):
+                found.add(f"{module}: decides by the name of a run's trigger in {where}")
             if _converts_twice(node):
                 found.add(f"{module}: converts an instant twice in {where}")
         yield from sorted(found)
@@ -376,7 +384,7 @@ RULES: dict[str, tuple[Callable[[], Iterator[str]], str]] = {
         repeats,
         "node names are in firecron.store, firecron.base.instants converts datetimes and texts, the margin does "
         "in firecron.settings, JobOptions says what overlap, on_abandoned and "
-        "catch_up mean, what CALLED_IN and EMITTED_IN list is called and "
+        "catch_up mean, a claim says whether it is a rerun, what CALLED_IN and EMITTED_IN list is called and "
         "emitted there: call what is there",
     ),
     "entry": (
