@@ -7,6 +7,7 @@ from calendar import monthrange
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import product
+from typing import Any
 
 import pytest
 import requests
@@ -15,9 +16,12 @@ from tests.stores.least_privilege_rows import DAY, FORBIDDEN, LEGAL
 from tests.stores.rule_mutants import Mutant, mutants
 from tests.stores.rule_questions import question
 
+from firecron.lock.record import LOCK_FIELDS
+from firecron.runs.entry import Entry
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator.rules import Rules
+from rtdb_emulator.rules.document import as_json, read
 
 
 class Clock:
@@ -146,6 +150,27 @@ def test_the_digits_add_up_to_the_instant() -> None:
             for slot, now in ((text, instant - DAY), (text, instant - DAY - 1), (later, instant))
         ]
         assert [question(row)(rules) for row in claim] == [True, False, False], text
+
+
+ENTRY = Entry("key", "failed", "slot", "http", 1, 2, 1, 1, 1, 2, True, "bookkeeper", "revision", "instance", "error")
+
+
+@pytest.mark.parametrize(
+    ("below", "fields"),
+    [
+        # `acquired` and `expires` are texts for people, and any value of `paused` means something.
+        (("cron-locks", "$name"), LOCK_FIELDS - {"acquired", "expires"}),
+        (("cron-runs", "$name", "$key"), set(ENTRY.to_node())),
+        (("cron-instances", "$id"), {"seenAt", "startedAt", "instanceId", "jobs", "running"}),
+    ],
+)
+def test_each_field_has_a_rule_of_its_own(below: tuple[str, ...], fields: set[str]) -> None:
+    """A field that firecron writes is bounded by a rule: what has none may hold anything."""
+    rules: Any = as_json(read(RULES.read_text("utf-8")))
+    found = rules["rules"]
+    for name in below:
+        found = found[name]
+    assert {name for name in found if name[0].isalpha()} == fields
 
 
 QUESTIONS = [(question(row), row, shall) for rows, shall in ((LEGAL, True), (FORBIDDEN, False)) for row in rows]
