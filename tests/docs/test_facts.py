@@ -227,13 +227,13 @@ def test_an_instances_node_is_listed_field_by_field() -> None:
         [node] = [
             node for key, node in cast("dict[str, object]", test.store.get("cron-instances")).items() if key != "clock"
         ]
-    table = rows(OPERATING, "## Who is there")
+    table = rows(OPERATING, "## The instances")
     assert [field for row in table for field in named(row[0])] == sorted(cast("dict[str, object]", node))
 
 
 def test_every_field_that_is_mentioned_exists() -> None:
     """What looks like a node's field, on a page about firecron, is in one of the three tables."""
-    tables = ("## The node of a lock", "## The history", "## Who is there")
+    tables = ("## The node of a lock", "## The history", "## The instances")
     fields = {field for heading in tables for row in rows(OPERATING, heading) for field in named(row[0])}
     for page in PAGES:
         if page.parent.name != "emulator":
