@@ -1,9 +1,8 @@
-"""A module to be explored: two jobs, and things that must be left alone. Its annotations are evaluated."""
+"""A module to be explored: two jobs, and things that must be left alone."""
 
 import functools
-from typing import Optional
 
-from firecron import Run, distributed_cron
+from firecron import distributed_cron
 
 
 @distributed_cron("of-module", "* * * * *")
@@ -32,11 +31,3 @@ class Proxy:
 
 instance = Class()
 proxy = Proxy()
-
-
-def evaluated(run: Run) -> object:
-    return run
-
-
-def evaluated_optional(run: Optional[Run] = None) -> object:  # noqa: UP045  # as many write it
-    return run

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import pytest
-from tests.unit.jobs import explored
+from tests.unit.jobs import evaluated, explored
 
 import firecron
 from firecron import ConfigurationError, Run, distributed_cron
@@ -303,8 +303,8 @@ class Method:
         unknown_beside,
         late_optional,
         second,
-        explored.evaluated,
-        explored.evaluated_optional,
+        evaluated.evaluated,
+        evaluated.evaluated_optional,
         functools.partial(plain),
         functools.partial(keyword, other=6),
         functools.partial(Method().method),
