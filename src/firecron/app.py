@@ -49,7 +49,7 @@ StateT = TypeVar("StateT")
 
 
 class FireCron:
-    """Finds the jobs in `providers`, and runs each of their ticks on one of all instances.
+    """Finds the jobs in `providers`, and runs each of their ticks on exactly one of the instances.
 
     `registry` holds the jobs of this process, `history` reads what has run, `events` tells what happens, and `locks` is
     the LockService of the same database, for everything that is not a job. `engine` is internal: its parts are what
@@ -62,9 +62,9 @@ class FireCron:
         enabled: Overrides the production guard, and nothing else: the parent of a reloader still doesn't tick.
         store: A store to use instead of the Realtime Database, such as `firecron.testing.MemoryStore`.
         timing: The clocks, such as a `firecron.testing.FakeClock`.
-        crew: What runs the jobs, instead of threads; for tests.
-        has_threads: False in a test without threads: then nothing happens but in `work`.
-        chance: Returns a number from 0 to 1, by which jitter, pauses and pruning are chosen; for tests.
+        crew: The workers that run the jobs, instead of threads; for tests.
+        has_threads: False in a test without threads, where only the engine's `work` does anything.
+        chance: Returns a random number from 0 to 1, which decides jitter, pauses and pruning; for tests.
     """
 
     def __init__(
@@ -153,12 +153,13 @@ class FireCron:
         return self
 
     def stop(self) -> None:
-        """Stop ticking, let runs end within `shutdown_grace`, release what has ended, and go: all of it in that time.
+        """Stop ticking, ask the runs to end, and release the locks of those that have ended.
 
-        Runs by hand end as well, also where nothing was started; there are no more of them until a `start`.
+        All of this takes `shutdown_grace` at most. Runs by hand end as well, even if `start` was not called. After that
+        a run by hand is refused until the next `start`.
 
-        Called from inside firecron (by a signal's handler that interrupts it, a listener, or a job), it returns at
-        once: another thread stops everything, and the end of the process waits for that.
+        If the call comes from inside firecron (a signal's handler that interrupts it, a listener, or a job), `stop`
+        returns at once. Another thread then stops everything, and the end of the process waits for that thread.
         """
         self._stopper.stop(sys._getframe().f_back)
 

@@ -33,7 +33,7 @@ class Checks:
         self._settings.check_ttl(job.options.lock_ttl, f"lock_ttl of {job.name!r}")
 
     def warn(self, jobs: Iterable[Job]) -> None:
-        """Emit a WARNING for whatever is odd about the environment or these jobs, once in a process."""
+        """Emit a WARNING for each oddity of the environment or of these jobs, once in a process."""
         for problem, remedy in unknown_variables():
             self._say("settings.unknown", "firecron", f"{problem}: {remedy}")
         for job in jobs:

@@ -34,7 +34,7 @@ R = TypeVar("R")
 
 
 def _saying_what_is_missing(declare: Callable[P, R]) -> Callable[P, R]:
-    """Refuse a missing name or cron line with an error that has a remedy, which Python's own TypeError doesn't have."""
+    """Raise an error with a remedy if the name or the cron line is missing. Python's own TypeError has no remedy."""
 
     @functools.wraps(declare)
     def checked(*arguments: P.args, **options: P.kwargs) -> R:
@@ -93,7 +93,7 @@ def distributed_cron(
         on_abandoned: If the instance of a run dies: `"skip"` the run, or `"rerun"` it on an instance that sees this.
         retries: How often a run that raised is tried again, while the lock is held.
         retry_backoff: The pause before the first of these retries. It doubles for each later one.
-        max_runtime: The time after which a run is no longer renewed, and is told to stop.
+        max_runtime: The time after which a run is no longer renewed, and is asked to stop.
         jitter: The longest random delay of the start.
         role: Run only on instances whose FIRECRON_ROLES contain this word.
         disabled: Declare and list the job, but never run it by its schedule.

@@ -134,7 +134,7 @@ class Registry:
                 self._control.add(one)
 
     def remove(self, name: str) -> None:
-        """Remove a job, so that it ticks no more on this instance. A run that is under way goes on.
+        """Remove a job, so that it stops ticking on this instance. A run that is under way goes on.
 
         Args:
             name: The job's name.
