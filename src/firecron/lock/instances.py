@@ -17,7 +17,7 @@ from firecron.base.instants import to_text
 from firecron.lock.record import DAY, LockRecord
 
 SILENT_BEATS = 3
-# After so many missed heartbeats, other instances remove a process's node.
+# After this number of missed heartbeats, other instances remove a process's node.
 PRUNED_BEATS = 10
 
 

@@ -11,11 +11,12 @@ All exchanges keep these rules:
 2. A write that may have been applied (no reply, a 5xx) is not sent again. The next read of the node decides, by the
    holder in it.
 3. After a 401 to a write, one read settles the matter: the rules may have refused a loser before RTDB compared the
-   ETag. A refused write was not applied. A contender that is refused again, although the node is free, has lost once
-   more if the node has changed in the meantime. A plain lock that came and went leaves no trace of that. So a deletion
-   of the absent node then tells whether the rules let this user write at all.
+   ETag. A refused write was not applied. A contender may be refused again although the node is free. If the node
+   has changed in the meantime, the contender has lost to another one. But another contender may also have acquired and
+   released a plain lock, which leaves no trace. So the contender deletes the absent node: the answer says whether the
+   rules let this user write at all.
 4. Between tries there is a random pause, with one exception: the first write that finds the node changed is sent again
-   at once. Nothing goes on past the deadline.
+   at once. No exchange goes on past the deadline.
 """
 
 from __future__ import annotations

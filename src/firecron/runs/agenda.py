@@ -19,4 +19,4 @@ class Agenda(Protocol):
         """Make this call when RTDB's clock shows the instant. The call must not block."""
 
     def look_again(self, job: Job, instant: int) -> None:
-        """Look for a died run of the job at this instant of RTDB's clock: a lock that was seen expires then."""
+        """Look for a dead run of the job at this instant of RTDB's clock, when a lock that was seen expires."""

@@ -1,7 +1,7 @@
 """The body: one call of a job's function.
 
 A sync function is called on this thread. An async function runs on the application's loop if there is one, else on a
-loop of its own. `Body.call` returns an `Ending` whatever the function does: no exception of a job goes further.
+loop of its own. `Body.call` always returns an `Ending`: no exception of a job goes further.
 
 `Body.call` returns only when the function has ended. A cancelled function may take its time to clean up, and the lock
 is held until then. Ctrl-C, or an exception of a signal's handler, cancels an async function, and is reported as its

@@ -27,7 +27,7 @@ _NO = {"", "0", "f", "false", "n", "no", "off"}
 def reason_not_to_start(
     environment: Mapping[str, str] = os.environ, arguments: Sequence[str] | None = None
 ) -> str | None:
-    """Return the reason why jobs should not tick in this process, None if there is no such reason."""
+    """Return the reason why jobs should not tick in this process; None if they should."""
     program, rest = _program(arguments)
     if program in _SERVERS:
         return None
