@@ -51,10 +51,10 @@ class FakeTiming:
         return int(self.wall())
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and wake whoever waits.
+        """Let time pass, and wake all threads that wait on this clock.
 
         Args:
-            seconds: How much.
+            seconds: How much time passes.
         """
         with self._lock:
             # Rounded to the nanosecond, because 1.001 * 1000 is a little less than 1001.
@@ -68,7 +68,7 @@ class FakeTiming:
         """Set this machine's wall clock forward or back, and nothing else.
 
         Args:
-            seconds: How far; back if it is negative.
+            seconds: By how many seconds; a negative number sets the clock back.
         """
         self._wall += seconds * 1000
 
@@ -76,11 +76,11 @@ class FakeTiming:
         self.advance(max(seconds, _LEAST_SLEEP))
 
     def lock(self) -> TimedLock:
-        """A real lock: its timeouts are of real time."""
+        """Return a real lock, whose timeouts are measured in real time."""
         return threading.Lock()
 
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
-        """Wait until the condition is notified, or time is advanced; with a `base`, so many seconds at most."""
+        """Wait until the condition is notified or time is advanced; with a `base`, for `seconds` at most."""
         with self._lock:
             if getattr(self._seen, "ahead", None) != self._ahead:
                 return  # the clock has moved since this thread computed `seconds`
@@ -98,7 +98,7 @@ class FakeClock(FakeTiming):
     What waits on it doesn't wait: the time passes at once. So nothing that runs on it needs another thread.
 
     Args:
-        at: What it shows: an aware `datetime`, or a text such as `2026-11-18T09:00:00Z`.
+        at: The time that the clock shows: an aware `datetime`, or a text such as `2026-11-18T09:00:00Z`.
     """
 
     def __init__(self, at: datetime | str = "2026-01-01T00:00:00Z") -> None:
@@ -106,11 +106,15 @@ class FakeClock(FakeTiming):
 
     @property
     def time(self) -> datetime:
-        """What it shows, in UTC."""
+        """The time that the clock shows, in UTC."""
         return datetime.fromtimestamp(round(self.wall(), 3) / 1000, UTC)
 
     def advance(self, seconds: Duration) -> None:
-        """Let so much time pass."""
+        """Let time pass.
+
+        Args:
+            seconds: How much time passes: seconds, or a `timedelta`.
+        """
         super().advance(seconds.total_seconds() if isinstance(seconds, timedelta) else seconds)
 
     def move_to(self, instant: datetime | str) -> None:

@@ -75,17 +75,17 @@ class MemoryStore:
         """What is stored, as JSON would bring it.
 
         Args:
-            path: Where, such as `cron-locks/send-digest`.
+            path: The path of the node, such as `cron-locks/send-digest`.
         """
         with self._lock:
             return self._snapshot(path).node
 
     def set(self, path: str, node: object) -> None:
-        """Store this, whatever is there.
+        """Store a node, and replace what is there.
 
         Args:
-            path: Where, such as `cron-locks/send-digest`.
-            node: What; None deletes.
+            path: The path of the node, such as `cron-locks/send-digest`.
+            node: The value of the node; None deletes the node.
         """
         with self._lock:
             self._put(path, node)

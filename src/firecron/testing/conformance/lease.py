@@ -32,7 +32,7 @@ class LeaseConformance(Kit):
         assert not lease.lost
 
     def test_a_held_lock_is_refused_to_others(self) -> None:
-        """A contender is told who holds the lock and until when, and the node stays as it is."""
+        """The refusal names the holder and the end of its lease, and the node stays as it is."""
         holder, contender = self.service(), self.service()
         lease = taken(holder.acquire(self.name, TTL))
         before = self.fields
@@ -95,7 +95,7 @@ class LeaseConformance(Kit):
         taken(other.acquire(self.name, TTL))
 
     def test_a_late_release_leaves_the_successor_alone(self) -> None:
-        """Who releases after another took over is told so, and the other's record stays as it is."""
+        """A release after a takeover reports that the lease was lost, and leaves the new holder's record as it is."""
         for fenced in (False, True):
             self.start_over()
             holder, contender = self.service(), self.service()
@@ -225,7 +225,7 @@ class LeaseConformance(Kit):
             self.node = None
 
     def test_a_dead_holders_lock_is_taken_when_it_has_expired(self) -> None:
-        """Nobody gets the lock of a holder that is silent before it expires, and then one does."""
+        """The lock of a silent holder can't be acquired before it expires, and then by one contender only."""
         holder, contender = self.service(), self.service()
         dead = taken(holder.acquire(self.name, TTL))
         self.jump(TTL - MARGIN)

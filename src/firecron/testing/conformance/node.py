@@ -48,7 +48,7 @@ class NodeConformance(Kit):
     """Tests with nodes that others wrote, or changed."""
 
     def test_what_is_no_record_is_refused_and_left_alone(self) -> None:
-        """A node that can't be understood keeps everybody out, whatever field it is in, and stays as it is."""
+        """No contender acquires a malformed node, and the node stays as it is."""
         service = self.service()
         now = self.server_time()
         far = to_text(now + 2 * DAY)
@@ -61,7 +61,7 @@ class NodeConformance(Kit):
             assert self.node == before, (field, value)
 
     def test_a_slot_less_than_a_day_ahead_is_understood(self) -> None:
-        """A slot that lies ahead by hours is no reason to call the record malformed."""
+        """A record whose slot is some hours ahead is not malformed."""
         service = self.service()
         now = self.server_time()
         self.node = {"expiresAt": now - 60_000, "slot": to_text(now + DAY - 60_000)}
@@ -80,7 +80,7 @@ class NodeConformance(Kit):
             assert self.fields == before
 
     def test_a_pause_keeps_everybody_out(self) -> None:
-        """Whatever `paused` holds but false, nobody acquires, neither a free lock nor an expired one."""
+        """Any value of `paused` except false keeps contenders from acquiring, also an expired lock."""
         service = self.service()
         expired = {"expiresAt": 1, "holder": "h", "acquiredAt": 0}
         for beside in ({}, {"note": "mind the gap"}, expired):
@@ -105,7 +105,7 @@ class NodeConformance(Kit):
         assert "releasedAt" not in self.fields
 
     def test_what_is_not_paused_stays_so(self) -> None:
-        """`paused: false` is no pause, and is carried over from record to record."""
+        """`paused: false` is not a pause, and each new record keeps it."""
         service = self.service()
         for _ in range(2):
             if self.node is None:
