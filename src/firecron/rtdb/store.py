@@ -1,4 +1,4 @@
-"""The store: nodes are read and swapped by ETag. Each call ends by its deadline, and each failure is one of two.
+"""The store: nodes are read and swapped by ETag. Each call ends by its deadline, and fails with one of two errors.
 
     Unavailable   no answer in time, a network error, a 5xx, a 408, a 429, or an answer that RTDB never gives.
                   A write may have been applied.

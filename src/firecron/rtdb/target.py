@@ -103,7 +103,8 @@ def find_target(
     if not url:
         raise ConfigurationError(
             "no database is named: set FIRECRON_DATABASE_URL, or give the Firebase app the option databaseURL "
-            "(https://<name>.firebaseio.com, or https://<name>.<region>.firebasedatabase.app)"
+            "(https://<name>.firebaseio.com, or https://<name>.<region>.firebasedatabase.app); "
+            "for a database on this machine, run 'firecron emulator -- COMMAND'"
         )
     parts = _parts(url)
     override = _auth_override(app, uid)
