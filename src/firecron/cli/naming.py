@@ -34,7 +34,7 @@ def close_to(operator: Operator, name: str) -> str:
 
 
 def remark_on(output: Output, operator: Operator, name: str) -> None:
-    """Suggest names of the database for `name`, which the database doesn't have. Print nothing if none is close."""
+    """Print the database's names that are similar to `name`, which it doesn't have. Without any, print nothing."""
     close = close_to(operator, name)
     if close:
         output.say(f"firecron: there is no {name}{close}")

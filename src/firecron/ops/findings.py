@@ -226,7 +226,7 @@ def locks(views: Sequence[LockView]) -> Iterator[Finding]:
     broken = [view for view in views if view.problem is not None]
     for view in broken:
         if view.state == "malformed":
-            told = f"{view.name} is malformed, and nobody can acquire it: {view.problem}"
+            told = f"{view.name} is malformed, and no instance can acquire it: {view.problem}"
             yield problem("locks", told, view.remedy, "malformed")
         elif view.is_stuck:
             yield problem("locks", f"{view.name} is blocked: {view.problem}", view.remedy)
@@ -287,7 +287,7 @@ def strangers(may_read: bool, *, is_emulator: bool) -> Finding:
     if not may_read:
         return ok("strangers", "without credentials nothing can be read")
     if is_emulator:
-        return ok("strangers", "anybody who reaches this emulator can read it: it has no rules")
+        return ok("strangers", "every client of this emulator can read it: it has no rules")
     return warning(
         "strangers",
         "anybody in the world can read cron-locks, and perhaps write there",
@@ -296,7 +296,7 @@ def strangers(may_read: bool, *, is_emulator: bool) -> Finding:
 
 
 def worst(findings: Iterable[Finding]) -> Kind | None:
-    """Return the kind of the problem that has to be solved first, None if there is no problem."""
+    """Return the kind of the problem to solve first, None without a problem."""
     kinds = {finding.kind or "other" for finding in findings if finding.level == "problem"}
     order: tuple[Kind, ...] = ("configuration", "unreachable", "denied", "malformed", "other")
     return next((kind for kind in order if kind in kinds), None)

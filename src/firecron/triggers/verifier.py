@@ -11,8 +11,8 @@ class Denial:
     """Why a request isn't served.
 
     Args:
-        status: 401 for a token that is none, 403 for somebody else's, 503 where nobody can tell.
-        message: What the caller is told.
+        status: 401 for an invalid token, 403 for the token of another caller, 503 if the token can't be verified now.
+        message: The message in the response.
         detail: What only the log has beside it.
     """
 
