@@ -51,12 +51,12 @@ StateT = TypeVar("StateT")
 class FireCron:
     """Finds the jobs in `providers`, and runs each of their ticks on exactly one of the instances.
 
-    `registry` holds the jobs of this process, `history` reads what has run, `events` tells what happens, and `locks` is
+    `registry` holds the jobs of this process, `history` reads past runs, `events` reports what happens, and `locks` is
     the LockService of the same database, for everything that is not a job. `engine` is internal: its parts are what
     firecron's own tests look at.
 
     Args:
-        providers: Where the jobs are: objects, classes, modules or decorated functions.
+        providers: The things that have the jobs: objects, classes, modules or decorated functions.
         app: A Firebase app; without one, the default app, or an app of the environment's `FIREBASE_CONFIG`.
         settings: Settings; without them, those of the environment.
         enabled: Overrides the production guard, and nothing else: the parent of a reloader still doesn't tick.
@@ -106,7 +106,7 @@ class FireCron:
 
     @property
     def verdict(self) -> Verdict:
-        """What the production guard says of this process."""
+        """The production guard's decision about this process."""
         from firecron.scheduler.guard import judge
 
         return judge(self._enabled, self.settings.runtime_variable, self.settings.runtime_value)
@@ -114,10 +114,10 @@ class FireCron:
     # --- start and stop
 
     def start(self) -> Self:
-        """Start ticking, if the production guard allows it. Once per process: a second call changes nothing.
+        """Start ticking, if the production guard allows it. A second call in the same process changes nothing.
 
-        ConfigurationError if a job's timings can't hold what the lock promises, or, where jobs are to tick, if no
-        database is named.
+        Raises ConfigurationError if a job's timings are too short for the lock's promises. If jobs should tick here, it
+        also raises ConfigurationError if no database is named.
         """
         from firecron.scheduler.frameworks import reason_not_to_start
         from firecron.scheduler.startup import announce, named_database, warn_of_jobs
@@ -212,10 +212,10 @@ class FireCron:
 
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[None]:
-        """For Starlette and FastAPI: `FastAPI(lifespan=crons.lifespan)`. Async jobs run on the application's loop.
+        """Start and stop with Starlette or FastAPI: `lifespan=crons.lifespan`. Async jobs run on the application's loop.
 
         Args:
-            app: The application; it is not looked at.
+            app: The application, which isn't used.
         """
         async with self:
             yield
@@ -223,10 +223,10 @@ class FireCron:
     def lifespan_with(
         self, lifespan: Callable[[AppT], AbstractAsyncContextManager[StateT]]
     ) -> Callable[[AppT], AbstractAsyncContextManager[StateT]]:
-        """The same around your own lifespan, whose state is handed on: jobs start after it and stop before it.
+        """Return a lifespan with the jobs inside your own: they start after it and stop before it. Its state is kept.
 
         Args:
-            lifespan: Your own, as you would give it to FastAPI.
+            lifespan: Your own lifespan, as you would give it to FastAPI.
         """
 
         @asynccontextmanager
@@ -237,37 +237,37 @@ class FireCron:
         return both
 
     def work(self) -> float:
-        """Do on this thread what the threads do by themselves; returns the seconds until there is more to do."""
+        """Do the work of the background threads on this thread. Return the seconds until there is more to do."""
         return self.engine.work()
 
     def testing(self, at: datetime | str = "2026-01-01T00:00:00Z") -> Rehearsal:
-        """These jobs in a test: on a clock that the test moves, with a database in memory, without threads or sleeps.
+        """Return a rehearsal of these jobs: on a clock that the test moves, with a database in memory, without threads.
 
             with crons.testing("2026-11-18T08:59:00Z") as test:
                 test.move_to("2026-11-18T09:00:00Z")
 
         Args:
-            at: What the clock shows at first: an aware `datetime`, or a text as above.
+            at: The time that the clock shows at first: an aware `datetime`, or a text as above.
         """
         from firecron.testing.rehearsal import Rehearsal
 
         return Rehearsal(self.registry.jobs(), at, settings=self.settings)
 
     def check_jobs(self) -> None:
-        """What `start` does first: ConfigurationError for a job whose timings can't hold what the lock promises."""
+        """Raise ConfigurationError if a job's timings are too short for the lock's promises, as `start` does first."""
         for job in self.registry.jobs():
             self.engine.checks.check(job)
 
     def init_app(self, app: object) -> None:
-        """For Flask: start with the application, and be found as `app.extensions["firecron"]`.
+        """Start with a Flask application. `app.extensions["firecron"]` is this FireCron.
 
-        Jobs are called in the application's context, each in one of its own, so that `current_app` and extensions work.
-        It doesn't start in the parent of Flask's reloader, nor for other commands than `flask run`. Under gunicorn with
-        `--preload`, start in the workers instead: `def on_starting(server): crons.stop()`, and
+        Each call of a job has an application context of its own, so `current_app` and extensions work. Jobs don't start
+        in the parent of Flask's reloader, or for commands other than `flask run`. Under gunicorn with `--preload`,
+        start them in the workers instead: `def on_starting(server): crons.stop()`, and
         `def post_fork(server, worker): crons.start()`.
 
         Args:
-            app: The Flask application. Of several, jobs belong to the last.
+            app: The Flask application. If there are several, the jobs belong to the last one.
         """
         extensions = getattr(app, "extensions", None)
         if not isinstance(extensions, dict) or not hasattr(app, "app_context"):
@@ -284,15 +284,15 @@ class FireCron:
         trust_cloud_run_iam: bool = False,
         verifier: Verifier | None = None,
     ) -> TriggerApp:
-        """An ASGI application that runs jobs when it is told to, such as by Cloud Scheduler: `POST /<name>`.
+        """Return an ASGI application that runs a job at a request, such as Cloud Scheduler's: `POST /<name>`.
 
-        Mount it, or serve it alone: then jobs start and stop with the server. Nothing is open: `audience` and `email`
-        say who may call, or `trust_cloud_run_iam`, or a `verifier`.
+        Mount it, or serve it alone: then jobs start and stop with the server. No caller is allowed by default. Give
+        either `audience` and `email`, or `trust_cloud_run_iam`, or a `verifier`.
 
         Args:
-            audience: What the caller's OIDC token must be made for: the URL of the service, or several.
-            email: The service account that the token must be of, or several.
-            trust_cloud_run_iam: True: Cloud Run has asked IAM already, and no token is looked at here.
+            audience: The audience of the caller's OIDC token: the URL of the service, or several.
+            email: The service account of the token, or several.
+            trust_cloud_run_iam: True if Cloud Run asks IAM before each request; then no token is verified here.
             verifier: A `Verifier` of your own, instead of the three above.
         """
         from firecron.triggers.access import choose_verifier
@@ -310,7 +310,7 @@ class FireCron:
         verifier: Verifier | None = None,
         name: str = "firecron",
     ) -> flask.Blueprint:
-        """The same for Flask: `app.register_blueprint(crons.trigger_blueprint(...), url_prefix="/cron")`.
+        """Return the triggers for Flask: `app.register_blueprint(crons.trigger_blueprint(...), url_prefix="/cron")`.
 
         Args:
             audience, email, trust_cloud_run_iam, verifier: As with `trigger_app`.
@@ -328,7 +328,7 @@ class FireCron:
         return Handler(self.registry, self.locks, self.history, verifier)
 
     def after_fork(self) -> None:
-        """In a forked child: the jobs are known, and nothing ticks until `start`."""
+        """Stop ticking in a forked child, until `start` is called there. The jobs stay."""
         was_ticking = self.engine.is_ticking
         self._state_lock = threading.RLock()
         self.engine.after_fork()
