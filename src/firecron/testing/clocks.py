@@ -21,13 +21,13 @@ def _stopped() -> float:
 class FakeTiming:
     """Clocks that stand still until `advance`; `sleep` advances them.
 
-    With `base` they go on by themselves, and `advance` jumps ahead: so the expiry of a lock in a real database can be
-    tested without waiting for it, as all services in the test share the jump. They must have asked the database for its
-    time before that: it knows nothing of the jump.
+    With `base` the clocks run, and `advance` makes them jump ahead. All services of the test share the jump, so a test
+    can let a lock in a real database expire without waiting. The services must have asked the database for its time
+    before the jump, because the database's own clock doesn't jump.
 
     Args:
-        wall: What the wall clock shows at first, in milliseconds.
-        base: Returns the time of a clock that goes on by itself, in milliseconds.
+        wall: The time that the wall clock shows at first, in milliseconds.
+        base: Returns the time of a running clock, in milliseconds.
     """
 
     def __init__(self, wall: float = 1_794_992_400_000.0, base: Callable[[], float] = _stopped) -> None:
@@ -47,7 +47,7 @@ class FakeTiming:
         return self._wall + self.mono()
 
     def now(self) -> int:
-        """The wall clock in whole milliseconds: a server's clock for an emulator or a `MemoryStore`."""
+        """Return the wall clock's time in whole milliseconds: a server's clock for an emulator or a `MemoryStore`."""
         return int(self.wall())
 
     def advance(self, seconds: float) -> None:
@@ -95,7 +95,7 @@ class FakeTiming:
 class FakeClock(FakeTiming):
     """A clock that shows one time until it is moved.
 
-    What waits on it doesn't wait: the time passes at once. So nothing that runs on it needs another thread.
+    A wait or sleep on this clock moves the clock and returns at once, so no other thread is needed.
 
     Args:
         at: The time that the clock shows: an aware `datetime`, or a text such as `2026-11-18T09:00:00Z`.
@@ -118,7 +118,7 @@ class FakeClock(FakeTiming):
         super().advance(seconds.total_seconds() if isinstance(seconds, timedelta) else seconds)
 
     def move_to(self, instant: datetime | str) -> None:
-        """Let time pass until then; ValueError if that is in the past.
+        """Let time pass until the instant. Raise ValueError if it is in the past.
 
         Args:
             instant: An aware `datetime`, or a text such as `2026-11-18T09:00:00Z`.
@@ -129,7 +129,7 @@ class FakeClock(FakeTiming):
         self.advance(seconds)
 
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
-        """Let the time pass that would be waited."""
+        """Let the time of the wait pass."""
         if seconds is None:
             raise RuntimeError("a wait without a timeout would never end: on a FakeClock no other thread runs")
         self.advance(seconds)

@@ -12,10 +12,10 @@ from firecron.store import NULL_ETAG, SERVER_TIME, Snapshot
 
 
 class MemoryStore:
-    """A store in memory. `get` and `set` are an operator at the console.
+    """A store in memory. `get` and `set` do what an operator does in the Firebase console.
 
-    As in the database, it is one tree, `{".sv": "timestamp"}` becomes the server's time, and nothing is nowhere: what
-    is None or empty isn't stored.
+    As in the database, all nodes are one tree, `{".sv": "timestamp"}` becomes the server's time, and None and empty
+    nodes aren't stored.
 
     Args:
         now: Returns the server's time in milliseconds, such as `clock.now` of a `FakeClock`.
@@ -31,10 +31,10 @@ class MemoryStore:
         return type(self).__name__
 
     def connect(self) -> None:
-        """It is there."""
+        """Do nothing: the store needs no connection."""
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: the store has no connection."""
 
     def read(self, path: str, deadline: Deadline) -> Snapshot:
         with self._lock:
@@ -72,7 +72,7 @@ class MemoryStore:
         self._lock = threading.Lock()
 
     def get(self, path: str) -> object:
-        """What is stored, as JSON would bring it.
+        """Return the node at the path as JSON values.
 
         Args:
             path: The path of the node, such as `cron-locks/send-digest`.

@@ -124,7 +124,7 @@ class Rehearsal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Do nothing: nothing runs by itself here, so there is nothing to stop."""
+        """Do nothing: a rehearsal has no threads to stop."""
 
     @property
     def locks(self) -> LockService:
@@ -133,11 +133,11 @@ class Rehearsal:
 
     @property
     def time(self) -> datetime:
-        """What the clock shows, in UTC."""
+        """The time that the clock shows, in UTC."""
         return self.clock.time
 
     def advance(self, duration: Duration) -> None:
-        """Let time pass, running each job at its ticks.
+        """Let time pass, and run each job at its ticks.
 
         Args:
             duration: How much: seconds or a `timedelta`.
@@ -146,7 +146,7 @@ class Rehearsal:
         self.move_to(self.clock.time + timedelta(seconds=seconds))
 
     def move_to(self, instant: datetime | str) -> None:
-        """Let time pass until then, that very instant included, running each job at its ticks.
+        """Let time pass up to and including the instant, and run each job at its ticks.
 
         Args:
             instant: An aware `datetime`, or a text such as `2026-11-18T09:00:00Z`. ValueError if it is past.
@@ -162,7 +162,7 @@ class Rehearsal:
             self.clock.advance(min(max(wait, _SMALLEST_STEP), left))
 
     def run(self, name: str) -> Result:
-        """Run a job by hand, now; its tick is not touched. What the job raises is in the result, not raised.
+        """Run a job by hand, now, without claiming a tick. The result has the job's exception, if it raised one.
 
         Args:
             name: The job's name.
@@ -170,7 +170,7 @@ class Rehearsal:
         return self._crons.registry.trigger(name)
 
     def history(self, name: str) -> list[dict[str, object]]:
-        """What `cron-runs` holds of a job, oldest first; UnknownJob if there is none of that name.
+        """Return the entries of a job in `cron-runs`, oldest first. Raise UnknownJob for an unknown name.
 
         Args:
             name: The job's name.
@@ -179,7 +179,7 @@ class Rehearsal:
         return [entry for entry in self._crons.history.read(name).values() if isinstance(entry, dict)]
 
     def outcomes(self, name: str) -> list[str]:
-        """How the runs of a job ended, and its ticks that did not run, oldest first.
+        """Return the outcomes of a job's runs and of its ticks that did not run, oldest first.
 
         Args:
             name: The job's name.
@@ -188,7 +188,7 @@ class Rehearsal:
         return [read_entry(key, node).outcome for key, node in self._crons.history.read(name).items()]
 
     def _work(self) -> float:
-        """Do what is due; return the seconds until something else can happen."""
+        """Do the work that is due. Return the seconds until more work can be due."""
         wait = self._crons.work()
         ticker, recovery = self._crons.engine.ticker, self._crons.engine.recovery
         now = self._crons.locks.clock.peek()

@@ -64,7 +64,7 @@ class LeaseConformance(Kit):
         assert self.fields == before
 
     def test_release_deletes_a_plain_lock(self) -> None:
-        """Where there is nothing to remember the node is deleted, and a second release does nothing."""
+        """The release of a plain lock deletes its node, and a second release does nothing."""
         service, other = self.service(), self.service()
         lease = taken(service.acquire(self.name, TTL))
         assert lease.release()
@@ -154,7 +154,7 @@ class LeaseConformance(Kit):
             assert not lease.renew(), f"{happen.__name__}: what is lost stays lost"
 
     def test_a_released_lease_is_not_renewed(self) -> None:
-        """After its release a lease is not renewed, neither where its node is gone nor where it is kept."""
+        """After its release a lease can't be renewed, whether its node was deleted or kept."""
         service = self.service()
         for fenced in (False, True):
             lease = taken(service.acquire(self.name, TTL, fenced=fenced))
@@ -178,7 +178,7 @@ class LeaseConformance(Kit):
             assert self.node is None
 
     def test_a_minimum_hold_outlasts_the_release(self) -> None:
-        """A lock that is to be held for a time keeps others out for it, though released, and no margin longer."""
+        """A released lock keeps others out for the rest of its minimum hold, without a margin."""
         timing = FakeTiming()
         service = self.service(timing)
         lease = taken(service.acquire(self.name, TTL, hold_at_least=TTL / 2))

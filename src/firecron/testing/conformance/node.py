@@ -135,7 +135,7 @@ class NodeConformance(Kit):
         assert self.fields["holder"] == lease.holder
 
     def test_unknown_fields_survive(self) -> None:
-        """Fields that firecron doesn't know outlive acquire, renewal and release, on a bare node and on a record."""
+        """Acquire, renewal and release keep fields that firecron doesn't know, on a bare node and on a record."""
         service = self.service()
         mine = {"note": "ask Ann", "links": {"runbook": "yes"}}
         self.node = mine
@@ -149,7 +149,7 @@ class NodeConformance(Kit):
             assert "releasedAt" in self.fields
 
     def test_what_is_added_while_held_survives(self) -> None:
-        """A field that somebody adds under the holder is kept by its renewal, and keeps the node from deletion."""
+        """If another client adds a field to a held node, renewals keep it, and the release keeps the node."""
         service = self.service()
         lease = taken(service.acquire(self.name, TTL))
         self.edit(note="seen")
@@ -160,7 +160,7 @@ class NodeConformance(Kit):
         assert (self.fields["note"], self.fields["more"]) == ("seen", "seen too")
 
     def test_a_prefix_is_above_every_node(self) -> None:
-        """With a prefix all is written below it, and the same name without it is another lock."""
+        """With a prefix, all nodes are below it, and the same name without the prefix is another lock."""
         above = f"{self.prefix}/conformance/{self.name}".lstrip("/")
         path = f"{above}/cron-locks/{self.name}"
         below, beside = self.service(prefix=above), self.service()

@@ -23,7 +23,7 @@ class SlotConformance(Kit):
     """Tests of a lock that remembers slots and fences."""
 
     def test_a_slot_is_claimed_in_the_same_write(self) -> None:
-        """A claim writes its slot, as unfinished and for the first time, and its lease tells of it."""
+        """A claim writes its slot as unfinished, with attempt 1, and its lease has both."""
         service = self.service()
         lease = taken(self.claim(service, SLOT))
         assert self.fields.keys() == PLAIN_FIELDS | SLOT_FIELDS
@@ -31,7 +31,7 @@ class SlotConformance(Kit):
         assert (lease.slot, lease.attempt, lease.fence) == (SLOT, 1, self.number("fence"))
 
     def test_a_slot_is_claimed_once(self) -> None:
-        """A slot and all before it are refused for good, held or released, and a later one is not."""
+        """A claimed slot and all earlier slots stay refused, also after the release. A later slot is not refused."""
         service, other = self.service(), self.service()
         lease = taken(self.claim(service, SLOT))
         for _ in range(2):
@@ -46,7 +46,7 @@ class SlotConformance(Kit):
         assert self.claimed() == (LATER, LATER, 1)
 
     def test_a_spent_slot_stays_spent_when_its_claimer_dies(self) -> None:
-        """When a claim has expired its slot is refused still, and the next slot is free."""
+        """After a claim has expired, its slot is still refused, and the next slot is free."""
         service = self.service()
         taken(self.claim(service, SLOT))
         refused(self.claim(service, LATER), "held")
@@ -56,7 +56,7 @@ class SlotConformance(Kit):
         assert self.claimed() == (LATER, LATER, 1)
 
     def test_a_clean_release_finishes_its_slot(self) -> None:
-        """The release that names its slot as finished removes `unfinished`, and keeps the slot and all else."""
+        """A release that names its slot as finished removes `unfinished`, and keeps the slot and all other fields."""
         lease = taken(self.claim(self.service(), SLOT))
         kept = {key: value for key, value in self.fields.items() if key not in ("expires", "expiresAt", "unfinished")}
         assert lease.release(outcome="failed", finished=SLOT)
@@ -75,7 +75,7 @@ class SlotConformance(Kit):
             assert "releasedAt" in self.fields
 
     def test_an_unfinished_slot_is_rerun(self) -> None:
-        """A rerun claims the unfinished slot once more, never while its lock is held, and never a finished one."""
+        """A rerun claims the unfinished slot again, but not while its lock is held, and never a finished slot."""
         service, other = self.service(), self.service()
         lease = taken(self.claim(service, SLOT))
         refused(self.claim(other, SLOT, rerun=True), "slot_done")
@@ -100,7 +100,7 @@ class SlotConformance(Kit):
         assert self.claimed() == (SLOT, SLOT, 2)
 
     def test_a_plain_lease_touches_no_slot(self) -> None:
-        """A lock that asks for no slot carries over what the node knows of the last one, also when it is released."""
+        """A lock without a slot keeps the node's fields about the last slot, also when it is released."""
         service = self.service()
         assert taken(self.claim(service, SLOT)).release()
         lease = taken(service.acquire(self.name, TTL))
@@ -154,7 +154,7 @@ class SlotConformance(Kit):
         assert fences == sorted(set(fences))
 
     def test_a_fence_rises_though_the_clock_does_not(self) -> None:
-        """A fence is one more than the last where that lies ahead of the time, and the time where it doesn't."""
+        """A fence is the time, or one more than the last fence if that is ahead of the time."""
         service = self.service()
         now = self.server_time()
         ahead = now + 1_000_000

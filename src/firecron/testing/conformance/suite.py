@@ -27,4 +27,4 @@ from firecron.testing.conformance.slots import SlotConformance
 
 
 class LockConformance(LeaseConformance, NodeConformance, SlotConformance, CrowdConformance):
-    """All of it; a subclass gives `make_service`, `read` and `write`."""
+    """All tests of the kit. A subclass implements `make_service`, `read` and `write`."""
