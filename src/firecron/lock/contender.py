@@ -183,9 +183,9 @@ class Contender:
             return not_known(bid.name, "unavailable", error)
 
     def attempt(self, bid: Bid, within: float = inf) -> Held | Refusal:
-        """Try once, for `within` seconds at most. Return the lock in hand, or the refusal.
+        """Try once, for `within` seconds at most. Return the acquired lock, or the refusal.
 
-        `lease` or `unkept` makes a lease of a lock in hand.
+        `lease` or `unkept` makes a lease of an acquired lock.
         """
         deadline = self._driver.deadline(min(self._settings.acquire_timeout, bid.request.ttl / 3000, within))
         exchange = acquiring(bid.request, self.known.get(bid.name), bid.written, bid.replaced, bid.choose)
@@ -201,7 +201,7 @@ class Contender:
         return answer
 
     def lease(self, bid: Bid, held: Held) -> Lease:
-        """Make the lease of a lock in hand, and hand it to the keeper.
+        """Make the lease of an acquired lock, and give it to the keeper.
 
         If the keeper can't take it, the lock is released, and this raises Unavailable.
         """
@@ -216,7 +216,7 @@ class Contender:
             raise
 
     def unkept(self, bid: Bid, held: Held) -> Lease:
-        """Make the lease of a lock in hand, without handing it to the keeper."""
+        """Make the lease of an acquired lock, without giving it to the keeper."""
         return Lease(
             bid.name,
             self._paths.lock(bid.name),

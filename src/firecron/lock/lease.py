@@ -26,7 +26,7 @@ from firecron.store import Snapshot
 
 
 class Lease:
-    """A lock in hand. It is always true, so that `if lease:` distinguishes it from a refusal."""
+    """An acquired lock. It is always true, so that `if lease:` distinguishes it from a refusal."""
 
     def __init__(
         self,

@@ -96,7 +96,7 @@ Exchange: TypeAlias = Generator[Action, Answer, T]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A lock in hand: its record, its term, the node as it was written or found, and the node that it replaced."""
+    """An acquired lock: its record, its term, the node as it was written or found, and the node that it replaced."""
 
     record: LockRecord
     term: LeaseTerm

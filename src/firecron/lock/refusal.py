@@ -36,7 +36,7 @@ class Refusal:
         name: The lock's name.
         reason: `held`, `slot_done`, `slot_early`, `paused`, `malformed`, `unavailable` or `denied`.
         message: The sentence for the log.
-        holder: The token in the record that stands in the way.
+        holder: The holder's token in the record.
         instance_id: The revision of the holder, as far as the record tells.
         instance: The instance of the holder, as far as the record tells.
         until: When the record expires.
