@@ -50,13 +50,13 @@ class HasEvents(Protocol):
 def instrument(
     crons: HasEvents, meter_provider: MeterProvider | None = None, *, now: Callable[[], float] = time.time
 ) -> Callable[[], None]:
-    """Measure what happens from now on; returns a function that stops it.
+    """Measure from now on. Return a function that ends this.
 
-    Once is enough: two that measure the same jobs count twice.
+    Call it once: if two calls measure the same jobs, everything counts twice.
 
     Args:
         crons: A FireCron, or a LockService.
-        meter_provider: Where the instruments are made; the global one if none is given.
+        meter_provider: The provider that makes the instruments; without one, the global provider.
         now: Returns the Unix time of a success, in seconds; for tests.
     """
     measures = _Measures(meter_provider or get_meter_provider(), now)

@@ -13,7 +13,7 @@ class Denial:
     Args:
         status: 401 for an invalid token, 403 for the token of another caller, 503 if the token can't be verified now.
         message: The message in the response.
-        detail: What only the log has beside it.
+        detail: Further words, for the log only.
     """
 
     status: Literal[401, 403, 503]
@@ -22,10 +22,10 @@ class Denial:
 
 
 class Verifier(Protocol):
-    """Decides by a request's `Authorization` header. It is called on many threads at the same time."""
+    """Decides about a request by its `Authorization` header. It is called on many threads at the same time."""
 
     def check(self, authorization: str | None) -> Denial | None:
-        """Return None to have the request served, or why it isn't.
+        """Return None if the request may be served, or else a Denial.
 
         Args:
             authorization: The request's header `Authorization`; None if it has none.
