@@ -212,7 +212,7 @@ class FireCron:
 
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[None]:
-        """Start and stop with Starlette or FastAPI: `lifespan=crons.lifespan`. Async jobs run on the application's loop.
+        """Start and stop with Starlette or FastAPI: `lifespan=crons.lifespan`. Async jobs run on the server's loop.
 
         Args:
             app: The application, which isn't used.
