@@ -49,6 +49,8 @@ nitpick_ignore_regex = [
 
 html_theme = "furo"
 html_title = f"firecron {version}"
+# furo's own choice underlines the names of modules and classes, as if they were links.
+pygments_dark_style = "monokai"
 html_copy_source = False
 html_show_copyright = False
 html_show_sourcelink = False
