@@ -85,8 +85,8 @@ class RefreshingTokens:
     def rejected(self) -> None:
         """Note that RTDB answered 401, so that another token is fetched: the present one may be revoked.
 
-        The rules may be the reason as well. So soon after a refresh this has no effect, and their 401s cause no refresh
-        after refresh.
+        The rules may be the reason as well. Shortly after a refresh this call has no effect, so the rules' 401s don't
+        start one refresh after another.
         """
         with self._changed:
             now = self._timing.mono()
