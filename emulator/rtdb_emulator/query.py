@@ -69,19 +69,25 @@ class Query:
             limit_to_last=self.limit if self.from_end else None,
         )
 
+    @property
+    def child_path(self) -> Path:
+        """The path of the child that orders; empty where none does."""
+        return () if self.order.startswith("$") else split_path(self.order)
+
     def select(self, node: Node) -> dict[str, Node]:
         """Return the children that match the query, in its order."""
-        child_path = () if self.order.startswith("$") else split_path(self.order)
+        child_path = self.child_path
         placed = sorted(
-            ((self._place(key, child, child_path), key, child) for key, child in node.children.items()),
+            ((self.place(key, child, child_path), key, child) for key, child in node.children.items()),
             key=lambda item: item[0],
         )
-        chosen = [(key, child) for place, key, child in placed if self._contains(place)]
+        chosen = [(key, child) for place, key, child in placed if self.contains(place)]
         if self.limit is not None:
             chosen = chosen[-self.limit :] if self.from_end else chosen[: self.limit]
         return dict(chosen)
 
-    def _place(self, key: str, child: Node, child_path: Path) -> Place:
+    def place(self, key: str, child: Node, child_path: Path) -> Place:
+        """Where a child stands in the order: by what it is ordered by, then by its key."""
         if self.order == "$key":
             return (key_order(key), key_order(key))
         if self.order == "$priority":
@@ -89,7 +95,8 @@ class Query:
         indexed = child.at(child_path)
         return (value_order(indexed.value, is_object=bool(indexed.children)), key_order(key))
 
-    def _contains(self, place: Place) -> bool:
+    def contains(self, place: Place) -> bool:
+        """Whether the place lies between the bounds."""
         if self.start is not None:
             distance = self._compare(place, self.start)
             if distance < 0 or (distance == 0 and not self.start.inclusive):
