@@ -81,6 +81,14 @@ class Listener(Protocol):
     def rules_changed(self) -> None: ...
 
 
+class Crowd(Listener, Protocol):
+    """A listener that stands for several."""
+
+    @property
+    def watching(self) -> int:
+        """How many there are."""
+
+
 class Keeper(Protocol):
     """Who has the databases, and is told of what happens in them."""
 
@@ -111,28 +119,40 @@ class Database:
         self._now = now
         self._lock = threading.Lock()
         self._listeners: list[Listener] = []
+        self._crowds: list[Crowd] = []
         self.has_begun = False
 
     def read(self, path: Path, access: Access, query: Query | None = None) -> Node:
         """The node at a path (for `…/.priority`: its priority). Raises Denied, and BadRequest for a missing index."""
         root = self.root
         self._check_read(root, path, access, query)
-        index = query.index if query else None
-        if index is not None and index not in self.rules.index_on(path):
+        if query is not None and not self.has_index(path, query):
             raise BadRequest(
-                f'Index not defined, add ".indexOn": "{index}", for path "/{"/".join(path)}", to the rules'
+                f'Index not defined, add ".indexOn": "{query.index}", for path "/{"/".join(path)}", to the rules'
             )
         return _at(root, path)
+
+    def has_index(self, path: Path, query: Query | None) -> bool:
+        """Whether the rules declare the index that a query at this path needs, if it needs any."""
+        return query is None or query.index is None or query.index in self.rules.index_on(path)
 
     def check_read(self, path: Path, access: Access, query: Query | None = None) -> None:
         self._check_read(self.root, path, access, query)
 
     def write(
-        self, path: Path, data: object, access: Access, *, if_match: str | None = None, rules_first: bool = False
+        self,
+        path: Path,
+        data: object,
+        access: Access,
+        *,
+        if_match: str | None = None,
+        rules_first: bool = False,
+        shows_current: bool = True,
     ) -> Node:
         """Put `data` (None: delete) at a path, if the ETag there is `if_match`; returns what is there then.
 
-        With `rules_first` the permission is checked before the ETag is compared.
+        With `rules_first` the permission is checked before the ETag is compared. `shows_current` says that a stale
+        writer is shown the current node, which takes the right to read it.
         """
         with self._lock:
             now = self._now()
@@ -140,7 +160,7 @@ class Database:
             if if_match is not None:
                 if rules_first:
                     self._check_permission(changes, access, now)
-                self._check_match(path, if_match, access)
+                self._check_match(path, if_match, access if shows_current else ADMIN)
             return _at(self._commit(path, changes, access, now), path)
 
     def update(self, path: Path, data: Mapping[str, object], access: Access) -> dict[str, Node]:
@@ -158,16 +178,25 @@ class Database:
             now = self._now()
             self._check_permission((self._change(path, data, now),), access, now)
 
+    def check_possible(self, path: Path, data: object, access: Access) -> None:
+        """Raise what `write` would raise, and write nothing."""
+        self._check_possible({path: data}, access)
+
+    def check_possible_update(self, path: Path, data: Mapping[str, object], access: Access) -> None:
+        """Raise what `update` would raise, and write nothing."""
+        targets = _targets(path, data)
+        self._check_possible({targets[key]: item for key, item in data.items()}, access)
+
     @property
     def listeners(self) -> int:
         """How many listen now."""
-        return len(self._listeners)
+        return len(self._listeners) + sum(crowd.watching for crowd in tuple(self._crowds))
 
     def set_rules(self, rules: Rules) -> None:
         with self._lock:
             self._begin()
             self._use(rules)
-            for listener in tuple(self._listeners):
+            for listener in (*self._listeners, *self._crowds):
                 listener.rules_changed()
 
     @contextmanager
@@ -181,6 +210,18 @@ class Database:
         finally:
             with self._lock:
                 self._listeners.remove(listener)
+
+    @contextmanager
+    def still(self) -> Iterator[Node]:
+        """The tree, which nobody writes to as long as this lasts; `attach` and `detach` belong in it."""
+        with self._lock:
+            yield self.root
+
+    def attach(self, crowd: Crowd) -> None:
+        self._crowds.append(crowd)
+
+    def detach(self, crowd: Crowd) -> None:
+        self._crowds.remove(crowd)
 
     def _use(self, rules: Rules) -> None:
         self.rules = rules
@@ -229,7 +270,7 @@ class Database:
         self._begin()
         commit = Commit(self.root, after, path, changes, patch)
         self.root = after
-        for listener in tuple(self._listeners):
+        for listener in (*self._listeners, *self._crowds):
             listener.committed(commit)
         return after
 
@@ -252,6 +293,13 @@ class Database:
             self.root, after, writes, auth=access.auth, now=now, coverage=self.coverage
         ):
             raise self._denied(self._refused("validate", after, writes, access, now))
+
+    def _check_possible(self, data: Mapping[Path, object], access: Access) -> None:
+        with self._lock:
+            now = self._now()
+            changes = tuple(self._change(target, item, now) for target, item in data.items())
+            after, writes = self._check_permission(changes, access, now)
+            self._check_valid(after, writes, access, now)
 
     def _refused(
         self, step: Literal["write", "validate"], after: Node, writes: tuple[Write, ...], access: Access, now: int

@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path as FilePath
+from secrets import token_urlsafe
 from types import TracebackType
 from typing import Self
 from urllib.parse import quote
@@ -29,6 +30,7 @@ from rtdb_emulator.paths import split_path
 from rtdb_emulator.rules import OPEN, Rules
 from rtdb_emulator.rules.coverage import Coverage
 from rtdb_emulator.store import Refusals, Store
+from rtdb_emulator.ws.server import Settings, Sockets
 
 DEFAULT_PROJECT = "demo-firecron"
 
@@ -51,6 +53,8 @@ class Emulator:
         project: The namespace of a request that names none.
         now: Returns the server's time in milliseconds, for tests in virtual time.
         keep_alive: The seconds between two signs of life on a silent stream.
+        silence: The seconds after which a socket whose client says nothing is closed: the client is gone.
+        explain: Tell the clients on sockets why the rules deny something; the SDKs print it.
     """
 
     def __init__(
@@ -62,11 +66,14 @@ class Emulator:
         project: str = DEFAULT_PROJECT,
         now: Callable[[], int] = wall_clock,
         keep_alive: float = 30.0,
+        silence: float = 120.0,
+        explain: bool = False,
     ) -> None:
         self._address = (host, port)
         self._store = Store(now, _load_rules(rules))
         self._project = project
         self._keep_alive = keep_alive
+        self._sockets = Settings(silence, explain)
         self._listener: Listener | None = None
         self.port = port
         self.requests = RequestLog()
@@ -180,7 +187,9 @@ class Emulator:
         return _port(listening)
 
     def _make_app(self) -> App:
-        app = App(Service(self._store, self._project), self.requests, self.faults, self._keep_alive)
+        service = Service(self._store, self._project)
+        sockets = Sockets(self._store, service, self.requests, lambda: token_urlsafe(12), self._sockets)
+        app = App(service, self.requests, self.faults, self._keep_alive, sockets)
         self.faults.interrupt = lambda criteria: self._interrupt(app, criteria)
         return app
 

@@ -35,6 +35,7 @@ from rtdb_emulator.http.sse import CONTENT_TYPE, HEADERS, Subscription
 from rtdb_emulator.large import writing
 from rtdb_emulator.paths import parse_url_query
 from rtdb_emulator.tree import Node, hashing
+from rtdb_emulator.ws.server import Sockets
 
 logger = logging.getLogger("rtdb_emulator")
 
@@ -49,7 +50,8 @@ class Ended(Exception):
 class App:
     """One emulator's HTTP; `stopping` ends what waits and what streams."""
 
-    def __init__(self, service: Service, log: RequestLog, faults: Faults, keep_alive: float) -> None:
+    def __init__(self, service: Service, log: RequestLog, faults: Faults, keep_alive: float, sockets: Sockets) -> None:
+        self.sockets = sockets
         self._service = service
         self._log = log
         self._faults = faults
@@ -68,7 +70,8 @@ class App:
             self._open.discard(exchange)
 
     def interrupt(self, criteria: Criteria) -> None:
-        """Close the connections of all requests under way that fit."""
+        """Close the connections of all requests under way that fit, and the sockets that do."""
+        self.sockets.interrupt(criteria)
         for exchange in tuple(self._open):
             if exchange.facts is not None and fits(criteria, exchange.facts):
                 exchange.transport.abort()

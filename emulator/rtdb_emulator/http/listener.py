@@ -17,10 +17,11 @@ from typing import TypeVar
 
 from starlette.types import ASGIApp
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from rtdb_emulator.http.app import TRANSPORT, App
+from rtdb_emulator.ws.server import PATH, Sockets
 
 logger = logging.getLogger("rtdb_emulator")
 
@@ -32,7 +33,26 @@ _BACKLOG = 2048
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's protocol, which lets the application see its connection."""
+    """uvicorn's protocol, which lets the application see its connection, and leaves WebSockets to `ws`."""
+
+    def __init__(self, config: Config, state: ServerState, loop: asyncio.AbstractEventLoop, sockets: Sockets) -> None:
+        super().__init__(config, state, {}, loop)
+        self._sockets = sockets
+
+    def handle_websocket_upgrade(self) -> None:
+        self.connections.discard(self)
+        head = [self.scope["method"].encode(), b" ", self.url, b" HTTP/1.1\r\n"]
+        for name, value in self.headers:
+            head += [name, b": ", value, b"\r\n"]
+        self._sockets.adopt(
+            self.transport, b"".join([*head, b"\r\n"]), self.transport.get_extra_info("sockname")[1], self.loop
+        )
+
+    def _should_upgrade_to_ws(self) -> bool:
+        # A socket that is taken over in the middle of a reply would mix both.
+        under_way: RequestResponseCycle | None = self.cycle
+        is_idle = under_way is None or under_way.response_complete
+        return is_idle and self.url.partition(b"?")[0] == PATH.encode()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -112,7 +132,7 @@ class Listener:
         self._servers.append(server)
 
     def _make_protocol(self) -> Protocol:
-        return Protocol(self._config, self._state, {}, self._loop)
+        return Protocol(self._config, self._state, self._loop, self._app.sockets)
 
     async def _end(self) -> None:
         # What asyncio has accepted and not yet attached when its server closes is lost, and its client waits for ever.
@@ -125,6 +145,7 @@ class Listener:
         for server in self._servers:
             server.close()
         self._app.stopping.set()
+        self._app.sockets.stop()
         for connection in tuple(self._state.connections):
             connection.shutdown()
         if self._state.tasks:

@@ -112,6 +112,17 @@ class Rules:
         """Return a request against these rules, for a caller that needs more than whether it is allowed."""
         return Request(self._root, before, after, auth, now, coverage)
 
+    def reads_data(self, path: Path) -> bool:
+        """Return whether a `.read` from the root down to the path asks for data: then a write may revoke a read."""
+        node: RuleNode | None = self._root
+        for key in (*path, ""):
+            if node is None:
+                break
+            if node.read is not None and node.read.reads_data:
+                return True
+            node = node.child(key)
+        return False
+
     def index_on(self, path: Path) -> frozenset[str]:
         """Return the indexes that the rules declare at exactly this path."""
         node: RuleNode | None = self._root

@@ -28,6 +28,7 @@ from rtdb_emulator.rules.syntax import (
     Regex,
     Step,
     Unary,
+    parts,
 )
 from rtdb_emulator.rules.values import (
     RuleFailed,
@@ -68,6 +69,17 @@ class Rule:
             return self.evaluate(scope) is True
         except RuleFailed:
             return None
+
+    @property
+    def reads_data(self) -> bool:
+        """Whether it says something about the tree, so that a write may change its outcome."""
+        waiting = [self.expression]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, Name) and part.name in ("data", "root"):
+                return True
+            waiting += parts(part)
+        return False
 
     @property
     def is_constant(self) -> bool:

@@ -1,0 +1,101 @@
+"""What a client leaves to be written when it is gone: a sparse tree of pending writes.
+
+A value is kept as the client has sent it, server values too: what they become is known when they are written. A tree is
+either a pending value, or has trees below it, or nothing. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias, final
+
+from rtdb_emulator.paths import PRIORITY
+from rtdb_emulator.tree import Path
+
+_Json: TypeAlias = object
+
+
+@final
+class Disconnects:
+    """The pending writes at and below one place."""
+
+    __slots__ = ("_below", "_is_set", "_value")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._value: _Json = None
+        self._below: dict[str, Disconnects] = {}
+
+    def remember(self, path: Path, value: _Json) -> None:
+        """Write this later, in place of whatever is pending at and below the path."""
+        if not path:
+            self._is_set, self._value, self._below = True, value, {}
+        elif self._is_set:
+            self._value = _with(self._value, path, value)
+        else:
+            # Arrived last, written last.
+            below = self._below.pop(path[0], None) or Disconnects()
+            self._below[path[0]] = below
+            below.remember(path[1:], value)
+
+    def forget(self, path: Path) -> None:
+        """Write nothing at and below the path; what is pending beside it stays."""
+        if not path:
+            self._is_set, self._value, self._below = False, None, {}
+            return
+        if self._is_set:
+            members = _members(self._value)
+            if members is None and self._value is not None:
+                return  # a single value has nothing below it to take out
+            self._is_set, self._value = False, None
+            for key, item in (members or {}).items():
+                self.remember((key,), item)
+        below = self._below.get(path[0])
+        if below is not None:
+            below.forget(path[1:])
+            if below.is_empty:
+                del self._below[path[0]]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._is_set and not self._below
+
+    def take(self) -> list[tuple[Path, _Json]]:
+        """All pending writes, which then are pending no longer; a priority comes after the value that it is for."""
+        writes = sorted(self._writes(()), key=lambda write: write[0][-1:] == (PRIORITY,))
+        self.forget(())
+        return writes
+
+    def _writes(self, path: Path) -> Iterator[tuple[Path, _Json]]:
+        if self._is_set:
+            yield path, self._value
+        for key, below in self._below.items():
+            yield from below._writes((*path, key))
+
+
+def _with(value: _Json, path: Path, new: _Json) -> _Json:
+    """A value with another one at a path below it; None where nothing is left."""
+    if not path:
+        return new
+    members = _members(value)
+    if members is None:
+        # A leaf: it stays for a priority, and makes room for a child.
+        priority = value.get(PRIORITY) if isinstance(value, dict) and ".sv" not in value else None
+        leaf = value.get(".value") if isinstance(value, dict) and ".sv" not in value else value
+        if path == (PRIORITY,):
+            return None if leaf is None else {".value": leaf, PRIORITY: new}
+        members = {} if priority is None else {PRIORITY: priority}
+        if new is None:
+            return value
+    members = {**members, path[0]: _with(members.get(path[0]), path[1:], new)}
+    kept = {key: item for key, item in members.items() if item is not None}
+    return kept if kept.keys() - {PRIORITY} else None
+
+
+def _members(value: _Json) -> dict[str, _Json] | None:
+    """The children of an object or array, its priority among them; None for a leaf."""
+    if isinstance(value, list):
+        return {str(index): item for index, item in enumerate(value) if item is not None}
+    if isinstance(value, dict) and not {".value", ".sv"} & value.keys():
+        return value
+    return None

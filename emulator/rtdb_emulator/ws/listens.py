@@ -1,0 +1,184 @@
+"""All listens over WebSocket to one database: what each commit means for them, and who may no longer hear of it.
+
+Listens of one place and query are a group: a commit is worked out once for it, and all of them send the same bytes.
+Nothing here takes a lock: whoever calls holds the database's (`Database.still`), as a commit does. So every listen
+hears of the commits in their order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, final
+
+from rtdb_emulator.database import Access, Commit, Database
+from rtdb_emulator.errors import Denied
+from rtdb_emulator.query import Query
+from rtdb_emulator.tree import Node, Path
+from rtdb_emulator.watching import Merge, Put, Seen, seen_at
+from rtdb_emulator.ws.messages import dumps, exported, pushed
+from rtdb_emulator.ws.segments import Message
+from rtdb_emulator.ws.windows import Window
+
+_GroupKey: TypeAlias = tuple[Path, str]
+
+
+class Holder(Protocol):
+    """Whose listen it is."""
+
+    access: Access
+
+    def send(self, message: Message) -> None:
+        """Queue a message, on whatever thread this is; it must not block."""
+
+    def revoked(self, listen: Listen, denied: Denied) -> None:
+        """The rules have ended this listen, which is gone already."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listen:
+    """What one client listens to. `asked` is its query, in its own words `spelled`.
+
+    `shown` is the window that it is sent: None for all, which is also what a query without its index gets.
+    """
+
+    holder: Holder
+    path: Path
+    asked: Query | None = None
+    shown: Query | None = None
+    tag: int | None = None
+    spelled: object | None = None
+
+    @property
+    def group(self) -> _GroupKey:
+        return self.path, repr(self.shown)
+
+
+@final
+class _Group:
+    """The listens of one place and query. Their messages differ by their tags only."""
+
+    __slots__ = ("_path", "_window", "listens")
+
+    def __init__(self, path: Path, shown: Query | None, node: Node) -> None:
+        self._path = path
+        self._window = None if shown is None else Window(shown, node)
+        self.listens: dict[Listen, None] = {}
+
+    def node(self, root: Node) -> Node:
+        return root.at(self._path) if self._window is None else self._window.node()
+
+    def tell(self, commit: Commit) -> None:
+        seen = seen_at(self._path, commit)
+        if seen is not None and self._window is not None:
+            seen = self._window.move(self._path, seen, commit.after.at(self._path))
+        if seen is None:
+            return
+        kind, path, data = _said(seen)
+        messages: dict[int | None, Message] = {}
+        for listen in self.listens:
+            message = messages.get(listen.tag)
+            if message is None:
+                message = messages[listen.tag] = pushed(kind, path, data, listen.tag)
+            listen.holder.send(message)
+
+
+@final
+class Listens:
+    """All listens of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._at: dict[Path, dict[str, _Group]] = {}
+        # How many groups lie below each path.
+        self._below: Counter[Path] = Counter()
+        # Those whose rules say something about data, so that any write may end them.
+        self._revocable: dict[Listen, None] = {}
+        self._size = 0
+
+    @property
+    def watching(self) -> int:
+        return self._size
+
+    def add(self, listen: Listen, root: Node) -> Node:
+        """Have a listen hear of every commit after this tree; returns what it shows now."""
+        if not self._size:
+            self.database.attach(self)
+        self._size += 1
+        path, query = listen.group
+        group = self._at.setdefault(path, {}).get(query)
+        if group is None:
+            group = self._at[path][query] = _Group(path, listen.shown, root.at(path))
+            for end in range(len(path)):
+                self._below[path[:end]] += 1
+        group.listens[listen] = None
+        self._note_rules(listen)
+        return group.node(root)
+
+    def remove(self, listen: Listen) -> None:
+        path, query = listen.group
+        group = self._at[path][query]
+        del group.listens[listen]
+        self._revocable.pop(listen, None)
+        if not group.listens:
+            del self._at[path][query]
+            if not self._at[path]:
+                del self._at[path]
+            for end in range(len(path)):
+                self._below[path[:end]] -= 1
+                if not self._below[path[:end]]:
+                    del self._below[path[:end]]
+        self._size -= 1
+        if not self._size:
+            self.database.detach(self)
+
+    def recheck(self, listens: Iterable[Listen]) -> None:
+        """End those of these listens that the rules no longer allow."""
+        for listen in tuple(listens):
+            try:
+                self.database.check_read(listen.path, listen.holder.access, listen.asked)
+            except Denied as denied:
+                self.remove(listen)
+                listen.holder.revoked(listen, denied)
+            else:
+                self._note_rules(listen)
+
+    def committed(self, commit: Commit) -> None:
+        # First who may no longer hear of it, then the news.
+        self.recheck(self._revocable)
+        for group in self._affected(commit):
+            group.tell(commit)
+
+    def rules_changed(self) -> None:
+        self.recheck([listen for groups in self._at.values() for group in groups.values() for listen in group.listens])
+
+    def _note_rules(self, listen: Listen) -> None:
+        if not listen.holder.access.admin and self.database.rules.reads_data(listen.path):
+            self._revocable[listen] = None
+        else:
+            self._revocable.pop(listen, None)
+
+    def _affected(self, commit: Commit) -> Iterator[_Group]:
+        """The groups at, above and below what was written."""
+        paths: dict[Path, None] = {}
+        for change in commit.changes:
+            for end in range(len(change.path) + 1):
+                if change.path[:end] in self._at:
+                    paths[change.path[:end]] = None
+            if change.path in self._below:
+                end = len(change.path)
+                paths.update(dict.fromkeys(path for path in self._at if path[:end] == change.path))
+        for path in paths:
+            yield from tuple(self._at[path].values())
+
+
+def _said(seen: Seen) -> tuple[Literal["d", "m"], Path, str]:
+    if isinstance(seen, Put):
+        return "d", seen.path, exported(seen.node)
+    return "m", seen.path, _members(seen)
+
+
+def _members(merge: Merge) -> str:
+    members = (f"{dumps('/'.join(path))}:{exported(node)}" for path, node in merge.nodes.items())
+    return "{" + ",".join(members) + "}"

@@ -1,0 +1,93 @@
+"""Messages as frames: a long message is a count, then so many segments.
+
+A client counts a segment's length in UTF-16 units, and a character must not be torn. What we send is ASCII (other
+characters are escaped), so it may be cut anywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from websockets.frames import Frame, Opcode
+
+SEGMENT: Final = 16_384
+# What a client may send in one message: the SDKs' own limit for a write.
+MAX_MESSAGE: Final = 16 * 1024 * 1024
+KEEP_ALIVE: Final = "0"
+
+_LONGEST_COUNT = 6
+
+
+class Broken(Exception):
+    """What came is no message; the connection closes with this code."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+@final
+class Assembler:
+    """Puts the messages of one client together."""
+
+    def __init__(self, limit: int = MAX_MESSAGE) -> None:
+        self._limit = limit
+        self._segments: list[str] = []
+        self._missing = 0
+        self._size = 0
+
+    def feed(self, frame: str) -> str | None:
+        """The message that this frame completes; None for a count, a segment and a keep-alive. Raises Broken."""
+        if not self._missing:
+            if len(frame) <= _LONGEST_COUNT and frame.isascii() and frame.isdigit():
+                self._missing = int(frame)
+                return None
+            self._check(len(frame))
+            return frame
+        self._size += len(frame)
+        self._check(self._size)
+        self._segments.append(frame)
+        self._missing -= 1
+        if self._missing:
+            return None
+        whole = "".join(self._segments)
+        self._segments, self._size = [], 0
+        return whole
+
+    def _check(self, size: int) -> None:
+        if size > self._limit:
+            raise Broken(1009, f"a message has at most {self._limit} characters")
+
+
+def cut(text: str) -> list[str]:
+    """The frames of a message, which is ASCII."""
+    if len(text) <= SEGMENT:
+        return [text]
+    segments = [text[start : start + SEGMENT] for start in range(0, len(text), SEGMENT)]
+    return [str(len(segments)), *segments]
+
+
+def framed(text: str) -> bytes:
+    """One frame as the bytes of a server's."""
+    return Frame(Opcode.TEXT, text.encode()).serialize(mask=False)
+
+
+@final
+class Message:
+    """A message that is sent, maybe to many clients: its bytes are made once."""
+
+    __slots__ = ("_wire", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._wire: bytes | None = None
+
+    @property
+    def wire(self) -> bytes:
+        if self._wire is None:
+            self._wire = b"".join(map(framed, cut(self.text)))
+        return self._wire
+
+    def __repr__(self) -> str:
+        return f"Message({self.text!r})"

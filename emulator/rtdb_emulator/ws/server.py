@@ -1,0 +1,114 @@
+"""All sockets of one emulator: handshakes, sessions by their ids, and the end of all of them."""
+
+from __future__ import annotations
+
+import logging
+from asyncio import AbstractEventLoop, Transport
+from collections.abc import Callable
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+from websockets.http11 import Request as Handshake
+from websockets.server import ServerProtocol
+
+from rtdb_emulator.errors import BadRequest
+from rtdb_emulator.http.log import RequestLog
+from rtdb_emulator.http.matching import Criteria, RequestFacts, fits
+from rtdb_emulator.http.messages import RestRequest
+from rtdb_emulator.http.service import Service
+from rtdb_emulator.paths import parse_url_query
+from rtdb_emulator.store import Store
+from rtdb_emulator.ws.connection import Connection
+from rtdb_emulator.ws.listens import Listens
+from rtdb_emulator.ws.segments import MAX_MESSAGE
+from rtdb_emulator.ws.session import Session
+
+PATH = "/.ws"
+# UTF-8 has up to three bytes for each of the units that a message is counted in.
+_MAX_FRAME = 3 * MAX_MESSAGE
+
+# Of a connection that goes, nobody needs to know.
+_silent = logging.getLogger("rtdb_emulator.websockets")
+_silent.setLevel(logging.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How sockets behave. `silence` is the seconds after which a client that says nothing is gone; with `explains` a
+    client is told why the rules refuse it.
+    """
+
+    silence: float = 120.0
+    explains: bool = False
+
+
+class Sockets:
+    """Every connection of one emulator."""
+
+    def __init__(
+        self, store: Store, service: Service, log: RequestLog, new_session: Callable[[], str], settings: Settings
+    ) -> None:
+        self._store = store
+        self._service = service
+        self._log = log
+        self._new_session = new_session
+        self._settings = settings
+        self._listens: WeakValueDictionary[str, Listens] = WeakValueDictionary()
+        self._connections: dict[str, Connection] = {}
+
+    def adopt(self, transport: Transport, head: bytes, port: int, loop: AbstractEventLoop) -> None:
+        """Answer a handshake, whose request is `head`, and serve the connection from here on."""
+        protocol = ServerProtocol(max_size=_MAX_FRAME, logger=_silent)
+        protocol.receive_data(head)
+        (handshake,) = protocol.events_received() or (None,)
+        if not isinstance(handshake, Handshake):
+            transport.abort()
+            return
+        response = protocol.accept(handshake)
+        if response.status_code == 101:
+            try:
+                facts, listens = self._opened(handshake, port)
+            except BadRequest as error:
+                response = protocol.reject(400, f"{error.text}\n")
+        protocol.send_response(response)
+        transport.write(b"".join(protocol.data_to_send()))
+        if response.status_code != 101:
+            transport.close()
+            return
+        self.end(facts.parameters.get("ls", ""))
+        name = self._new_session()
+        connection = Connection(
+            lambda: self._forget(name), name, facts, transport, protocol, loop, self._log, self._settings.silence
+        )
+        self._connections[name] = connection
+        transport.set_protocol(connection)
+        session = Session(listens, connection, explains=self._settings.explains)
+        connection.open(session, self._store.now(), facts.headers.get("host", ""))
+
+    def end(self, name: str) -> None:
+        """End the session of this name, if there still is one: its client has come back."""
+        if name in self._connections:
+            self._connections[name].drop()
+
+    def interrupt(self, criteria: Criteria) -> None:
+        """Drop all connections that fit."""
+        for connection in tuple(self._connections.values()):
+            if fits(criteria, connection.facts):
+                connection.drop()
+
+    def _forget(self, name: str) -> None:
+        self._connections.pop(name, None)
+
+    def stop(self) -> None:
+        """Close all connections; what their clients have left to be written is not."""
+        for connection in tuple(self._connections.values()):
+            connection.stop()
+
+    def _opened(self, handshake: Handshake, port: int) -> tuple[RequestFacts, Listens]:
+        parameters = parse_url_query(handshake.path.partition("?")[2])
+        headers = {name.lower(): value for name, value in handshake.headers.raw_items()}
+        namespace = self._service.namespace(RestRequest("GET", PATH, parameters, headers))
+        listens = self._listens.get(namespace)
+        if listens is None:
+            listens = self._listens[namespace] = Listens(self._store.database(namespace))
+        return RequestFacts("OPEN", "/", namespace, parameters, headers, port), listens
