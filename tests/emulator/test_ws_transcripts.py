@@ -45,9 +45,10 @@ class Replay:
         if "rest" in frame:
             self._write(frame["rest"])
         if "close" in frame:
-            # Nothing more was said: the answer to this is the next message.
-            self._connections[number].send('{"t":"c","d":{"t":"p","d":{}}}')
-            self._compare(self._connections[number], '{"t":"c","d":{"t":"o","d":{}}}')
+            if frame["close"] == "1006":  # its process ended in the middle of nothing
+                # No more was said than recorded: the answer to this is the next message.
+                self._connections[number].send('{"t":"c","d":{"t":"p","d":{}}}')
+                self._compare(self._connections[number], '{"t":"c","d":{"t":"o","d":{}}}')
             self._connections[number].close()
 
     def finish(self) -> None:
