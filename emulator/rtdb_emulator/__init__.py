@@ -17,14 +17,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rtdb_emulator.clock import Clock
     from rtdb_emulator.emulator import Emulator
     from rtdb_emulator.http.faults import Fault, Faults, Hold
     from rtdb_emulator.http.log import LoggedRequest, RequestLog
     from rtdb_emulator.rules import RulesError
 
-__all__ = ["Emulator", "Fault", "Faults", "Hold", "LoggedRequest", "RequestLog", "RulesError"]
+__all__ = ["Clock", "Emulator", "Fault", "Faults", "Hold", "LoggedRequest", "RequestLog", "RulesError"]
 
 _HOMES = {
+    "Clock": "rtdb_emulator.clock",
     "Emulator": "rtdb_emulator.emulator",
     "Fault": "rtdb_emulator.http.faults",
     "Faults": "rtdb_emulator.http.faults",

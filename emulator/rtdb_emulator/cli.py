@@ -14,6 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from rtdb_emulator import naming_the_extra
+from rtdb_emulator.clock import Clock
 
 DEFAULT_PORT = 9000
 
@@ -41,6 +42,9 @@ def main(arguments: Sequence[str] | None = None, name: str = "rtdb-emulator") ->
             rules=options.rules,
             imported=options.imported,
             export=options.export_on_exit,
+            clock=options.clock,
+            seed=options.seed,
+            explain=options.explain,
             wait=signals.get,
             say=lambda line: print(line, flush=True),
         )
@@ -83,7 +87,24 @@ def _parser(name: str) -> argparse.ArgumentParser:
         default="demo-firecron",
         help="the database of requests that name none, unless there is exactly one (default: %(default)s)",
     )
+    parser.add_argument(
+        "--clock",
+        type=_clock,
+        metavar="TIME",
+        help="server's time, which stands still: milliseconds, or such as 2024-03-10T01:59:00Z (default: real time)",
+    )
+    parser.add_argument("--seed", type=int, metavar="N", help="make the same push ids in each run")
+    parser.add_argument(
+        "--explain", action="store_true", help="tell clients on sockets why rules deny something; the SDKs print it"
+    )
     return parser
+
+
+def _clock(text: str) -> Clock:
+    try:
+        return Clock.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _port(text: str) -> int:

@@ -10,16 +10,17 @@ a fork only the parent may use it.
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path as FilePath
-from secrets import token_urlsafe
+from random import Random, SystemRandom
 from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
+from rtdb_emulator.clock import wall_clock
 from rtdb_emulator.database import ADMIN
 from rtdb_emulator.http.app import App
+from rtdb_emulator.http.doors import Doors
 from rtdb_emulator.http.faults import Faults
 from rtdb_emulator.http.listener import Listener, open_socket
 from rtdb_emulator.http.log import RequestLog
@@ -33,11 +34,6 @@ from rtdb_emulator.store import Refusals, Store
 from rtdb_emulator.ws.server import Settings, Sockets
 
 DEFAULT_PROJECT = "demo-firecron"
-
-
-def wall_clock() -> int:
-    """This machine's time in milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 class Emulator:
@@ -54,6 +50,7 @@ class Emulator:
         now: Returns the server's time in milliseconds, for tests in virtual time.
         keep_alive: The seconds between two signs of life on a silent stream.
         silence: The seconds after which a socket whose client says nothing is closed: the client is gone.
+        seed: Makes the same push ids and session ids in each run.
         explain: Tell the clients on sockets why the rules deny something; the SDKs print it.
     """
 
@@ -68,11 +65,13 @@ class Emulator:
         keep_alive: float = 30.0,
         silence: float = 120.0,
         explain: bool = False,
+        seed: int | None = None,
     ) -> None:
         self._address = (host, port)
         self._store = Store(now, _load_rules(rules))
         self._project = project
         self._keep_alive = keep_alive
+        self._random = SystemRandom() if seed is None else Random(seed)
         self._sockets = Settings(silence, explain)
         self._listener: Listener | None = None
         self.port = port
@@ -187,11 +186,15 @@ class Emulator:
         return _port(listening)
 
     def _make_app(self) -> App:
-        service = Service(self._store, self._project)
-        sockets = Sockets(self._store, service, self.requests, lambda: token_urlsafe(12), self._sockets)
+        doors = Doors(self.faults, self._store.now).endpoints()
+        service = Service(self._store, self._project, self._random.getrandbits, doors)
+        sockets = Sockets(self._store, service, self.requests, self.faults, self._new_session, self._sockets)
         app = App(service, self.requests, self.faults, self._keep_alive, sockets)
         self.faults.interrupt = lambda criteria: self._interrupt(app, criteria)
         return app
+
+    def _new_session(self) -> str:
+        return f"{self._random.getrandbits(96):024x}"
 
     def _interrupt(self, app: App, criteria: Criteria) -> None:
         if self._listener is not None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from rtdb_emulator.clock import Clock, wall_clock
 from rtdb_emulator.emulator import Emulator
 from rtdb_emulator.errors import Refusal
 from rtdb_emulator.jsondata import encode
@@ -26,13 +27,19 @@ def run(
     rules: Path | None,
     imported: Path | None,
     export: Path | None,
+    clock: Clock | None = None,
+    seed: int | None = None,
+    explain: bool = False,
     wait: Callable[[], object],
     say: Callable[[str], None],
 ) -> None:
     """Serve until `wait` returns. OSError or ValueError, with a line for the user, for what can't be used."""
     if export is not None:
         _check_export(export)
-    emulator = _make(host, port, project, rules)
+    emulator = _make(
+        rules,
+        lambda: Emulator(host, port, rules, project=project, now=clock or wall_clock, explain=explain, seed=seed),
+    )
     if imported is not None:
         load(emulator, project, imported)
     with emulator:
@@ -91,9 +98,9 @@ def _write(path: Path, content: bytes) -> None:
     partial.replace(target)
 
 
-def _make(host: str, port: int, project: str, rules: Path | None) -> Emulator:
+def _make(rules: Path | None, make: Callable[[], Emulator]) -> Emulator:
     try:
-        return Emulator(host, port, rules, project=project)
+        return make()
     except OSError as error:
         raise OSError(f"can't read the rules {rules}: {error.strerror}") from None
     except (RulesError, UnicodeDecodeError) as error:

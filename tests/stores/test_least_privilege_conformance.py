@@ -16,7 +16,7 @@ from firecron.settings import Settings
 from firecron.testing import LockConformance
 from firecron.testing.conformance.kit import TTL, refused, taken
 from rtdb_emulator import Emulator
-from rtdb_emulator.emulator import wall_clock
+from rtdb_emulator.clock import wall_clock
 from rtdb_emulator.pytest_plugin import Rtdb
 
 

@@ -89,6 +89,11 @@ class App:
         except BadRequest as error:
             await _whole(error_reply(400, error.text))(scope, receive, send)
             return
+        if self._service.is_door(request):
+            reply = self.serve(request)
+            assert isinstance(reply, Reply)
+            await _whole(reply)(scope, receive, send)
+            return
         exchange.facts = _facts(request, self._service.namespace(request), scope)
         logged = LoggedRequest(exchange.facts, _request_size(scope, request))
         self._log.add(logged)

@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Literal, Protocol, Self, TypeAlias, TypeVar, Unpack
+from typing import Literal, Self, TypeAlias, TypeVar, Unpack
 
+from rtdb_emulator.http.exchange import Effect, Exchange, Which
 from rtdb_emulator.http.matching import Criteria, RequestFacts, check, fits
 from rtdb_emulator.http.messages import Answer, Reply, Stream
+from rtdb_emulator.http.socket_faults import SocketFaults
 from rtdb_emulator.large import writing
 
 Moment: TypeAlias = Literal["before", "after"]
@@ -25,31 +27,7 @@ PORTAL_PAGE = b"<!doctype html><title>Sign in to the network</title>\xff\x00"
 FAULT_BODY = b'{\n  "error" : "scripted fault"\n}\n'
 
 
-class Which(Criteria, total=False):
-    """The requests that a fault befalls: what they are like, the first of them that it takes, and how many."""
-
-    nth: int
-    times: int | None
-
-
 _KNOWN = frozenset({*Criteria.__annotations__, *Which.__annotations__})
-
-
-class Exchange(Protocol):
-    """One request under way, as a fault sees it."""
-
-    def serve(self, *, rules_first: bool = False) -> Answer:
-        """Have the database do what is asked, and get what it would answer."""
-
-    async def pause(self, seconds: float) -> None:
-        """Wait that long, but not past the end of the emulator."""
-
-    async def until(self, event: asyncio.Event) -> None:
-        """Wait for the event, but not past the end of the emulator."""
-
-
-# What a fault makes of a request: the answer that goes out, or None to close the connection without one.
-Effect: TypeAlias = Callable[[Exchange], Awaitable[Answer | None]]
 
 
 class Fault:
@@ -114,6 +92,11 @@ class Hold(Fault):
         if not self._reached.wait(timeout):
             raise TimeoutError(f"no request reached the hold within {timeout} s; it waits for {self._criteria}")
 
+    @property
+    def has_reached(self) -> bool:
+        """Whether a request was held."""
+        return self._reached.is_set()
+
     def release(self) -> None:
         """Let go on what is held, and let pass what comes later."""
         with self._lock:
@@ -140,16 +123,18 @@ class Hold(Fault):
 
 
 class Faults:
-    """The faults of one emulator; call it from any thread.
+    """The faults of one emulator, for requests over HTTP and over sockets; call it from any thread.
 
     Which requests are meant is said everywhere in the same words: `method`, `path` (decoded and without `.json`;
-    wildcards as in "/cron-locks/*"), `namespace`, `header` (name and value), `port`, `nth` and `times`. None of them:
-    the next request.
+    wildcards as in "/cron-locks/*"), `namespace`, `header` (name and value; a socket's are those of its handshake),
+    `port`, `wire` ("http" or "socket"), `nth` and `times`. None of them: the next request. What only a socket can have
+    is in `sockets`.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._faults: list[Fault] = []
+        self.sockets = SocketFaults(lambda effect, which: self._add(Fault(self, effect, which)))
         self.interrupt: Callable[[Criteria], None] = lambda criteria: None
 
     def drop_request(self, **which: Unpack[Which]) -> Fault:
@@ -205,7 +190,8 @@ class Faults:
         return self._add(Hold(self, moment, which))
 
     def drip(self, seconds: float, **which: Unpack[Which]) -> Fault:
-        """Do what is asked, and send the reply's body byte by byte; streams are spared.
+        """Do what is asked, and send the reply's body byte by byte (over a socket: in frames of one character); streams
+        are spared.
 
         Args:
             seconds: The pause before each byte.

@@ -9,14 +9,14 @@ answers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from urllib.parse import quote
 
 from rtdb_emulator.database import ADMIN, Access, Database, PreconditionFailed, etag
 from rtdb_emulator.errors import BadRequest, Denied
 from rtdb_emulator.http.credentials import identify
-from rtdb_emulator.http.management import MANAGEMENT
+from rtdb_emulator.http.management import MANAGEMENT, Endpoint
 from rtdb_emulator.http.messages import SCRIPT, TEXT, Answer, Reply, RestRequest, Stream, error_reply, method_of
 from rtdb_emulator.http.parameters import (
     READ_TOO_LARGE,
@@ -51,11 +51,22 @@ class Service:
     exactly one.
     """
 
-    def __init__(self, store: Store, project: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        project: str,
+        random_bits: Callable[[int], int] | None = None,
+        doors: Mapping[str, Endpoint] | None = None,
+    ) -> None:
         self._store = store
         self._project = project
-        self._push_ids = PushIds()
+        self._push_ids = PushIds(random_bits)
+        self._doors = doors or {}
         self._hinted: set[str] = set()
+
+    def is_door(self, request: RestRequest) -> bool:
+        """Whether this is none of the database's business: tests set the emulator up with it."""
+        return request.path.strip("/") in self._doors
 
     def answer(self, request: RestRequest) -> Answer:
         try:
@@ -95,11 +106,15 @@ class Service:
             return _preflight(request)
         if request.path == "/" and method in ("GET", "HEAD"):
             return Reply(200, b"rtdb-emulator is ready\n", content_type=TEXT)
+        if request.path == "/.ws":
+            text = b"This is a WebSocket: ask for an upgrade.\n"
+            return Reply(426, text, {"upgrade": "websocket", "connection": "upgrade"}, TEXT)
         if not request.path.endswith(".json") and request.path.strip("/") not in MANAGEMENT:
             return Reply(404, b"append .json to your request URI to use the REST API.", content_type=TEXT)
         access = identify(request.headers, request.parameters)
         namespace = self.namespace(request)
-        if management := MANAGEMENT.get(request.path.strip("/")):
+        name = request.path.strip("/")
+        if management := self._doors.get(name) or MANAGEMENT.get(name):
             return management(method, request, access, self._store, namespace)
         database = self._store.database(namespace)
         options = parse_options(request.parameters)

@@ -74,10 +74,6 @@ def exported(node: Node) -> str:
     return dumps(render(node, priorities=True, arrays=False))
 
 
-def hello(now: int, host: str, session: str) -> Message:
-    return control("h", {"ts": now, "v": VERSION, "h": host, "s": session})
-
-
 def control(kind: str, data: object) -> Message:
     return Message(dumps({"t": "c", "d": {"t": kind, "d": data}}))
 

@@ -12,12 +12,14 @@ from websockets.http11 import Request as Handshake
 from websockets.server import ServerProtocol
 
 from rtdb_emulator.errors import BadRequest
+from rtdb_emulator.http.faults import Faults
 from rtdb_emulator.http.log import RequestLog
 from rtdb_emulator.http.matching import Criteria, RequestFacts, fits
 from rtdb_emulator.http.messages import RestRequest
 from rtdb_emulator.http.service import Service
 from rtdb_emulator.paths import parse_url_query
 from rtdb_emulator.store import Store
+from rtdb_emulator.ws.asked import Opening
 from rtdb_emulator.ws.connection import Connection
 from rtdb_emulator.ws.listens import Listens
 from rtdb_emulator.ws.segments import MAX_MESSAGE
@@ -46,11 +48,18 @@ class Sockets:
     """Every connection of one emulator."""
 
     def __init__(
-        self, store: Store, service: Service, log: RequestLog, new_session: Callable[[], str], settings: Settings
+        self,
+        store: Store,
+        service: Service,
+        log: RequestLog,
+        faults: Faults,
+        new_session: Callable[[], str],
+        settings: Settings,
     ) -> None:
         self._store = store
         self._service = service
         self._log = log
+        self._faults = faults
         self._new_session = new_session
         self._settings = settings
         self._listens: WeakValueDictionary[str, Listens] = WeakValueDictionary()
@@ -78,12 +87,18 @@ class Sockets:
         self.end(facts.parameters.get("ls", ""))
         name = self._new_session()
         connection = Connection(
-            lambda: self._forget(name), name, facts, transport, protocol, loop, self._log, self._settings.silence
+            transport,
+            protocol,
+            loop,
+            log=self._log,
+            faults=self._faults,
+            silence=self._settings.silence,
+            ended=lambda: self._forget(name),
         )
         self._connections[name] = connection
         transport.set_protocol(connection)
         session = Session(listens, connection, explains=self._settings.explains)
-        connection.open(session, self._store.now(), facts.headers.get("host", ""))
+        connection.open(session, Opening(facts, len(head), self._store.now, name))
 
     def end(self, name: str) -> None:
         """End the session of this name, if there still is one: its client has come back."""
@@ -111,4 +126,4 @@ class Sockets:
         listens = self._listens.get(namespace)
         if listens is None:
             listens = self._listens[namespace] = Listens(self._store.database(namespace))
-        return RequestFacts("OPEN", "/", namespace, parameters, headers, port), listens
+        return RequestFacts("OPEN", "/", namespace, parameters, headers, port, "socket"), listens

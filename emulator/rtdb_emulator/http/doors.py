@@ -1,0 +1,114 @@
+"""What tests can do to the emulator over HTTP, in any language: script its faults, and set its clock.
+
+    POST   /.inspect/faults.json   {"fault": "delay", "seconds": 2, "method": "PUT", "path": "/visits"}  → {"id": "1"}
+    GET    /.inspect/faults.json   the faults that were added, and how many requests each has befallen
+    DELETE /.inspect/faults.json   ends all of them; with ?id=1 that one (a hold lets go on what it holds)
+    GET    /.inspect/clock.json    {"now": 1700000000000}
+    PUT    /.inspect/clock.json    {"now": 1700000000000}, or {"advance": 60000}
+
+The names of faults and their words are those of `Faults`; those of sockets begin with "sockets.". Only an admin may do
+this, and no fault befalls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import cast
+
+from rtdb_emulator.clock import Clock
+from rtdb_emulator.database import Access
+from rtdb_emulator.errors import BadRequest, Denied
+from rtdb_emulator.http.faults import Fault, Faults, Hold
+from rtdb_emulator.http.management import Endpoint
+from rtdb_emulator.http.messages import Reply, RestRequest, error_reply
+from rtdb_emulator.jsondata import decode, encode
+from rtdb_emulator.store import Store
+
+_FAULTS = (
+    *("drop_request", "drop_reply", "delay", "hold", "drip", "answer", "garbage", "rules_first", "cut_off"),
+    *("sockets.swallow", "sockets.answer_first", "sockets.stale", "sockets.reset", "sockets.expire", "sockets.cut"),
+    *("sockets.freeze", "sockets.skew"),
+)
+
+
+class Doors:
+    """The doors of one emulator, by their paths."""
+
+    def __init__(self, faults: Faults, now: Callable[[], int]) -> None:
+        self._faults = faults
+        self._now = now
+        self._numbers = count(1)
+        self._added: dict[str, tuple[Fault, Mapping[str, object]]] = {}
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        return {".inspect/faults.json": self._script, ".inspect/clock.json": self._set_clock}
+
+    def _script(self, method: str, request: RestRequest, access: Access, store: Store, namespace: str) -> Reply:
+        if not access.admin:
+            raise Denied
+        wanted = request.parameters.get("id")
+        if wanted is not None and wanted not in self._added:
+            return error_reply(404, f"there is no fault {wanted!r}")
+        match method:
+            case "GET":
+                return Reply(200, encode([self._shown(number) for number in self._added]))
+            case "POST":
+                return Reply(200, encode({"id": self._add(_object(request))}))
+            case "DELETE":
+                for number in [wanted] if wanted is not None else [*self._added]:
+                    self._added.pop(number)[0].remove()
+                return Reply(200, encode(None))
+        return error_reply(405, f"{method} is not one of GET, POST, DELETE")
+
+    def _shown(self, number: str) -> dict[str, object]:
+        fault, asked = self._added[number]
+        held = {"held": fault.has_reached} if isinstance(fault, Hold) else {}
+        return {"id": number, **asked, "hits": fault.hits, **held}
+
+    def _add(self, asked: Mapping[str, object]) -> str:
+        words = dict(asked)
+        name = words.pop("fault", None)
+        if name not in _FAULTS:
+            raise BadRequest(f"fault must be one of {', '.join(_FAULTS)}, not {name!r}")
+        if isinstance(words.get("header"), list):
+            words["header"] = tuple(cast(list[object], words["header"]))
+        if isinstance(words.get("body"), str):
+            words["body"] = str(words["body"]).encode()
+        made: object = self._faults
+        for part in str(name).split("."):
+            made = getattr(made, part)
+        try:
+            fault = cast(Callable[..., Fault], made)(**words)
+        except (TypeError, ValueError) as error:
+            raise BadRequest(str(error)) from None
+        number = str(next(self._numbers))
+        self._added[number] = fault, asked
+        return number
+
+    def _set_clock(self, method: str, request: RestRequest, access: Access, store: Store, namespace: str) -> Reply:
+        if method == "PUT":
+            if not access.admin:
+                raise Denied
+            self._turn(_object(request))
+        elif method != "GET":
+            return error_reply(405, f"{method} is not one of GET, PUT")
+        return Reply(200, encode({"now": self._now()}))
+
+    def _turn(self, asked: Mapping[str, object]) -> None:
+        if not isinstance(self._now, Clock):
+            raise BadRequest("This clock can't be set: start the emulator with --clock, or Emulator(now=Clock(…))")
+        match asked:
+            case {"now": int(now), **rest} if not rest:
+                self._now.set(now)
+            case {"advance": int(milliseconds), **rest} if not rest:
+                self._now.advance(milliseconds)
+            case _:
+                raise BadRequest('The body is {"now": MILLISECONDS} or {"advance": MILLISECONDS}')
+
+
+def _object(request: RestRequest) -> dict[str, object]:
+    data = decode(request.body)
+    if not isinstance(data, dict):
+        raise BadRequest("The body is a JSON object")
+    return data

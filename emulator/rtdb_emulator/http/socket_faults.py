@@ -1,0 +1,134 @@
+"""Faults that only a socket can have. What they share with HTTP's, and how requests are chosen, is in `faults`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeAlias, TypeVar, Unpack, cast
+
+from rtdb_emulator.http.exchange import NO_ANSWER, Effect, SocketExchange, Which
+from rtdb_emulator.http.messages import Answer, Reply
+
+FaultT = TypeVar("FaultT")
+_SocketEffect: TypeAlias = Callable[[SocketExchange], Awaitable[Answer | None]]
+
+
+class SocketFaults(Generic[FaultT]):
+    """The faults of an emulator's sockets: each takes the words of `Faults` for the requests that are meant.
+
+    A socket's opening is a request with the method "OPEN", and its hello is the answer to that. The others are
+    "LISTEN", "UNLISTEN", "GET", "PUT", "PATCH" and "ONDISCONNECT", and "AUTH", "GAUTH" and so on for actions without a
+    path.
+    """
+
+    def __init__(self, add: Callable[[Effect, Which], FaultT]) -> None:
+        self._make = add
+
+    def swallow(self, **which: Unpack[Which]) -> FaultT:
+        """Do what is asked, and never answer it; the connection stays.
+
+        Args:
+            which: The requests that are meant.
+        """
+
+        async def effect(exchange: SocketExchange) -> Answer:
+            exchange.serve()
+            return NO_ANSWER
+
+        return self._add(effect, which)
+
+    def answer_first(self, **which: Unpack[Which]) -> FaultT:
+        """Answer before the pushes that the request brings about: the wrong way round.
+
+        Args:
+            which: The requests that are meant.
+        """
+
+        async def effect(exchange: SocketExchange) -> Answer:
+            exchange.serve_answer_first()
+            return NO_ANSWER
+
+        return self._add(effect, which)
+
+    def stale(self, **which: Unpack[Which]) -> FaultT:
+        """Tell a write that its hash is stale, whatever is stored: the client runs its transaction again.
+
+        Args:
+            which: The requests that are meant; PUTs, unless a method is given.
+        """
+
+        async def effect(exchange: SocketExchange) -> Answer:
+            return Reply(412, b"Transaction hash does not match")
+
+        return self._add(effect, Which(method="PUT") | which)
+
+    def reset(self, host: str, **which: Unpack[Which]) -> FaultT:
+        """Send the client to another host, in place of an answer; nothing is done.
+
+        Args:
+            host: Where the client is to go, as `host:port`.
+            which: The requests that are meant; an opening, unless a method is given.
+        """
+
+        async def effect(exchange: SocketExchange) -> Answer:
+            exchange.control("r", host)
+            return NO_ANSWER
+
+        return self._add(effect, Which(method="OPEN") | which)
+
+    def expire(self, text: str = "Auth token is expired", **which: Unpack[Which]) -> FaultT:
+        """Tell the client that its credential has expired, then do what is asked.
+
+        Args:
+            text: The reason that the client is given.
+            which: The requests that are meant.
+        """
+
+        async def effect(exchange: SocketExchange) -> Answer:
+            exchange.expire(text)
+            return exchange.serve()
+
+        return self._add(effect, which)
+
+    def cut(self, **which: Unpack[Which]) -> FaultT:
+        """Do what is asked, and close the connection in the middle of the answer, which is in segments.
+
+        Args:
+            which: The requests that are meant.
+        """
+
+        async def effect(exchange: SocketExchange) -> Answer:
+            exchange.cut()
+            return NO_ANSWER
+
+        return self._add(effect, which)
+
+    def freeze(self, **which: Unpack[Which]) -> FaultT:
+        """Read and write nothing from this request on, until the emulator's `silence` has passed: a pulled cable.
+
+        Args:
+            which: The requests that are meant.
+        """
+
+        async def effect(exchange: SocketExchange) -> Answer:
+            exchange.freeze()
+            return NO_ANSWER
+
+        return self._add(effect, which)
+
+    def skew(self, seconds: float, **which: Unpack[Which]) -> FaultT:
+        """Tell a client in its hello a time that is off, from which it takes its `.info/serverTimeOffset`.
+
+        Args:
+            seconds: How far off; negative is in the past.
+            which: The openings that are meant.
+        """
+
+        async def effect(exchange: SocketExchange) -> Answer:
+            exchange.skew(round(seconds * 1000))
+            return exchange.serve()
+
+        return self._add(effect, Which(method="OPEN") | which)
+
+    def _add(self, effect: _SocketEffect, which: Which) -> FaultT:
+        # The requests that fit come over a socket, and their exchange is a socket's.
+        return self._make(cast(Effect, effect), which | Which(wire="socket"))

@@ -1,0 +1,85 @@
+"""What a connection may be asked: a client's operation, and before all of them the opening, which a hello answers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from rtdb_emulator.http.matching import RequestFacts
+from rtdb_emulator.ws.messages import VERSION, Answer, Request, answered, dumps, refusal
+from rtdb_emulator.ws.segments import Message
+from rtdb_emulator.ws.session import Session
+
+logger = logging.getLogger("rtdb_emulator")
+
+_METHODS = {
+    "q": "LISTEN",
+    "n": "UNLISTEN",
+    "g": "GET",
+    "p": "PUT",
+    "m": "PATCH",
+    **dict.fromkeys(("o", "om", "oc"), "ONDISCONNECT"),
+}
+
+
+class Asked(Protocol):
+    """What can be done, and answered."""
+
+    @property
+    def facts(self) -> RequestFacts:
+        """What faults and the log know it by."""
+
+    def do(self, *, rules_first: bool = False) -> Answer:
+        """Do it."""
+
+    def message(self, answer: Answer) -> Message:
+        """The message of an answer to it."""
+
+
+class Operation:
+    """A client's request. `where` says what the connection is known by."""
+
+    __slots__ = ("_request", "_session", "facts")
+
+    def __init__(self, session: Session, request: Request, where: RequestFacts) -> None:
+        path = request.body.get("p")
+        self._session = session
+        self._request = request
+        self.facts = RequestFacts(
+            _METHODS.get(request.action) or request.action.upper(),
+            "/" + "/".join(filter(None, path.split("/"))) if isinstance(path, str) else "/",
+            where.namespace,
+            where.parameters,
+            where.headers,
+            where.port,
+            where.wire,
+        )
+
+    def do(self, *, rules_first: bool = False) -> Answer:
+        try:
+            return self._session.handle(self._request, rules_first=rules_first)
+        except Exception:
+            logger.exception("%s %s over WebSocket broke the emulator", self.facts.method, self.facts.path)
+            return refusal("error", "Internal Server Error: see the emulator's log")
+
+    def message(self, answer: Answer) -> Message:
+        return answered(self._request.number, answer)
+
+
+class Opening:
+    """The start of a connection: the server says who it is, and what time it has."""
+
+    def __init__(self, facts: RequestFacts, size: int, now: Callable[[], int], session: str) -> None:
+        self.facts = facts
+        self.size = size
+        self.skew = 0
+        self._now = now
+        self._session = session
+
+    def do(self, *, rules_first: bool = False) -> Answer:
+        host = self.facts.headers.get("host", "")
+        return Answer("ok", dumps({"ts": self._now() + self.skew, "v": VERSION, "h": host, "s": self._session}))
+
+    def message(self, answer: Answer) -> Message:
+        return Message(f'{{"t":"c","d":{{"t":"h","d":{answer.data}}}}}')

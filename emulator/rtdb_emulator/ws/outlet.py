@@ -1,0 +1,136 @@
+"""What goes out of a socket: a queue that any thread may put a message into, and that the event loop empties.
+
+A message is queued in the commit that it tells of, so the queue has the order of the commits. A client that reads
+slowly holds up nobody: what the system doesn't take is kept for it, up to `MAX_WAITING`; then the client is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from asyncio import AbstractEventLoop, Transport
+from collections import deque
+from collections.abc import Callable
+from itertools import chain
+from typing import Final, final
+
+from websockets.protocol import OPEN
+from websockets.server import ServerProtocol
+
+from rtdb_emulator.ws.segments import Message, cut, framed
+
+logger = logging.getLogger("rtdb_emulator")
+
+# Bytes that may wait for a client that doesn't read.
+MAX_WAITING: Final = 64 * 1024 * 1024
+# Seconds that one client may take to answer our close frame.
+_CLOSE_GRACE = 2.0
+
+
+@final
+class Outlet:
+    """The way out of one connection; `give_up` is called when too much waits."""
+
+    __slots__ = (
+        "_give_up", "_is_frozen", "_is_held", "_is_woken", "_loop", "_protocol", "_queue", "_thread", "_transport"
+    )  # fmt: skip
+
+    def __init__(
+        self, transport: Transport, protocol: ServerProtocol, loop: AbstractEventLoop, give_up: Callable[[], None]
+    ) -> None:
+        self._transport = transport
+        self._protocol = protocol
+        self._loop = loop
+        self._give_up = give_up
+        self._thread = threading.get_ident()
+        self._queue: deque[Message] = deque()
+        self._is_woken = False
+        self._is_held = False
+        self._is_frozen = False
+
+    def send(self, message: Message) -> None:
+        """Queue a message, on any thread. Everything else belongs to the event loop."""
+        if self._is_frozen:
+            return
+        self._queue.append(message)
+        # If `flush` runs meanwhile, it has either put the flag back, or not yet looked into the queue.
+        if not self._is_woken:
+            self._is_woken = True
+            if threading.get_ident() == self._thread:
+                self._loop.call_soon(self.flush)
+            else:
+                self._loop.call_soon_threadsafe(self.flush)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        self._is_woken = False
+        if self._is_held or not self._queue:
+            return
+        wires = []
+        while self._queue:
+            wires.append(self._queue.popleft().wire)
+        if self._protocol.state is not OPEN or self._transport.is_closing():
+            return
+        if self._transport.get_write_buffer_size() > MAX_WAITING:
+            logger.info("a client that reads nothing is dropped: more than %d bytes wait for it", MAX_WAITING)
+            self._give_up()
+            return
+        self._transport.write(wires[0] if len(wires) == 1 else b"".join(wires))
+
+    def write_frames(self) -> None:
+        """Write what the protocol itself has to say: the answer to a handshake, pongs, the end."""
+        for data in self._protocol.data_to_send():
+            if not data:
+                self._transport.close()
+            elif not self._is_frozen:
+                self._transport.write(data)
+
+    def close(self, code: int, reason: str) -> None:
+        """Say that this is the end, and leave the client a moment to hear of it."""
+        self.flush()
+        if self._protocol.state is OPEN:
+            self._protocol.send_close(code, reason)
+            self.write_frames()
+            self._loop.call_later(_CLOSE_GRACE, self._transport.abort)
+
+    # The rest is for faults.
+
+    def mark(self) -> int:
+        """Where the queue ends now."""
+        return len(self._queue)
+
+    def send_before(self, mark: int, message: Message) -> None:
+        """Queue a message before all that was queued after the mark."""
+        self._queue.insert(mark, message)
+        self.flush()
+
+    def freeze(self) -> None:
+        """Write nothing more at all."""
+        self.flush()
+        self._is_held = self._is_frozen = True
+        self._queue.clear()
+
+    def write_half(self, message: Message) -> None:
+        """Write a message's count, which is at least 2, and half of its segments."""
+        self.flush()
+        segments = cut(message.text)[1:]
+        if not segments:
+            middle = len(message.text) // 2
+            segments = [message.text[:middle], message.text[middle:]]
+        frames = [str(len(segments)), *segments[: len(segments) // 2]]
+        self._transport.write(b"".join(map(framed, frames)))
+
+    async def write_slowly(self, text: str, seconds: float, over: asyncio.Event) -> None:
+        """Write a message in segments of one character, with a pause before each."""
+        self.flush()
+        self._is_held = True
+        for frame in chain([str(len(text))], text):
+            try:
+                await asyncio.wait_for(over.wait(), seconds)
+            except TimeoutError:
+                self._transport.write(framed(frame))
+            else:
+                return
+        self._is_held = False
+        self.flush()
