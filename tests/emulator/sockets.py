@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from websockets.exceptions import ConnectionClosed
@@ -18,6 +19,7 @@ from rtdb_emulator import Emulator
 PATIENCE = 10.0
 
 
+T = TypeVar("T")
 Message: TypeAlias = dict[str, Any]
 
 
@@ -44,7 +46,8 @@ class SocketClient:
     def send(self, action: str, **body: object) -> int:
         """Ask for something, and return the number of the request."""
         self._numbers += 1
-        self.connection.send(json.dumps({"t": "d", "d": {"r": self._numbers, "a": action, "b": body}}))
+        text = json.dumps({"t": "d", "d": {"r": self._numbers, "a": action, "b": body}})
+        self.connection.send(text.replace("Infinity", "1e999"))  # which is JSON
         return self._numbers
 
     def ask(self, action: str, **body: object) -> tuple[str, object]:
@@ -106,3 +109,12 @@ def opened(target: str, port: int) -> ClientConnection:
     """A connection, to use in a `with` block; through no proxy that the environment may name."""
     plain = socket.create_connection(("127.0.0.1", port), PATIENCE)
     return connect(f"ws://127.0.0.1:{port}{target}", sock=plain, compression=None, max_size=None)
+
+
+def until(look: Callable[[], T]) -> T:
+    """What this says at last that is true."""
+    deadline = time.monotonic() + PATIENCE
+    while not (seen := look()):
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.001)
+    return seen
