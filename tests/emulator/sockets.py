@@ -97,18 +97,20 @@ class SocketClient:
 
 @contextmanager
 def socket_client(
-    emulator: Emulator, namespace: str, *, port: int | None = None, **query: str
+    emulator: Emulator, namespace: str, *, port: int | None = None, headers: dict[str, str] | None = None, **query: str
 ) -> Iterator[SocketClient]:
     """A client of one database, which has read its hello."""
     more = "".join(f"&{name}={quote(value)}" for name, value in query.items())
-    with opened(f"/.ws?v=5&ns={namespace}{more}", port or emulator.port) as connection:
+    with opened(f"/.ws?v=5&ns={namespace}{more}", port or emulator.port, headers) as connection:
         yield SocketClient(connection)
 
 
-def opened(target: str, port: int) -> ClientConnection:
+def opened(target: str, port: int, headers: dict[str, str] | None = None) -> ClientConnection:
     """A connection, to use in a `with` block; through no proxy that the environment may name."""
     plain = socket.create_connection(("127.0.0.1", port), PATIENCE)
-    return connect(f"ws://127.0.0.1:{port}{target}", sock=plain, compression=None, max_size=None)
+    return connect(
+        f"ws://127.0.0.1:{port}{target}", sock=plain, compression=None, max_size=None, additional_headers=headers
+    )
 
 
 def until(look: Callable[[], T]) -> T:

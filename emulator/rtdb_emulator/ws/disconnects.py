@@ -80,16 +80,24 @@ def _with(value: _Json, path: Path, new: _Json) -> _Json:
     members = _members(value)
     if members is None:
         # A leaf: it stays for a priority, and makes room for a child.
-        priority = value.get(PRIORITY) if isinstance(value, dict) and ".sv" not in value else None
-        leaf = value.get(".value") if isinstance(value, dict) and ".sv" not in value else value
+        given = value if isinstance(value, dict) and ".value" in value else {".value": value}
         if path == (PRIORITY,):
-            return None if leaf is None else {".value": leaf, PRIORITY: new}
-        members = {} if priority is None else {PRIORITY: priority}
-        if new is None:
+            return None if given[".value"] is None else {".value": given[".value"], PRIORITY: new}
+        if _is_nothing(new):
             return value
+        members = {PRIORITY: given[PRIORITY]} if PRIORITY in given else {}
     members = {**members, path[0]: _with(members.get(path[0]), path[1:], new)}
-    kept = {key: item for key, item in members.items() if item is not None}
-    return kept if kept.keys() - {PRIORITY} else None
+    return None if _is_nothing(members) else members
+
+
+def _is_nothing(value: _Json) -> bool:
+    """Whether writing this deletes."""
+    if isinstance(value, dict) and ".value" in value:
+        return value[".value"] is None
+    members = _members(value)
+    if members is None:
+        return value is None
+    return all(key == PRIORITY or _is_nothing(item) for key, item in members.items())
 
 
 def _members(value: _Json) -> dict[str, _Json] | None:
