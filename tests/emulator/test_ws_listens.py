@@ -15,7 +15,8 @@ from rtdb_emulator.pytest_plugin import Rtdb
 
 def rest(rtdb: Rtdb, method: str, path: str, body: object) -> None:
     url = f"{rtdb.emulator.url}{path}.json?ns={rtdb.namespace}"
-    answer = requests.request(method, url, json=body, headers={"authorization": "Bearer owner"}, timeout=PATIENCE)
+    data = None if method == "DELETE" else json.dumps(body)
+    answer = requests.request(method, url, data=data, headers={"authorization": "Bearer owner"}, timeout=PATIENCE)
     assert answer.status_code == 200
 
 

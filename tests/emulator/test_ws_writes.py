@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import requests
@@ -128,8 +128,8 @@ def test_every_kind_of_writer_is_heard_in_one_order(rtdb: Rtdb) -> None:
         writer.ask("q", p="/n", h="")
         other.ask("q", p="/n", h="")
         threads = [
-            threading.Thread(target=lambda: [rtdb.set("/n", f"thread {turn}") for turn in range(40)]),
-            threading.Thread(target=lambda: [_put(rtdb, f"rest {turn}") for turn in range(40)]),
+            threading.Thread(target=_often, args=(lambda turn: rtdb.set("/n", f"thread {turn}"),)),
+            threading.Thread(target=_often, args=(lambda turn: _put(rtdb, f"rest {turn}"),)),
         ]
         for thread in threads:
             thread.start()
@@ -179,6 +179,11 @@ def test_the_log_knows_the_requests_of_sockets(rtdb: Rtdb) -> None:
         assert [request.status for request in rtdb.emulator.requests] == [200, 200, 412, 200]
         assert all(request.request_bytes and request.response_bytes for request in rtdb.emulator.requests)
         assert rtdb.emulator.listeners(rtdb.namespace) == 1
+
+
+def _often(write: Callable[[int], None]) -> None:
+    for turn in range(40):
+        write(turn)
 
 
 def _put(rtdb: Rtdb, value: str) -> None:
