@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -16,8 +15,9 @@ from itertools import count
 from pathlib import Path
 
 import requests
+from emulator_sockets import main as sockets
 from load import request, run
-from serving import serving
+from serving import peak_mib, resident_mib, serving
 
 from rtdb_emulator.tree import Node, branch, leaf
 
@@ -51,6 +51,7 @@ async def main() -> None:
     for shape, child in (("texts", "x" * 190), ("objects", record)):
         with serving([sys.executable, "-m", "rtdb_emulator", "--port", "0"]) as (port, process):
             await imports(port, process, shape, child)
+    await sockets()
 
 
 async def conditional_puts(port: int) -> float:
@@ -141,19 +142,6 @@ async def generator_ceiling() -> float:
     with serving([sys.executable, str(Path(__file__).with_name("nothing.py"))]) as (port, _):
         streams = [swaps("/bench.json?ns=bench", PUTS) for _ in range(CONNECTIONS)]
         return (await run("127.0.0.1", port, streams))[0]
-
-
-def resident_mib(process: int) -> float:
-    told = subprocess.run(["ps", "-o", "rss=", "-p", str(process)], check=True, capture_output=True, text=True).stdout
-    return int(told) / 1024
-
-
-def peak_mib(process: int) -> float:
-    """The most that was resident so far; where the system doesn't tell, what is now."""
-    status = Path(f"/proc/{process}/status")
-    if not status.exists():
-        return resident_mib(process)
-    return int(status.read_text().partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def _node(record: dict[str, str | int]) -> Node:

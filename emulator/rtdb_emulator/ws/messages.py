@@ -52,7 +52,7 @@ def refusal(status: str, text: str) -> Answer:
 def parse(text: str) -> Request | Control:
     """What a message says. Raises Broken for what can't be answered, because it has no form or no number."""
     try:
-        envelope = json.loads(text, parse_constant=_no_constant)
+        envelope = _decoder.decode(text)
     except (ValueError, RecursionError):
         raise Broken(1007, "a message is JSON") from None
     inner = envelope.get("d") if isinstance(envelope, dict) else None
@@ -66,7 +66,7 @@ def parse(text: str) -> Request | Control:
 
 
 def dumps(data: object) -> str:
-    return json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return _encoder.encode(data)
 
 
 def exported(node: Node) -> str:
@@ -108,3 +108,8 @@ def said(text: str) -> Message:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+# `json.loads` and `json.dumps` would make one of these for each message.
+_decoder = json.JSONDecoder(parse_constant=_no_constant)
+_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)

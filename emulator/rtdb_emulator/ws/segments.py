@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from websockets.frames import Frame, Opcode
-
 SEGMENT: Final = 16_384
 # What a client may send in one message: the SDKs' own limit for a write.
 MAX_MESSAGE: Final = 16 * 1024 * 1024
@@ -69,8 +67,16 @@ def cut(text: str) -> list[str]:
 
 
 def framed(text: str) -> bytes:
-    """One frame as the bytes of a server's."""
-    return Frame(Opcode.TEXT, text.encode()).serialize(mask=False)
+    """One text frame as the bytes of a server's, which has no mask."""
+    data = text.encode()
+    size = len(data)
+    if size < 126:
+        head = bytes((0x81, size))
+    elif size < 0x10000:
+        head = b"\x81\x7e" + size.to_bytes(2, "big")
+    else:
+        head = b"\x81\x7f" + size.to_bytes(8, "big")
+    return head + data
 
 
 @final
