@@ -45,7 +45,7 @@ NAMES = {
     "firecron.settings": ["Settings", "load"],
     "firecron.testing": ["FakeClock", "FakeTiming", "LockConformance", "MemoryStore", "Rehearsal"],
     "firecron.triggers.verifier": ["Denial", "Verifier"],
-    "rtdb_emulator": ["Emulator", "Fault", "Faults", "Hold", "LoggedRequest", "RequestLog", "RulesError"],
+    "rtdb_emulator": ["Clock", "Emulator", "Fault", "Faults", "Hold", "LoggedRequest", "RequestLog", "RulesError"],
 }
 
 
