@@ -90,6 +90,10 @@ class Connection(asyncio.Protocol):
         """The emulator ends: say so, and write nothing for the client."""
         self._outlet.close(1001, "the emulator stops")
         self._end(writes=False)
+        # The loop ends before the client's answer; and what the client doesn't read would keep the socket open.
+        self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self._transport.abort()
 
     # asyncio calls these four.
 
