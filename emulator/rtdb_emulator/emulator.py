@@ -27,6 +27,7 @@ from rtdb_emulator.http.log import RequestLog
 from rtdb_emulator.http.matching import Criteria
 from rtdb_emulator.http.service import Service
 from rtdb_emulator.jsondata import render
+from rtdb_emulator.operations import Operations
 from rtdb_emulator.paths import split_path
 from rtdb_emulator.rules import OPEN, Rules
 from rtdb_emulator.rules.coverage import Coverage
@@ -161,6 +162,11 @@ class Emulator:
     def refusals(self) -> Refusals:
         """What the rules have denied, each with the `lines` that say why."""
         return self._store.refusals
+
+    @property
+    def operations(self) -> Operations:
+        """The newest operations of all clients, each with its verdict, which the emulator's page shows."""
+        return self._store.operations
 
     def coverage(self) -> list[tuple[Rules, Coverage]]:
         """How often each rule was evaluated, and to what, for each text of rules that any namespace had."""

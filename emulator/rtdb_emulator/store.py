@@ -1,4 +1,4 @@
-"""All databases of one emulator, and what their rules have said: refusals, and coverage."""
+"""All databases of one emulator, what their rules have said (refusals, and coverage), and what was done last."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
+from rtdb_emulator.bell import Bell
 from rtdb_emulator.database import ADMIN, Database
 from rtdb_emulator.errors import BadRequest
+from rtdb_emulator.operations import Operations
 from rtdb_emulator.paths import is_namespace
 from rtdb_emulator.rules import OPEN, Rules
 from rtdb_emulator.rules.coverage import Coverage
@@ -65,12 +67,15 @@ class Refusals:
 class Store:
     """All databases of one emulator. Each has the same rules at first, and exists from its first write, or rules, on.
 
-    One that was only read from, or listened to, is known for as long as somebody holds it.
+    One that was only read from, or listened to, is known for as long as somebody holds it. `changed` rings when there
+    is one more or less.
     """
 
     def __init__(self, now: Callable[[], int], rules: Rules = OPEN) -> None:
         self.now = now
         self.refusals = Refusals()
+        self.operations = Operations()
+        self.changed = Bell()
         self._totals: dict[str, tuple[Rules, Coverage]] = {}
         self._rules = rules
         self._lock = threading.Lock()
@@ -102,10 +107,12 @@ class Store:
         with self._lock:
             database.has_begun = False
             self._databases.pop(namespace, None)
+        self.changed.ring()
 
     def keep(self, database: Database) -> None:
         with self._lock:
             self._databases[database.name] = database
+        self.changed.ring()
 
     def total(self, rules: Rules) -> Coverage:
         # A database may be made while the lock is taken; adding to a dictionary is one step by itself.

@@ -32,6 +32,7 @@ from rtdb_emulator.http.parameters import MAX_BODY, WRITE_TOO_LARGE
 from rtdb_emulator.http.service import Service
 from rtdb_emulator.http.slices import SMALL_SLICE, in_slices, sent_in_slices
 from rtdb_emulator.http.sse import CONTENT_TYPE, HEADERS, Subscription
+from rtdb_emulator.http.verdicts import account, is_operation
 from rtdb_emulator.large import writing
 from rtdb_emulator.paths import parse_url_query
 from rtdb_emulator.tree import Node, hashing
@@ -102,6 +103,8 @@ class App:
             answer = await fault.effect(exchange) if fault else exchange.serve()
         except Ended:
             answer = None
+        if is_operation(request):
+            self._service.note(account(exchange.facts, answer))
         if answer is None:
             await exchange.drop()
             return

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from rtdb_emulator.database import Access, Database
 from rtdb_emulator.errors import BadRequest
 from rtdb_emulator.jsondata import encode
+from rtdb_emulator.rules.explain import Refused
 from rtdb_emulator.streaming import View
 from rtdb_emulator.tree import Node
 
@@ -57,7 +58,7 @@ def method_of(request: RestRequest) -> str:
 class Reply:
     """One whole answer; `pause` is how long to wait before each of its bytes.
 
-    `shown` is a large node, of which the body is made while it is sent.
+    `shown` is a large node, of which the body is made while it is sent; `refused` is what the rules have denied.
     """
 
     status: int
@@ -66,6 +67,7 @@ class Reply:
     content_type: str = JSON
     pause: float = 0.0
     shown: Node | None = None
+    refused: Refused | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from ipaddress import ip_address
 from urllib.parse import quote
 
@@ -27,6 +28,7 @@ from rtdb_emulator.http.parameters import (
     parse_options,
 )
 from rtdb_emulator.jsondata import as_array, decode, decode_patch, encode, render, shallow
+from rtdb_emulator.operations import Account
 from rtdb_emulator.paths import PRIORITY, parse_url_path
 from rtdb_emulator.pushid import PushIds
 from rtdb_emulator.query import Query, parse_query, parse_shallow
@@ -78,7 +80,7 @@ class Service:
         except BadRequest as error:
             answer = error_reply(400, error.text)
         except Denied as error:
-            answer = error_reply(401, error.text)
+            answer = replace(error_reply(401, error.text), refused=error.refused)
         return answer
 
     def namespace(self, request: RestRequest) -> str:
@@ -99,6 +101,10 @@ class Service:
                 request.method, request.path, self._project, ", ".join(names),
             )  # fmt: skip
         return self._project
+
+    def note(self, account: Account) -> None:
+        """Remember an operation for those who look on."""
+        self._store.operations.add(account)
 
     def _route(self, request: RestRequest) -> Answer:
         method = method_of(request)

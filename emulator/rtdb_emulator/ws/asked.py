@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rtdb_emulator.http.matching import RequestFacts
+from rtdb_emulator.operations import Account
 from rtdb_emulator.ws.messages import VERSION, Answer, Request, answered, dumps, refusal
 from rtdb_emulator.ws.segments import Message
 from rtdb_emulator.ws.session import Session
+from rtdb_emulator.ws.verdicts import account
 
 logger = logging.getLogger("rtdb_emulator")
 
@@ -35,6 +37,9 @@ class Asked(Protocol):
 
     def message(self, answer: Answer) -> Message:
         """The message of an answer to it."""
+
+    def account(self, answer: Answer | None) -> Account | None:
+        """What is remembered of it, for those who look on; None if nothing is. `answer` is None if there is none."""
 
 
 class Operation:
@@ -66,6 +71,9 @@ class Operation:
     def message(self, answer: Answer) -> Message:
         return answered(self._request.number, answer)
 
+    def account(self, answer: Answer | None) -> Account | None:
+        return account(self.facts, self._session.access, self._request, answer)
+
 
 class Opening:
     """The start of a connection: the server says who it is, and what time it has."""
@@ -83,3 +91,6 @@ class Opening:
 
     def message(self, answer: Answer) -> Message:
         return Message(f'{{"t":"c","d":{{"t":"h","d":{answer.data}}}}}')
+
+    def account(self, answer: Answer | None) -> Account | None:
+        return None

@@ -22,9 +22,10 @@ from rtdb_emulator.http.faults import Fault, Faults
 from rtdb_emulator.http.log import LoggedRequest, RequestLog
 from rtdb_emulator.http.matching import RequestFacts
 from rtdb_emulator.http.messages import Reply
+from rtdb_emulator.operations import Operations
 from rtdb_emulator.ws.asked import Asked, Opening, Operation
 from rtdb_emulator.ws.exchange import Ended, Exchange
-from rtdb_emulator.ws.messages import Answer, Control, control, parse
+from rtdb_emulator.ws.messages import Answer, Request, control, parse
 from rtdb_emulator.ws.outlet import Outlet
 from rtdb_emulator.ws.segments import Assembler, Broken, Message, framed
 from rtdb_emulator.ws.session import Session
@@ -48,6 +49,7 @@ class Connection(asyncio.Protocol):
         *,
         log: RequestLog,
         faults: Faults,
+        operations: Operations,
         silence: float,
         ended: Callable[[], None],
     ) -> None:
@@ -56,6 +58,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._log = log
         self._faults = faults
+        self._operations = operations
         self._silence = silence
         self._ended = ended
         self._outlet = Outlet(transport, protocol, loop, self.drop)
@@ -178,7 +181,7 @@ class Connection(asyncio.Protocol):
         except Broken as broken:
             self._refuse(broken)
             return
-        if not isinstance(said, Control):
+        if isinstance(said, Request):
             self._begin(Operation(self._session, said, self.facts), len(text))
         elif said.kind == "p":
             self.send(control("o", {}))
@@ -192,10 +195,17 @@ class Connection(asyncio.Protocol):
         else:
             self._befallen = self._loop.create_task(self._befall(fault, asked, logged))
 
+    def _note(self, asked: Asked, answer: Answer | None) -> None:
+        """Remember it for those who look on."""
+        if account := asked.account(answer):
+            self._operations.add(account)
+
     async def _befall(self, fault: Fault, asked: Asked, logged: LoggedRequest) -> None:
         exchange = Exchange(self, asked)
         try:
             reply = await fault.effect(exchange)
+            if reply is None or reply is NO_ANSWER:
+                self._note(asked, None)
             if reply is None:
                 self.drop()
             elif isinstance(reply, Reply) and reply is not NO_ANSWER:
@@ -219,6 +229,7 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, asked: Asked, logged: LoggedRequest, answer: Answer) -> None:
         message = asked.message(answer)
+        self._note(asked, answer)
         logged.status = _STATUSES.get(answer.status, 400)
         logged.response_bytes = len(message.text)
         self.send(message)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NoReturn
 
 from rtdb_emulator.jsondata import render
+from rtdb_emulator.rules.explain import Refused
 from rtdb_emulator.tree import Node, Path
 from rtdb_emulator.ws.segments import Broken, Message
 
@@ -35,10 +36,11 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a request is answered: a status, and its data as JSON."""
+    """What a request is answered: a status, and its data as JSON. `refused` is what the rules have denied."""
 
     status: str
     data: str = '""'
+    refused: Refused | None = None
 
 
 OK: Final = Answer("ok")

@@ -92,12 +92,17 @@ class Sockets:
             loop,
             log=self._log,
             faults=self._faults,
+            operations=self._store.operations,
             silence=self._settings.silence,
             ended=lambda: self._forget(name),
         )
         self._connections[name] = connection
         transport.set_protocol(connection)
-        session = Session(listens, connection, explains=self._settings.explains)
+        session = Session(
+            listens,
+            connection,
+            explains=self._settings.explains,
+        )
         connection.open(session, Opening(facts, len(head), self._store.now, name))
 
     def end(self, name: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final, Protocol, TypeAlias, TypeGuard
 
 from rtdb_emulator.database import ADMIN, NULL_ETAG, Access, Database, PreconditionFailed
@@ -78,7 +79,7 @@ class Session:
             return _STALE
         except Denied as denied:
             self._explain(denied)
-            return refusal("permission_denied", denied.text)
+            return replace(refusal("permission_denied", denied.text), refused=denied.refused)
         except BadRequest as error:
             return refusal("failed", error.text.removeprefix("Invalid path: "))
         except (RecursionError, ValueError):  # a user too deep, or with a number that JSON can't have

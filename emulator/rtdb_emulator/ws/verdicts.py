@@ -1,0 +1,56 @@
+"""A request and its answer as an operation, for those who look on."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from rtdb_emulator.database import Access
+from rtdb_emulator.http.matching import RequestFacts
+from rtdb_emulator.operations import Account, Operation, Verdict
+from rtdb_emulator.ws.messages import Answer, Request
+
+# Those for data; the end of a listen can't fail.
+_FOR_DATA = frozenset(("q", "g", "p", "m", "o", "om", "oc"))
+_SIGN_INS = frozenset(("auth", "gauth"))
+_VERDICTS: dict[str, Verdict] = {
+    "ok": "allowed",
+    "permission_denied": "denied",
+    "invalid_token": "denied",
+    "expired_token": "denied",
+    "datastale": "stale",
+}
+_LONGEST_QUERY = 1_000
+
+
+def account(facts: RequestFacts, access: Access, request: Request, answer: Answer | None) -> Account | None:
+    """What describes it later, and keeps nothing of what was written; None for what is no operation.
+
+    Operations are the requests for data, and credentials that are not accepted. `answer` is None where a fault has
+    withheld it.
+    """
+    is_refused_sign_in = request.action in _SIGN_INS and answer is not None and answer.status != "ok"
+    if request.action not in _FOR_DATA and not is_refused_sign_in:
+        return None
+    at = time.time_ns() // 1_000_000
+    query = request.body.get("q")
+    is_conditional = "h" in request.body and request.action == "p"
+    status = None if answer is None else answer.status
+    text = "" if answer is None or answer.status in ("ok", "datastale") else str(json.loads(answer.data))
+    refused = None if answer is None else answer.refused
+
+    def describe() -> Operation:
+        detail = json.dumps(query, ensure_ascii=False)[:_LONGEST_QUERY] if query else ""
+        return Operation(
+            at,
+            facts.namespace,
+            facts.method,
+            facts.path,
+            access,
+            "dropped" if status is None else _VERDICTS.get(status, "refused"),
+            "conditional" if is_conditional else detail,
+            text,
+            refused,
+        )
+
+    return describe
