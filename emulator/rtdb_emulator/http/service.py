@@ -35,6 +35,7 @@ from rtdb_emulator.query import Query, parse_query, parse_shallow
 from rtdb_emulator.store import Store
 from rtdb_emulator.streaming import View
 from rtdb_emulator.tree import EMPTY, Node, Path
+from rtdb_emulator.viewer import pages
 
 logger = logging.getLogger("rtdb_emulator")
 
@@ -94,7 +95,7 @@ class Service:
         names = self._store.names()
         if len(names) == 1:
             return names[0]
-        if names and {*names, self._project} != self._hinted:
+        if request.path.endswith(".json") and names and {*names, self._project} != self._hinted:
             self._hinted = {*names, self._project}
             logger.warning(
                 "%s %s names no database (?ns=NAME) and is for %r; there are %s",
@@ -110,8 +111,12 @@ class Service:
         method = method_of(request)
         if method == "OPTIONS":
             return _preflight(request)
-        if request.path == "/" and method in ("GET", "HEAD"):
-            return Reply(200, b"rtdb-emulator is ready\n", content_type=TEXT)
+        if method in ("GET", "HEAD"):
+            if request.path == "/":
+                wants_page = "text/html" in request.headers.get("accept", "")
+                return pages.front_page() if wants_page else Reply(200, b"rtdb-emulator is ready\n", content_type=TEXT)
+            if file := pages.file(request.path):
+                return file
         if request.path == "/.ws":
             text = b"This is a WebSocket: ask for an upgrade.\n"
             return Reply(426, text, {"upgrade": "websocket", "connection": "upgrade"}, TEXT)

@@ -25,7 +25,7 @@ from rtdb_emulator.http.messages import Reply
 from rtdb_emulator.operations import Operations
 from rtdb_emulator.ws.asked import Asked, Opening, Operation
 from rtdb_emulator.ws.exchange import Ended, Exchange
-from rtdb_emulator.ws.messages import Answer, Request, control, parse
+from rtdb_emulator.ws.messages import INSPECT, Answer, Request, control, parse
 from rtdb_emulator.ws.outlet import Outlet
 from rtdb_emulator.ws.segments import Assembler, Broken, Message, framed
 from rtdb_emulator.ws.session import Session
@@ -182,7 +182,11 @@ class Connection(asyncio.Protocol):
             self._refuse(broken)
             return
         if isinstance(said, Request):
-            self._begin(Operation(self._session, said, self.facts), len(text))
+            asked = Operation(self._session, said, self.facts)
+            if said.action == INSPECT:  # whoever looks on is not counted, and meets no faults
+                self.send(asked.message(asked.do()))
+            else:
+                self._begin(asked, len(text))
         elif said.kind == "p":
             self.send(control("o", {}))
 

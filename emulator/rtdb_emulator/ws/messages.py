@@ -16,6 +16,8 @@ from rtdb_emulator.tree import Node, Path
 from rtdb_emulator.ws.segments import Broken, Message
 
 VERSION: Final = "5"
+# The one action that is not the protocol's, but the emulator's own page's.
+INSPECT: Final = "inspect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,11 @@ def ended(path: Path, query: object | None) -> Message:
 def expired(text: str) -> Message:
     """The credential is no longer good: the client comes back with another one."""
     return Message(dumps({"t": "d", "d": {"a": "ac", "b": {"s": "expired_token", "d": text}}}))
+
+
+def inspected(state: Mapping[str, object]) -> Message:
+    """What is new on an open page of the emulator's own."""
+    return Message(dumps({"t": "d", "d": {"a": INSPECT, "b": state}}))
 
 
 def said(text: str) -> Message:

@@ -19,9 +19,11 @@ from rtdb_emulator.http.messages import RestRequest
 from rtdb_emulator.http.service import Service
 from rtdb_emulator.paths import parse_url_query
 from rtdb_emulator.store import Store
+from rtdb_emulator.viewer.inspector import Inspector
 from rtdb_emulator.ws.asked import Opening
 from rtdb_emulator.ws.connection import Connection
 from rtdb_emulator.ws.listens import Listens
+from rtdb_emulator.ws.messages import inspected
 from rtdb_emulator.ws.segments import MAX_MESSAGE
 from rtdb_emulator.ws.session import Session
 
@@ -101,6 +103,7 @@ class Sockets:
         session = Session(
             listens,
             connection,
+            lambda: Inspector(self._store, listens.database, lambda state: connection.send(inspected(state))),
             explains=self._settings.explains,
         )
         connection.open(session, Opening(facts, len(head), self._store.now, name))

@@ -21,9 +21,11 @@ from rtdb_emulator.paths import PRIORITY, split_path
 from rtdb_emulator.query import Query
 from rtdb_emulator.rules.explain import explain
 from rtdb_emulator.tree import Path, branch
+from rtdb_emulator.viewer.inspector import Inspector
 from rtdb_emulator.ws.disconnects import Disconnects
 from rtdb_emulator.ws.listens import Listen, Listens
 from rtdb_emulator.ws.messages import (
+    INSPECT,
     OK,
     Answer,
     Request,
@@ -53,9 +55,13 @@ class Sink(Protocol):
 
 
 class Session:
-    """A client, from its hello to its end. With `explains` it is told why the rules refuse it."""
+    """A client, from its hello to its end. With `explains` it is told why the rules refuse it; `inspect` begins to
+    serve one that is the emulator's own page.
+    """
 
-    def __init__(self, listens: Listens, sink: Sink, *, explains: bool = False) -> None:
+    def __init__(
+        self, listens: Listens, sink: Sink, inspect: Callable[[], Inspector], *, explains: bool = False
+    ) -> None:
         self.access = _SIGNED_OUT
         self.send: Callable[[Message], None] = sink.send
         self._database: Database = listens.database
@@ -65,6 +71,8 @@ class Session:
         self._disconnects = Disconnects()
         self._explains = explains
         self._has_other_rights = False
+        self._inspect = inspect
+        self._inspector: Inspector | None = None
 
     def handle(self, request: Request, *, rules_first: bool = False) -> Answer:
         """Do what a request asks. After its answer, `settle` does what comes of it."""
@@ -99,6 +107,7 @@ class Session:
 
     def end(self, *, writes: bool) -> None:
         """The client is gone: listen no more, and write what it has left to be written; the emulator's end drops it."""
+        self._close_inspector()
         with self._database.still():
             for listen in self._listens.values():
                 self._all.remove(listen)
@@ -220,7 +229,20 @@ class Session:
     def _take_note(self, body: _Body) -> Answer:
         return OK
 
+    def _answer_page(self, body: _Body) -> Answer:
+        if not self.access.admin:
+            raise Denied
+        if self._inspector is None:
+            self._inspector = self._inspect()
+        return Answer("ok", dumps(self._inspector.receive(body)))
+
+    def _close_inspector(self) -> None:
+        if self._inspector is not None:
+            self._inspector.close()
+            self._inspector = None
+
     def _become(self, access: Access) -> None:
+        self._close_inspector()
         # A commit on another thread reads this while it looks at the listens.
         with self._database.still():
             self.access = access
@@ -256,6 +278,7 @@ _ACTIONS: Mapping[str, Callable[[Session, _Body], Answer]] = {
     "unauth": Session._sign_out,
     "appcheck": Session._take_note,
     "unappeck": Session._take_note,
+    INSPECT: Session._answer_page,
 }
 
 
