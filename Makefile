@@ -34,6 +34,11 @@ WORKERS := 4
 test: $(INSTALLED) ## the tests; ARGS="-k name" is handed to pytest
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
+.PHONY: node
+node: ## the Node clients that the tests in tests/node run; without them these are skipped
+	$(need_python)
+	@$(PYTHON) tools/node_clients.py
+
 .PHONY: check
 check: $(INSTALLED) ## lint, format and types
 	$(BIN)/ruff check
@@ -93,7 +98,7 @@ constraints: ## pin the newest versions in requirements/constraints.txt (with Py
 
 .PHONY: clean
 clean: ## remove everything that these targets made
-	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis .mutation build dist
+	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis .mutation build dist tests/node/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml requirements/constraints.txt

@@ -21,13 +21,14 @@ PAGES = [
     ROOT / "SECURITY.md",
     *sorted(ROOT.glob("docs/*.md")),
     ROOT / "emulator" / "README.md",
-    *sorted(ROOT.glob("examples/**/README.md")),
+    ROOT / "examples" / "README.md",
+    *sorted(ROOT.glob("examples/*/README.md")),
 ]
-# All that there is of it, but what a build has copied.
+# All that there is of it, but what a build has copied and what npm has installed.
 TEXTS = [
     page
     for page in ROOT.rglob("*.md")
-    if not any(part.startswith(".") or part == "build" for part in page.relative_to(ROOT).parts)
+    if not any(part.startswith(".") or part in ("build", "node_modules") for part in page.relative_to(ROOT).parts)
 ]
 # Sessions, and what is for other programs: nothing here could run it.
 SHOWN_ONLY = {"", "console", "crontab", "ini", "javascript", "json", "sql", "text", "toml", "typescript", "yaml"}

@@ -117,7 +117,8 @@ def checked(command: Command) -> str:
 
 def folder_of(page: Path, tmp_path: Path) -> Path:
     """Where the page's commands are at home: a copy, with the files in it that the page says to save."""
-    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    made = shutil.ignore_patterns("__pycache__", "node_modules")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=made)
     folder = tmp_path / page.parent.relative_to(ROOT) if page.parent.parent == ROOT / "examples" else tmp_path
     for block in blocks(page):
         if block.file is not None:
