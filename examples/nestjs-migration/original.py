@@ -1,60 +1,66 @@
-"""A stand-in for the NestJS original's lock, in plain Python. It uses REST as the original's transaction does.
-
-It works as the original does: its record has three fields, its clock is this machine's wall clock, it overwrites an
-expired record as a whole, and its release deletes the node without reading it.
-"""
+"""The lock service of the NestJS original (`lock-service.mjs`), in a Node process of its own."""
 
 from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Callable
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+import shutil
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
 
-TRIES = 25
+HERE = Path(__file__).parent
 
 
-class OriginalLocks:
-    """The original's lock service, with the emulator at `host` as its database."""
+class Original:
+    """One instance of the original; a context manager.
 
-    def __init__(self, host: str, namespace: str, instance_id: str, clock: Callable[[], float] = time.time) -> None:
-        self._host = host
-        self._namespace = namespace
-        self._instance_id = instance_id
-        self._clock = clock
+    Raises SystemExit, with the remedy, where Node.js or the package of the original is missing.
+    """
 
-    def acquire(self, name: str, ttl_ms: int = 300_000) -> bool:
-        """Try to acquire the lock; return whether it is ours now."""
-        now = round(self._clock() * 1000)
-        for _ in range(TRIES):
-            _, etag, current = self._send("GET", name, headers={"X-Firebase-ETag": "true"})
-            if isinstance(current, dict) and current["expiresAt"] > now:
-                return False
-            mine = {"acquiredAt": now, "expiresAt": now + ttl_ms, "instanceId": self._instance_id}
-            status, _, _ = self._send("PUT", name, mine, {"if-match": etag})
-            if status != 412:
-                return True
-        return False
+    def __init__(self, database_url: str, instance_id: str) -> None:
+        node = shutil.which("node")
+        if node is None or not (HERE / "node_modules" / "firebase-admin").exists():
+            raise SystemExit("The original runs in Node.js: install Node.js 20 or newer, and run npm install here")
+        self._process = subprocess.Popen(
+            [node, str(HERE / "original.mjs"), database_url],
+            env={**os.environ, "K_REVISION": instance_id},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._process.kill()
+        self._process.communicate()
+
+    def acquire(self, name: str, late: float = 0) -> bool:
+        """Try to acquire the lock, by a clock that is `late` seconds late. Return whether it is the original's now."""
+        self.tell("acquire", name=name, late=late * 1000)
+        return self.hear() is True
 
     def release(self, name: str) -> None:
-        self._send("DELETE", name)
+        self.tell("release", name=name)
+        self.hear()
 
-    def _send(
-        self, method: str, name: str, body: object = None, headers: dict[str, str] | None = None
-    ) -> tuple[int, str, object]:
-        url = f"http://{self._host}/cron-locks/{name}.json?ns={self._namespace}"
-        data = None if body is None else json.dumps(body).encode()
-        all_headers = {"Authorization": "Bearer owner", **(headers or {})}
-        request = Request(url, data, all_headers, method=method)  # http, to the emulator
-        try:
-            with urlopen(request, timeout=10) as reply:  # noqa: S310
-                return reply.status, reply.headers.get("ETag", ""), json.load(reply)
-        except HTTPError as error:
-            if error.code != 412:
-                raise
-            return error.code, "", None
+    def tell(self, do: str, **given: object) -> None:
+        assert self._process.stdin is not None
+        print(json.dumps({"do": do, **given}), file=self._process.stdin, flush=True)
+
+    def hear(self) -> object:
+        """Return the answer to the last command. Raise SystemExit if the original has ended."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("the original has ended; its error is above")
+        return json.loads(line)
 
 
 def emulator_host() -> str:

@@ -6,33 +6,37 @@ Run it with `firecron emulator -- python side_by_side.py`.
 from __future__ import annotations
 
 import os
-import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import parse_qs, urlparse
 
-from original import OriginalLocks, emulator_host
+from original import Original, emulator_host
+from race import race
 
 from firecron import LockService, Refusal
 
 NAME = "send-daily-digest"
+RACED = "expire-sessions"
 CLOCK_ERROR = 2.0
 
 
 def main() -> int:
+    host = emulator_host()
     url = urlparse(os.environ.setdefault("FIRECRON_DATABASE_URL", "https://demo-firecron.firebaseio.com"))
     namespace = parse_qs(url.query).get("ns", [str(url.hostname).split(".", 1)[0]])[0]
-    original = OriginalLocks(emulator_host(), namespace, "api-v3-00042-abc")
-    late = OriginalLocks(emulator_host(), namespace, "api-v3-00042-xyz", lambda: time.time() - CLOCK_ERROR)
     ours = LockService()
-    results = [
-        while_the_original_holds(original, ours),
-        while_ours_holds(original, ours),
-        a_clock_that_is_late(late, ours),
-    ]
+    with Original(f"http://{host}/?ns={namespace}", "api-v3-00042-abc") as original, TemporaryDirectory() as folder:
+        results = [
+            while_the_original_holds(original, ours),
+            while_ours_holds(original, ours),
+            a_clock_that_is_late(original, ours),
+            both_at_once(original, ours, Path(folder)),
+        ]
     print("each kept the other out" if all(results) else "THEY DID NOT KEEP EACH OTHER OUT")
     return 0 if all(results) else 1
 
 
-def while_the_original_holds(original: OriginalLocks, ours: LockService) -> bool:
+def while_the_original_holds(original: Original, ours: LockService) -> bool:
     say("the original", original.acquire(NAME))
     refusal = ours.acquire(NAME, ttl=60)
     say("firecron", refusal)
@@ -46,7 +50,7 @@ def while_the_original_holds(original: OriginalLocks, ours: LockService) -> bool
     return isinstance(refusal, Refusal) and refusal.reason == "held" and refusal.instance_id == "api-v3-00042-abc"
 
 
-def while_ours_holds(original: OriginalLocks, ours: LockService) -> bool:
+def while_ours_holds(original: Original, ours: LockService) -> bool:
     with ours.hold(NAME, ttl=60):
         print("firecron has it now, in a with block")
         refused = not original.acquire(NAME)
@@ -58,7 +62,7 @@ def while_ours_holds(original: OriginalLocks, ours: LockService) -> bool:
     return refused and free
 
 
-def a_clock_that_is_late(late: OriginalLocks, ours: LockService) -> bool:
+def a_clock_that_is_late(original: Original, ours: LockService) -> bool:
     """Show why `hold_at_least` must be longer than the clock error while both run.
 
     The job ends quickly. After that, an instance whose clock is late reaches the same tick.
@@ -68,9 +72,15 @@ def a_clock_that_is_late(late: OriginalLocks, ours: LockService) -> bool:
         return False
     lease.release()
     print(f"firecron is done at once, and keeps the lock for {10 * CLOCK_ERROR:g} s all the same")
-    refused = not late.acquire(NAME)
+    refused = not original.acquire(NAME, late=CLOCK_ERROR)
     say(f"an original whose clock is {CLOCK_ERROR:g} s late", not refused)
     return refused
+
+
+def both_at_once(original: Original, ours: LockService, folder: Path) -> bool:
+    theirs, firecrons = race(original, folder, RACED)
+    print(f"both at once: {theirs} runs of the original, {firecrons} of firecron, never two at the same time")
+    return ours.read(RACED) is None
 
 
 def say(who: str, answer: object) -> None:

@@ -137,6 +137,8 @@ def why_left_out(command: Command) -> str | None:
     match words[:2]:
         case ["git", "clone"]:
             return "fetches the repository"
+        case ["npm", "install"]:
+            return "installs; tests/node has the same packages"
         case ["pip", "install"]:
             return "installs; its extras are checked"
         case ["make", *_]:
