@@ -38,3 +38,15 @@ def test_a_transaction_that_was_begun_offline_counts_on_what_is_there(play: Play
     rtdb.set("/counter", 1)
     assert play("offline.transactionOffline") == "ok"
     assert rtdb.get("/counter") == 101
+
+
+def test_what_a_lost_answer_comes_to(play: Play, rtdb: Rtdb) -> None:
+    """If the connection is lost after a write, before its answer, the client sends it again, and an increment counts
+    twice; a transaction isn't sent again, and ends with an error although it was committed.
+    """
+    lost = [rtdb.faults.drop_reply(wire="socket", method="PUT", path=path) for path in ("/counter", "/claim")]
+    answer = play("offline.lostAnswers")
+    assert [fault.hits for fault in lost] == [1, 1]
+    assert answer["counted"] == "ok"
+    assert answer["claimed"]["message"] == "disconnect"
+    assert rtdb.get() == {"counter": 2, "claim": "mine"}

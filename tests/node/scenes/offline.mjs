@@ -1,4 +1,4 @@
-import { get, goOffline, goOnline, onChildAdded, onValue, ref } from "firebase/database";
+import { get, goOffline, goOnline, increment, onChildAdded, onValue, ref } from "firebase/database";
 import { remove, runTransaction, set, update } from "firebase/database";
 import { outcome, Record } from "../scene.mjs";
 
@@ -49,4 +49,14 @@ export async function transactionOffline(scene) {
   await scene.rest("PUT", "/counter", 100);
   goOnline(database);
   return await counted;
+}
+
+/** A write and a transaction whose answers are lost with the connection, each on one of its own. */
+export async function lostAnswers(scene) {
+  const claim = ref(scene.client(), "claim");
+  const [counted, claimed] = await Promise.all([
+    outcome(set(ref(scene.client(), "counter"), increment(1))),
+    outcome(runTransaction(claim, (value) => (value === null ? "mine" : undefined))),
+  ]);
+  return { counted, claimed };
 }
