@@ -40,6 +40,7 @@ WRITES = [
     ("PATCH", "/", {"l": "all", "x": 1}, ["d", "l", "all"]),
     ("PATCH", "/l", {".priority": 1, "a": 7}, ["d", "l", {"a": 7, "b": {"c": 2}, ".priority": 1}]),
     ("PATCH", "/l", {"b/.priority": 1, "b/c": 7}, ["m", "l", {"b": {"c": 7, ".priority": 1}}]),
+    ("PATCH", "/l", {"a": None, "b": None, "c": 1}, ["m", "l", {"a": None, "b": None, "c": 1}]),
     ("PUT", "/l/t", {".sv": {"increment": 2}}, ["d", "l/t", 2]),
 ]
 
@@ -54,6 +55,18 @@ def test_a_write_is_one_message(rtdb: Rtdb, method: str, path: str, body: object
         rest(rtdb, method, path, body)
         expected = [] if told is None else [{"a": told[0], "b": {"p": told[1], "d": told[2]}}]
         assert client.pushed() == expected
+
+
+def test_a_priority_survives_a_merge_that_replaces_all(rtdb: Rtdb) -> None:
+    """Where the last child goes as another comes, a client would lose the priority: it is told the whole node."""
+    rtdb.set("/l", {"a": 1, ".priority": 5})
+    with socket_client(rtdb.emulator, rtdb.namespace) as client:
+        client.ask("q", p="/l", h="")
+        client.ask("q", p="/l", q={"i": ".key", "l": 1, "vf": "l"}, t=1, h="")
+        client.pushes.clear()
+        client.ask("m", p="/l", d={"b": 2, "a": None})
+        assert [push["a"] for push in client.pushes] == ["d", "d"]
+        assert [push["b"]["d"] for push in client.pushes] == [{"b": 2, ".priority": 5}] * 2
 
 
 def test_an_equal_hash_needs_no_push(rtdb: Rtdb) -> None:

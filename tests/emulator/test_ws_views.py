@@ -91,7 +91,8 @@ class Client:
         else:
             assert body["d"], "a merge is never empty"
             news = {(*base, *key.split("/")): value for key, value in body["d"].items()}
-        for path, value in news.items():
+        # As the JavaScript SDK does, what goes first.
+        for path, value in sorted(news.items(), key=lambda item: item[1] is not None):
             assert path[: len(self.path)] == self.path, "nothing from outside"
             self.view = self.view.put(path[len(self.path) :], parse(value, now=0))
 

@@ -71,8 +71,12 @@ class _Group:
 
     def tell(self, commit: Commit) -> None:
         seen = seen_at(self._path, commit)
-        if seen is not None and self._window is not None:
+        if seen is None:
+            return
+        if self._window is not None:
             seen = self._window.move(self._path, seen, commit.after.at(self._path))
+        elif isinstance(seen, Merge):
+            seen = _applicable(seen, commit)
         if seen is None:
             return
         kind, path, data = _said(seen)
@@ -171,6 +175,21 @@ class Listens:
                 paths.update(dict.fromkeys(path for path in self._at if path[:end] == change.path))
         for path in paths:
             yield from tuple(self._at[path].values())
+
+
+def _applicable(merge: Merge, commit: Commit) -> Seen:
+    """The merge, if a client that removes first what is gone gets the node that there is: one that loses its last child
+    for a moment loses its priority.
+    """
+    gone = {path for path, node in merge.nodes.items() if node.is_empty}
+    after = commit.after.at(merge.path)
+    if gone:
+        found = commit.before.at(merge.path)
+        for path in sorted(merge.nodes, key=lambda path: path not in gone):
+            found = found.put(path, merge.nodes[path])
+        if found != after:
+            return Put(merge.path, after)
+    return merge
 
 
 def _said(seen: Seen) -> tuple[Literal["d", "m"], Path, str]:

@@ -35,7 +35,7 @@ class Window:
 
         Children that leave come first: a client's full window has no room for one more.
         """
-        before, was_empty = self._node, not self._places
+        before, size = self._node, self._size
         changed = _children(path, seen)
         old = self._visible(changed)
         if changed is None:
@@ -53,7 +53,8 @@ class Window:
             return Put(path, self.node())
         if not gone and not other:
             return None
-        if was_empty or not self._places:
+        # Where all leave, a client would take the node itself for gone, with its priority.
+        if len(gone) == size or not self._places:
             return Put(path, self.node())
         news: dict[Path, Node] = dict.fromkeys([(key,) for key in gone], EMPTY)
         news.update({(key,): after.child(key) for key in other})
@@ -61,6 +62,11 @@ class Window:
             return Merge(path, news)
         ((key, child),) = news.items()
         return Put(path + key, child)
+
+    @property
+    def _size(self) -> int:
+        size = len(self._places)
+        return size if self._query.limit is None else min(size, self._query.limit)
 
     def _start(self, node: Node) -> None:
         self._node = node
