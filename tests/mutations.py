@@ -20,6 +20,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from tests.mutation.generate import Mutant as Generated
 from tests.mutation.generate import generate
 from tests.mutation.ledger import Ledger
 from tests.mutation.overlay import ROOT, Overlay, each
-from tests.mutation.reach import collect, digest, meaning
+from tests.mutation.reach import Reach, collect, digest, meaning
 from tests.mutation.trial import Judged, Trials
 
 MUTANTS = LOCK_MUTANTS + INVARIANTS
@@ -171,23 +172,33 @@ def try_generated(mutants: list[Generated], state: Path, jobs: int, named: set[G
         lambda mutant: does(mutant.file),
         lambda mutant: asked(reach.files(mutant.file, mutant.lines)),
     )
-    left = [mutant for mutant in mutants if mutant in named or ledger.verdict(mutant) is None]
-    killed = sum(ledger.verdict(mutant) == "killed" for mutant in set(mutants).difference(left))
-    began = time.monotonic()
-
-    def work(trials: Trials, mutant: Generated) -> Judged:
-        return trials.judge(mutant, reach)
-
-    for done, judged in enumerate(each(left, work, jobs, Trials) if left else (), 1):
+    new = [mutant for mutant in mutants if mutant in named or ledger.verdict(mutant) is None]
+    for judged in _judge("mutants", new, reach, jobs, is_doubtful=False):
         ledger.note(judged)
-        killed += judged.verdict == "killed"
-        minutes = (time.monotonic() - began) / done * (len(left) - done) / 60
-        told = f"{len(mutants) - len(left) + done} of {len(mutants)} generated mutants"
         if judged.by and judged.mutant in named:
             print(f"\r{judged.mutant}\nis killed by {judged.by}")
-        print(f"\r{told}, {killed} killed, {minutes:.0f} minutes left ", end="", flush=True)
-    print()
+    doubtful = [mutant for mutant in mutants if ledger.verdict(mutant) == "doubtful"]
+    for judged in _judge("that passed their first tests", doubtful, reach, jobs, is_doubtful=True):
+        ledger.note(judged)
+        if judged.by and judged.mutant in named:
+            print(f"\r{judged.mutant}\nis killed by {judged.by}")
     return _report(mutants, ledger)
+
+
+def _judge(what: str, mutants: list[Generated], reach: Reach, jobs: int, is_doubtful: bool) -> Iterator[Judged]:
+    """Judge these, and tell how far it is."""
+
+    def work(trials: Trials, mutant: Generated) -> Judged:
+        return trials.judge(mutant, reach, is_doubtful)
+
+    began = time.monotonic()
+    killed = 0
+    for done, judged in enumerate(each(mutants, work, jobs, Trials) if mutants else (), 1):
+        killed += judged.verdict == "killed"
+        minutes = (time.monotonic() - began) / done * (len(mutants) - done) / 60
+        print(f"\r{done} of {len(mutants)} {what}, {killed} killed, {minutes:.0f} minutes left ", end="", flush=True)
+        yield judged
+    print()
 
 
 def _report(mutants: list[Generated], ledger: Ledger) -> bool:

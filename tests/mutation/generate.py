@@ -52,8 +52,10 @@ class Mutant:
         return f"{self.place}: {self.old} -> {self.new}"
 
     def apply(self, source: bytes) -> bytes:
-        """The file with the mutant in it."""
-        return source[: self.start] + self.text.encode() + source[self.end :]
+        """The file with the mutant in it; what comes after it stays on its lines."""
+        line, newline, rest = source[self.end :].partition(b"\n")
+        gone = source[self.start : self.end].count(b"\n") - self.text.count("\n")
+        return source[: self.start] + self.text.encode() + line + b"\n" * gone + newline + rest
 
 
 def generate(file: str, source: bytes) -> list[Mutant]:

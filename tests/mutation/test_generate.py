@@ -24,6 +24,22 @@ def changes(body: str, returns: str = "object") -> set[str]:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "def f(a):\n    a(\n        1,\n        key=2,\n    )\n    return a\n",
+        "def f(a):\n    if (\n        a.is_on\n        and a.is_new\n    ):\n        return 5\n    return a\n",
+        "def f(a):\n    return a  # a\n\ndef g(a):\n    raise ValueError(\n        a\n    )\n",
+    ],
+)
+def test_what_comes_after_a_mutant_keeps_its_lines(text: str) -> None:
+    """The code after a mutant is the same, so that a function that is imported already can be given the mutant's."""
+    for mutant in mutants(text):
+        after = ast.parse(mutant.apply(text.encode()))
+        assert len(mutant.apply(text.encode()).splitlines()) == len(text.splitlines()), mutant
+        assert [node.lineno for node in after.body] == [node.lineno for node in ast.parse(text).body]
+
+
+@pytest.mark.parametrize(
     ("body", "expected"),
     [
         ("if a < b:\n    pass", {"if True:", "if False:", "if a <= b:"}),

@@ -12,7 +12,7 @@ from tests.mutation.ledger import Ledger
 from tests.mutation.overlay import ROOT
 from tests.mutation.reach import Reach, collect
 from tests.mutation.source import without_words
-from tests.mutation.trial import Judged, Trials, Verdict, in_order
+from tests.mutation.trial import Failure, Judged, Trials, Verdict, first_killer, in_order
 
 (MUTANT, *_) = generate("firecron/module.py", b"def work():\n    return 1\n")
 
@@ -46,20 +46,19 @@ def test_a_few_cheap_tests_are_asked_before_all_others() -> None:
     """The first tests come from few files and take seconds; then come the rest, but not what takes minutes."""
     seconds = {f"file{number % 10}::{number}": 0.1 for number in range(20)} | {"file0::slow": 15, "file1::slower": 20}
     tests = sorted(seconds, key=lambda test: seconds[test])
-    ordered = in_order(tests, seconds, "lanes")
-    first, rest = ordered[:12], ordered[12:]
+    first, rest = in_order(tests, seconds, "lanes")
     assert {test.partition("::")[0] for test in first} == {f"file{number}" for number in range(6)}
     assert rest[-1] == "file0::slow"
     assert "file1::slower" not in first + rest
     assert sorted(first + rest) == sorted(set(seconds) - {"file1::slower"})
     assert [test.partition("::")[0] for test in first] == [f"file{number}" for number in range(6) for _ in range(2)]
-    assert in_order([], {}, "lanes") == []
+    assert in_order([], {}, "lanes") == ([], [])
 
 
 def test_a_modules_own_tests_are_asked_before_the_rest() -> None:
     """A file of tests that has the module's name knows it best: all of its tests are asked, however long they take."""
     others, alone, own = (f"tests/test_{file}.py::test" for file in ("bus_lanes", "lanes_alone", "lanes"))
-    assert in_order([others, alone, own], {others: 9, alone: 20, own: 20}, "lanes") == [alone, own, others]
+    assert in_order([others, alone, own], {others: 9, alone: 20, own: 20}, "lanes") == ([alone, own], [others])
 
 
 @pytest.mark.parametrize(
@@ -71,6 +70,8 @@ def test_a_modules_own_tests_are_asked_before_the_rest() -> None:
         ("survived", "source", "tests", "survived"),
         ("survived", "source", "others", None),
         ("unreached", "source", "others", None),
+        ("doubtful", "source", "tests", "doubtful"),
+        ("doubtful", "source", "others", None),
     ],
 )
 def test_what_is_known_is_not_tried_again(
@@ -114,10 +115,14 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
     trials.kill()
 
 
+def mutants(file: str) -> list[Mutant]:
+    """The mutants of a module."""
+    return generate(f"firecron/{file}", (ROOT / "src/firecron" / file).read_bytes())
+
+
 def mutant(new: str) -> Mutant:
-    """The mutant of that module that makes this."""
-    file = "firecron/lock/names.py"
-    (found,) = [one for one in generate(file, (ROOT / "src" / file).read_bytes()) if one.new == new]
+    """The mutant of the small module that makes this."""
+    (found,) = [one for one in mutants("lock/names.py") if one.new == new]
     return found
 
 
@@ -140,6 +145,29 @@ def test_a_mutant_is_killed_by_a_test_that_reaches_it(names: Reach, trials: Tria
     assert (trials.overlay.source / "firecron/lock/names.py").read_bytes() == (
         ROOT / "src/firecron/lock/names.py"
     ).read_bytes()
+
+
+def test_what_passes_the_first_tests_is_doubtful_until_the_others_pass(names: Reach, trials: Trials) -> None:
+    """The tests that take longer are asked when all mutants had their first ones, and only about what is left."""
+    (broken,) = (one for one in mutants("errors.py") if one.new.startswith('super().__init__(" ".join'))
+    slow = replace(names, seconds=dict.fromkeys(names.seconds, 4.0))
+    assert trials.judge(broken, slow) == Judged(broken, "doubtful")
+    assert trials.judge(broken, slow, is_doubtful=True).verdict == "killed"
+
+
+def test_a_test_whose_time_was_over_is_asked_again_and_has_more_of_it() -> None:
+    """A test may take long because the machine is busy; what fails by itself in virtual time is believed at once."""
+    asked: list[tuple[list[str], int]] = []
+
+    def hangs_once(tests: list[str], patience: int) -> Failure:
+        asked.append((tests, patience))
+        return Failure(tests[0] if len(asked) == 1 else "", hung=len(asked) == 1)
+
+    tests = ["tests/unit/test_a.py::test", "tests/unit/test_b.py::test"]
+    assert first_killer(tests, hangs_once) == ""
+    assert asked == [(tests, 1), (tests[:1], 3), (tests[1:], 1)]
+    assert first_killer(tests, lambda tests, _: Failure(tests[0], hung=True)) == tests[0]
+    assert first_killer(tests, lambda tests, _: Failure(tests[1] if len(tests) == 2 else "")) == tests[1]
 
 
 def test_a_mutant_that_breaks_the_import_blinds_no_later_trial(names: Reach, tmp_path: Path) -> None:

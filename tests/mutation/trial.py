@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from tests.mutation.generate import Mutant
 from tests.mutation.overlay import Overlay
@@ -15,7 +15,8 @@ from tests.mutation.plugin import CHOICE
 from tests.mutation.reach import Reach
 from tests.mutation.warm import How, Request, Warm
 
-Verdict: TypeAlias = Literal["killed", "survived", "unreached"]
+# Doubtful is what has passed the tests that are asked soon, while there are more.
+Verdict: TypeAlias = Literal["killed", "doubtful", "survived", "unreached"]
 
 # Most mutants fail at once: the first tests that are asked come from so many files, and take so many seconds.
 _FIRST_FILES = 6
@@ -23,9 +24,14 @@ _FIRST_SECONDS = 3.0
 # What takes longer in all is not asked, but for the module's own tests: a mutant that only so many seconds of tests
 # notice is as good as unnoticed.
 _MOST_SECONDS = 25.0
-# A test hangs that takes this much longer than otherwise.
+# A test hangs that takes this much longer than otherwise. It may have been the machine that was busy, so it is asked
+# again, and has this many times as long.
 _SLOWER = 4
 _GRACE = 8.0
+_AGAIN = 3
+# What has noticed the last mutants of a file will notice the next: so many tests, and so many seconds for each.
+_LIKELY = 6
+_LIKELY_SECONDS = 1.0
 _VIRTUAL = "tests/unit/"
 
 _NONE_COLLECTED = 5
@@ -41,6 +47,13 @@ class Judged:
     by: str = ""
 
 
+class Failure(NamedTuple):
+    """A test that failed, and whether its time was over."""
+
+    test: str
+    hung: bool = False
+
+
 class Trials:
     """Trials on a copy in this directory, with the tests in these places."""
 
@@ -48,12 +61,32 @@ class Trials:
         self.overlay = Overlay(directory)
         self._places = places
         self._warm: Warm | None = None
+        # By file, the tests that have killed its last mutants, the last one last.
+        self._killers: dict[str, list[str]] = {}
 
-    def judge(self, mutant: Mutant, reach: Reach) -> Judged:
-        """Run the tests that reach the mutant, with it in place."""
-        tests = in_order(reach.tests(mutant.file, mutant.lines), reach.seconds, Path(mutant.file).stem)
-        if not tests:
+    def judge(self, mutant: Mutant, reach: Reach, is_doubtful: bool = False) -> Judged:
+        """Run the tests that reach the mutant, with it in place: those that are asked soon, or the others if it is
+        `doubtful` already.
+        """
+        reaching = reach.tests(mutant.file, mutant.lines)
+        if not reaching:
             return Judged(mutant, "unreached")
+        soon, later = in_order(reaching, reach.seconds, Path(mutant.file).stem)
+        if is_doubtful:
+            killer = self._try(mutant, later, reach)
+        else:
+            killers = self._killers.setdefault(mutant.file, [])
+            known = set(reaching)
+            likely = [test for test in reversed(killers) if test in known and reach.seconds[test] < _LIKELY_SECONDS]
+            killer = self._try(mutant, list(dict.fromkeys(likely[:_LIKELY] + soon)), reach)
+            if killer:
+                killers[:] = [*(test for test in killers if test != killer), killer]
+        return Judged(mutant, "killed" if killer else "doubtful" if later and not is_doubtful else "survived", killer)
+
+    def _try(self, mutant: Mutant, tests: list[str], reach: Reach) -> str:
+        """The first of these tests that fails with the mutant in place; empty if there is none."""
+        if not tests:
+            return ""
         # Before the mutant is there: it must not be what the tests are collected with.
         self._warm = self._warm or Warm(self.overlay, self._places)
         file = self.overlay.source / mutant.file
@@ -63,24 +96,24 @@ class Trials:
         file.write_bytes(after)
         how: How = "whole"
 
-        def forked(tests: list[str]) -> str:
+        def forked(tests: list[str], patience: int) -> Failure:
             nonlocal how
             assert self._warm is not None
-            limits = {test: _GRACE + _SLOWER * reach.seconds[test] for test in tests}
+            limits = {test: patience * (_GRACE + _SLOWER * reach.seconds[test]) for test in tests}
             request = Request(file=str(file), before=before.decode(), after=after.decode(), tests=tests)
-            how, failed = self._warm.first_failed(request, limits)
-            return failed
+            how, failed, hung = self._warm.first_failed(request, limits)
+            return Failure(failed, hung)
 
-        def fresh(tests: list[str]) -> str:
-            return _first_failed(self.overlay, tests, reach.seconds)
+        def fresh(tests: list[str], patience: int) -> Failure:
+            return _first_failed(self.overlay, tests, reach.seconds, patience)
 
         try:
-            killer = _killer(tests, forked)
+            killer = first_killer(tests, forked)
             if how != "whole" and not killer:
-                killer = _killer(tests, fresh)
+                killer = first_killer(tests, fresh)
         finally:
             file.write_bytes(before)
-        return Judged(mutant, "killed" if killer else "survived", killer)
+        return killer
 
     def kill(self) -> None:
         """End what is under way."""
@@ -90,37 +123,47 @@ class Trials:
             self._warm = None
 
 
-def _killer(tests: list[str], first_failed: Callable[[list[str]], str]) -> str:
+def first_killer(tests: list[str], first_failed: Callable[[list[str], int], Failure]) -> str:
     """The first of these tests that fails, and not by chance; empty if there is none."""
     while tests:
-        killer = first_failed(tests)
+        killer, hung = first_failed(tests, 1)
+        if not killer:
+            return ""
         # In virtual time nothing fails by chance; where processes run on a busy machine, it may.
-        if killer.startswith(_VIRTUAL) or killer not in tests or first_failed([killer]):
+        is_sure = not hung and (killer.startswith(_VIRTUAL) or killer not in tests)
+        again = [killer] if killer in tests else tests
+        if is_sure or first_failed(again, _AGAIN if hung else 1).test:
             return killer
-        tests = tests[tests.index(killer) + 1 :]
+        tests = tests[tests.index(again[-1]) + 1 :]
     return ""
 
 
-def _first_failed(overlay: Overlay, tests: list[str], seconds: dict[str, float]) -> str:
-    """The first of these tests that fails on the copy as it is; empty if all pass."""
+def _first_failed(overlay: Overlay, tests: list[str], seconds: dict[str, float], patience: int) -> Failure:
+    """The first of these tests that fails on the copy as it is; its name is empty if all pass."""
     choice = overlay.directory / "choice.json"
     choice.write_text(json.dumps(tests), "utf-8")
     files = list(dict.fromkeys(map(_file, tests)))
     usual = [seconds[test] for test in tests]
     # One test's time is over before that of all; but what hangs at the exit is seen by that only.
-    arguments = ["-x", "--timeout", str(_GRACE + _SLOWER * max(usual)), *files]
-    code = overlay.run(arguments, 2 * _GRACE + _SLOWER * sum(usual), {CHOICE: str(choice)})
+    limit = patience * (_GRACE + _SLOWER * max(usual))
+    code = overlay.run(
+        ["-x", "--timeout", str(limit), *files],
+        patience * (2 * _GRACE + _SLOWER * sum(usual)),
+        {CHOICE: str(choice)},
+    )
     if code == _NONE_COLLECTED:
         raise RuntimeError(f"none of the tests was found: {tests[:5]}\n{overlay.output[-2000:]}")
     if code is None:
-        return "what hangs"
+        return Failure("what hangs", hung=True)
     found = _FAILED.search(overlay.output)
-    return "" if code == 0 else found[1] if found else "what can't be imported"
+    if code == 0:
+        return Failure("")
+    return Failure(found[1], f"Timeout (>{limit}" in overlay.output) if found else Failure("what can't be imported")
 
 
-def in_order(tests: Iterable[str], seconds: dict[str, float], module: str) -> list[str]:
-    """The tests in the order in which they are asked: a few cheap ones, the module's own, and then the rest, cheapest
-    first.
+def in_order(tests: Iterable[str], seconds: dict[str, float], module: str) -> tuple[list[str], list[str]]:
+    """The tests in the order in which they are asked: soon a few cheap ones and the module's own, later the rest,
+    cheapest first.
     """
     first: list[str] = []
     own: list[str] = []
@@ -139,7 +182,7 @@ def in_order(tests: Iterable[str], seconds: dict[str, float], module: str) -> li
             first.append(test)
         else:
             rest.append(test)
-    return [*_by_file(first), *_by_file(own), *_by_file(rest)]
+    return [*_by_file(first), *_by_file(own)], _by_file(rest)
 
 
 def _by_file(tests: list[str]) -> list[str]:

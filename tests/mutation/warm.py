@@ -55,28 +55,30 @@ class Warm:
         if self._line(_READY) != "ready":
             raise RuntimeError(f"the tests can't be collected:\n{overlay.output[-2000:]}")
 
-    def first_failed(self, request: Request, limits: dict[str, float]) -> tuple[How, str]:
-        """How the mutant was put there, and the first test that failed, or took longer than its limit."""
+    def first_failed(self, request: Request, limits: dict[str, float]) -> tuple[How, str, bool]:
+        """How the mutant was put there, the first test that failed, or took longer than its limit, and whether it was
+        that.
+        """
         self._requests.write(json.dumps(request) + "\n")
         self._requests.flush()
         child = self._line(_READY)
         how = self._line(_READY)
         if child is None or how not in get_args(How):
             raise RuntimeError(f"a trial of {request['file']} could not begin: {child} {how}")
-        test, limit, failed = "", _READY, None
+        test, limit, failed, hung = "", _READY, None, False
         while (line := self._line(limit)) != "end":
             if line is None:
                 # It is the test that hangs, or what comes after all of them.
                 with suppress(ProcessLookupError):
                     os.killpg(int(child), signal.SIGKILL)
-                limit = _READY
+                limit, hung = _READY, True
             elif line.startswith("> "):
                 test = line[2:]
                 limit = limits[test]
             else:
                 failed, limit = line.removeprefix("! ").removeprefix("passed"), _READY
         # One that ends its process, or hangs, says no more.
-        return cast(How, how), test if failed is None else failed
+        return cast(How, how), test if failed is None else failed, hung
 
     def close(self) -> None:
         """Ask nothing more."""
