@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import flask
 import pytest
@@ -106,6 +107,36 @@ def test_a_command_does_not_tick_though_the_guard_is_open(
     (message,) = heard.messages("crons.not_started")
     assert "the Flask command 'shell'" in message
     assert ("enabled=True overrides the production guard, but not this check" in message) is bool(enabled)
+
+
+def test_where_the_guard_is_closed_the_program_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start that the guard stops says so and warns of what is odd, in a command of Flask as anywhere."""
+    monkeypatch.setattr("sys.argv", ["flask", "shell"])
+    crons, heard = new_crons(enabled=False)
+    with crons:
+        assert heard.slugs()[:2] == ["crons.disabled", "crons.no_jobs"]
+
+
+def test_only_the_first_start_and_the_first_stop_change_anything() -> None:
+    """Each `start` returns the same FireCron; a second one, and a stop of what doesn't tick, say nothing."""
+    crons, heard = new_crons(job)
+    crons.stop()
+    assert heard.slugs() == []
+    assert crons.start() is crons
+    said = heard.slugs()
+    assert crons.start() is crons
+    assert heard.slugs() == said
+    crons.stop()
+    crons.stop()
+    assert heard.slugs()[len(said) :] == ["crons.stopped"]
+
+
+def test_a_stop_in_the_middle_of_a_start_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stops on the starting thread, before anything ticks, is not overtaken by the rest of the start."""
+    crons, heard = new_crons(job)
+    monkeypatch.setattr(crons, "check_jobs", crons.stop)
+    assert crons.start() is crons
+    assert (crons.registry.state(NAME), heard.slugs()) == ("idle", [])
 
 
 @pytest.mark.parametrize(
@@ -228,8 +259,14 @@ def test_a_flask_application_starts_it() -> None:
     assert app.extensions["firecron"] is crons
     assert crons.registry.state(NAME) == "ticking"
     crons.stop()
-    with pytest.raises(ConfigurationError, match="Flask"):
-        crons.init_app(object())
+    for other in (
+        object(),
+        SimpleNamespace(extensions={}),
+        SimpleNamespace(extensions=None, app_context=app.app_context),
+    ):
+        with pytest.raises(ConfigurationError, match="Flask"):
+            crons.init_app(other)
+    assert crons.registry.state(NAME) == "idle"
 
 
 def test_where_jobs_do_not_tick_no_database_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
