@@ -106,6 +106,28 @@ def test_what_jobs_do_is_measured(meters: Meters) -> None:
     assert found["firecron.run.last_success s"] == [({"job": "good"}, NOW), ({"job": "slow"}, NOW)]
 
 
+def test_a_share_of_the_runs_can_be_asked_for(meters: Meters) -> None:
+    """The bounds of the buckets are the times that people ask about, from a tenth of a second or 5 ms to a day."""
+    with FireCron(good).testing("2026-11-18T08:59:00Z") as test:
+        instrument(test.locks, meters.provider)
+        test.move_to("2026-11-18T09:00:00Z")
+    data = meters.reader.get_metrics_data()
+    assert data is not None
+    bounds = {
+        metric.name: list(point.explicit_bounds)
+        for metric in data.resource_metrics[0].scope_metrics[0].metrics
+        for point in metric.data.data_points
+        if isinstance(point, HistogramDataPoint)
+    }
+    duration, lag = bounds.pop("firecron.run.duration"), bounds.pop("firecron.run.lag")
+    assert bounds == {}
+    assert set(duration) >= {0.1, 0.5, 1, 5, 10, 30, 60, 300, 3_600, 86_400}
+    assert set(lag) >= {0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 3_600, 86_400}
+    for ascending in (duration, lag):
+        assert ascending == sorted(set(ascending))
+        assert 0 < ascending[0] < ascending[-1] == 86_400
+
+
 def test_ticks_that_do_not_run_are_measured(meters: Meters) -> None:
     """A tick that is too late is missed, one of an instance that has paused its job is skipped, as this one saw it."""
     crons = FireCron(good)
