@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import firebase_admin
 import jsonschema
@@ -18,15 +19,17 @@ from tests.cli.schemas import DOCTOR
 from typer.testing import CliRunner, Result
 
 import firecron.ops.doctor
-from firecron import FireCron
+from firecron import FireCron, distributed_cron
 from firecron.base.clocks import Deadline
 from firecron.cli.root import app
+from firecron.errors import Denied, Unavailable
 from firecron.jobs import declarations
 from firecron.lock.service import LockService
 from firecron.ops.doctor import Examination, examine
 from firecron.ops.findings import Finding, worst
 from firecron.rtdb.target import Target
 from firecron.settings import load
+from firecron.store import Node, Snapshot
 from firecron.testing import FakeTiming, MemoryStore
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -52,32 +55,43 @@ def doctor(*arguments: str) -> Result:
 class Visit:
     """A database in memory, and an instance whose wall clock and network may be bad."""
 
-    def __init__(self, round_trip: float = 0.0, wall_error: float = 0.0) -> None:
+    def __init__(self, round_trip: float = 0.0, wall_error: float = 0.0, **values: object) -> None:
         self.timing = FakeTiming()
         self.store = MemoryStore(self.timing.now)
         mine = FakeTiming(wall=self.timing.wall() + wall_error * 1000, base=self.timing.mono)
-        settings = load(database_url=None)
-        slow = Slow(self.store, lambda: self.timing.advance(round_trip))
-        self.locks = LockService(settings=settings, store=slow, timing=mine, has_threads=False)
+        settings = load(database_url=None, **values)
+        self.way = Way(self.store, lambda: self.timing.advance(round_trip))
+        self.locks = LockService(settings=settings, store=self.way, timing=mine, has_threads=False)
         self.examination = Examination(self.locks, settings, mine)
 
-    def findings(self, monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
+    def findings(self, monkeypatch: pytest.MonkeyPatch, **parameters: str) -> list[Finding]:
         monkeypatch.setattr(firecron.ops.doctor, "may_read", lambda target, path, deadline: False)
-        return list(self.examination.findings(Target("http://memory", {"ns": "x"}, None)))
+        return list(self.examination.findings(Target("http://memory", {"ns": "x", **parameters}, None)))
 
 
-class Slow(MemoryStore):
-    """A way to a store that takes its time for each timestamp and each read."""
+class Way(MemoryStore):
+    """A way to a store: it takes its time for each timestamp and each read, and calls `before` with each request."""
 
     def __init__(self, store: MemoryStore, take: Callable[[], None]) -> None:
         self.__dict__ = store.__dict__
         self._take = take
+        self.before: Callable[[str, str, Node], None] = lambda method, path, node: None
 
     def timestamp(self, path: str, deadline: Deadline) -> int:
+        self.before("timestamp", path, None)
         self._take()
         now = super().timestamp(path, deadline)
         self._take()
         return now
+
+    def read(self, path: str, deadline: Deadline) -> Snapshot:
+        self.before("read", path, None)
+        self._take()
+        return super().read(path, deadline)
+
+    def swap(self, path: str, etag: str, node: Node, deadline: Deadline) -> str | Snapshot:
+        self.before("swap", path, node)
+        return super().swap(path, etag, node, deadline)
 
 
 @pytest.mark.parametrize("wall_error", [0.0, 3600.0, -3600.0])
@@ -96,6 +110,93 @@ def test_how_well_the_time_is_known(monkeypatch: pytest.MonkeyPatch, round_trip:
     if level == "problem":
         assert found[-1].check == "clock"
         assert found[-1].kind == "unreachable"
+
+
+def test_the_way_to_the_database_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The latency is that of five reads."""
+    [told, *_] = by_check(Visit(round_trip=0.3).findings(monkeypatch))["latency"]
+    assert told == ("warning", "300 ms, the median of 5 reads")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "check"),
+    [
+        ("read", "cron-locks/firecron-doctor", "reading"),
+        ("timestamp", "cron-instances/clock/seenAt", "clock"),
+        ("swap", "cron-locks/firecron-doctor", "writing"),
+        ("read", "cron-locks", "locks"),
+        ("read", "cron-instances", "instances"),
+    ],
+)
+def test_an_outage_is_told_with_the_step_that_met_it(
+    monkeypatch: pytest.MonkeyPatch, method: str, path: str, check: str
+) -> None:
+    """The last finding names the first step for which the database is down; nothing is looked at after it."""
+    visit = Visit()
+
+    def fail(called: str, where: str, node: Node) -> None:
+        if (called, re.sub("-[0-9a-f]{12}$", "", where)) == (method, path):
+            raise Unavailable("down")
+
+    visit.way.before = fail
+    *before, last = visit.findings(monkeypatch)
+    assert (last.check, last.level, last.kind) == (check, "problem", "unreachable")
+    assert {finding.level for finding in before} <= {"ok"}
+
+
+@pytest.mark.parametrize(("margin", "ttl"), [(1.0, 10_000), (20.0, 120_000)])
+def test_its_own_lock_has_a_ttl_that_any_lock_may_have(
+    monkeypatch: pytest.MonkeyPatch, margin: float, ttl: int
+) -> None:
+    """Its lock expires ten seconds after a death of the doctor, or as soon as the settings allow."""
+    visit = Visit(margin=margin)
+    written: list[Node] = []
+    visit.way.before = lambda method, path, node: written.append(node) if method == "swap" else None
+    assert levels(visit.findings(monkeypatch))["writing"] == ["ok"]
+    taken: Any = written[0]
+    assert taken["expiresAt"] - taken["acquiredAt"] == ttl
+
+
+def test_a_lock_that_stays_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the doctor may take its lock but not remove it, a warning names the node to delete."""
+    visit = Visit()
+
+    def keep(method: str, path: str, node: Node) -> None:
+        if (method, node) == ("swap", None):
+            raise Denied("no")
+
+    visit.way.before = keep
+    [told] = [finding for finding in visit.findings(monkeypatch) if finding.check == "writing"]
+    [name] = visit.store.keys("cron-locks", visit.locks.deadline(1))
+    assert (told.level, told.message) == ("warning", "a lock was acquired, but could not be removed")
+    assert told.remedy == f"delete cron-locks/{name} in the Firebase console"
+
+
+def test_a_test_write_that_meets_another_clients_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conflict says nothing about the rules: it is neither a refusal nor a write that was let pass."""
+    visit = Visit()
+
+    def meddle(method: str, path: str, node: Node) -> None:
+        if node == {"probe": True}:
+            visit.store.set(path, {"other": 1})
+
+    visit.way.before = meddle
+    last = visit.findings(monkeypatch, auth_variable_override="{}")[-1]
+    assert (last.check, last.kind) == ("writing", "unreachable")
+    assert "was changed by another client during the test: run the doctor again" in last.message
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({}, "jobs don't tick here: RUNTIME_INSTANCE is not set"),
+        ({"RUNTIME_INSTANCE": "production"}, "jobs tick here: RUNTIME_INSTANCE is 'production'"),
+    ],
+)
+def test_the_guard_is_asked_about_these_variables(variables: dict[str, str], told: str) -> None:
+    """Without an application, the environment decides whether jobs would tick."""
+    [(_, message)] = by_check(examine(variables))["guard"]
+    assert message.startswith(told)
 
 
 def test_nothing_is_left_behind(rtdb: Rtdb) -> None:
@@ -145,6 +246,22 @@ def test_our_own_rules_keep_it_in_bounds(rtdb: Rtdb) -> None:
     written = rtdb.get("/")
     assert isinstance(written, dict)
     assert list(written) == ["cron-instances"]
+
+
+def test_the_user_of_the_settings_is_examined(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FIRECRON_UID alone makes this process the user whose rules are tried."""
+    rtdb.set_rules(RULES)
+    monkeypatch.setenv("FIRECRON_UID", "firecron")
+    assert by_check(examine())["rules"][0][1].startswith("this process is the user 'firecron'")
+
+
+def test_rules_that_open_other_paths_are_warned_of_alone(rtdb: Rtdb) -> None:
+    """A write elsewhere that rules let pass is not told as a lock that was overwritten."""
+    rtdb.set_rules(
+        RULES.read_text("utf-8").replace('"cron-locks": {', '"$other": {".write": true}, "cron-locks": {', 1)
+    )
+    user(rtdb)
+    assert by_check(examine())["rules"][1:] == [("warning", "the rules let it write outside of its own paths")]
 
 
 def test_rules_that_open_everything_are_warned_of(rtdb: Rtdb) -> None:
@@ -258,6 +375,25 @@ def test_credentials_are_told_without_their_token(
         assert (told.kind, told) == ("denied", found[-1])
 
 
+@pytest.mark.parametrize(
+    ("module", "account", "told"),
+    [
+        ("google.oauth2.service_account", "me@x", "a service account's key of me@x"),
+        ("google.auth.compute_engine.credentials", "default", "the metadata server's service account of default"),
+        ("google.oauth2.credentials", None, "a person's, by gcloud auth application-default login"),
+        ("mine.secrets", 7, "mine.secrets.Of"),
+    ],
+)
+def test_credentials_are_told_by_their_kind(
+    rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch, module: str, account: object, told: str
+) -> None:
+    """Google's kinds are told in words, others by their class; an account only where there is one."""
+    kind = type("Of", (Credentials,), {"__module__": module, "service_account_email": account})
+    target = Target(rtdb.emulator.url, {"ns": rtdb.namespace}, kind)
+    monkeypatch.setattr(firecron.ops.doctor, "find_target", lambda *arguments, **options: target)
+    assert by_check(examine())["credentials"] == [("ok", f"{told}; a token was given")]
+
+
 def test_strangers_that_cannot_be_told_are_a_problem(rtdb: Rtdb) -> None:
     """If the request without credentials gets no sensible answer, it isn't taken for a refusal."""
     with rtdb.faults.answer(503, path="/cron-locks"):
@@ -326,6 +462,13 @@ def test_an_application_is_examined(rtdb: Rtdb, application: None) -> None:
     assert rtdb.count(method="PUT", path="/its/own/cron-locks/*") == 3
 
 
+def test_a_ttl_longer_than_the_interval_is_told(rtdb: Rtdb) -> None:
+    """What `start` would warn of, by the settings of the application, is a warning about its jobs."""
+    often = distributed_cron("often", "* * * * * *", lock_ttl=30)(lambda: None)
+    [_, (level, message)] = by_check(examine(crons=FireCron(often)))["jobs"]
+    assert (level, "lock_ttl (30 s) is longer than the interval of its ticks" in message) == ("warning", True)
+
+
 def test_an_application_that_cannot_start_is_a_problem(rtdb: Rtdb, application: None) -> None:
     """What `start` would refuse is a problem of the configuration, and a FireCron without jobs a warning."""
     level, message = findings_of("jobs", "itsapp:short")[-1]
@@ -340,7 +483,10 @@ def test_the_applications_own_database_is_examined(rtdb: Rtdb, monkeypatch: pyte
     monkeypatch.delenv("FIRECRON_DATABASE_URL", raising=False)
     options = {"databaseURL": rtdb.emulator.database_url("its-own")}
     crons = FireCron(app=firebase_admin.initialize_app(options=options, name="its-own"))
-    assert by_check(examine(crons=crons))["database"][0][1].endswith("database its-own")
+    found = list(examine(crons=crons))
+    assert by_check(found)["database"][0][1].endswith("database its-own")
+    assert (found[-1].check, worst(found)) == ("instances", None)
+    assert Rtdb(rtdb.emulator, "its-own").count(method="PUT", path="/cron-locks/*") == 1
 
 
 def test_what_is_installed_is_told() -> None:

@@ -51,6 +51,7 @@ def test_the_environment_is_named_without_its_secrets() -> None:
         ("GOOGLE_APPLICATION_CREDENTIALS", KEY, ""),
         ("GOOGLE_APPLICATION_CREDENTIALS", f"\n {KEY}", ""),
         ("FIRECRON_DATABASE_URL", KEY, ""),
+        ("FIREBASE_CONFIG", f"/etc/{SECRET}.json", ""),
         ("FIREBASE_DATABASE_EMULATOR_HOST", f"http://me:{SECRET}@h:1", "=http://h:1"),
         ("FIREBASE_DATABASE_EMULATOR_HOST", f"me:{SECRET}@h:1", "=h:1"),
         ("K_SERVICE", "Bearer hunter2hunter2hunter2", "=Bearer [redacted]"),
@@ -112,8 +113,9 @@ def test_an_emulator_in_production_is_a_problem(variable: str) -> None:
         ({"CLOUD_RUN_WORKER_POOL": "ticks"}, [("guard", "warning")]),
         ({"CLOUD_RUN_WORKER_POOL": "api", "RUNTIME_INSTANCE": "production"}, [("guard", "ok"), ("billing", "ok")]),
         ({"K_SERVICE": "api", "RUNTIME_INSTANCE": "production"}, [("guard", "ok"), ("billing", "ok")]),
+        ({"CLOUD_RUN_JOB": "api", "RUNTIME_INSTANCE": "production"}, [("guard", "ok")]),
     ],
-    ids=["laptop", "production", "suspicious", "suspicious pool", "worker pool", "Cloud Run"],
+    ids=["laptop", "production", "suspicious", "suspicious pool", "worker pool", "Cloud Run", "Cloud Run job"],
 )
 def test_the_guard_and_what_cloud_run_needs(variables: dict[str, str], expected: list[tuple[str, str]]) -> None:
     """Jobs that don't tick on Cloud Run are a warning, and where they do tick there, it is said when they have CPU."""
@@ -246,6 +248,7 @@ def test_the_worst_problem_decides() -> None:
     kinds: list[Kind] = ["other", "malformed", "denied", "unreachable", "configuration"]
     found = [findings.warning("a", "b", "c"), findings.ok("a", "b")]
     assert findings.worst(found) is None
+    assert findings.worst([*found, Finding("a", "problem", "b")]) == "other"
     for kind in kinds:
         found.append(Finding("a", "problem", "b", None, kind))
         assert findings.worst(found) == kind
@@ -319,6 +322,7 @@ def test_what_is_well_is_told_in_a_line() -> None:
         findings.administrator(),
         findings.latency([1.0, 0.25, 0.25]),
         *findings.clock(0, 500, 1000),
+        *findings.clock(1, 500, 1000),
         *findings.clock(1_000, 500, 1000),
         *findings.settings(load()),
         *findings.rules("the user me", writes_elsewhere=False, takes_live_locks=False),
@@ -333,6 +337,8 @@ def test_what_is_well_is_told_in_a_line() -> None:
         ("latency", "250 ms, the median of 3 reads"),
         ("clock", "RTDB's time is known to 500 ms"),
         ("wall clock", "this machine's clock is 0.0 s behind RTDB's"),
+        ("clock", "RTDB's time is known to 500 ms"),
+        ("wall clock", "this machine's clock is 0.0 s ahead of RTDB's"),
         ("clock", "RTDB's time is known to 500 ms"),
         ("wall clock", "this machine's clock is 1.0 s ahead of RTDB's"),
         ("settings", "all have their defaults"),

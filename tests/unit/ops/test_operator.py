@@ -6,13 +6,15 @@ from collections.abc import Callable
 from itertools import count
 
 import pytest
-from tests.unit.lock.records import NOW
+from tests.unit.lock.records import NOW, slot
 
 from firecron.base.clocks import Deadline
+from firecron.base.instants import to_text
 from firecron.errors import Malformed, Unavailable
 from firecron.lock.lease import Lease
 from firecron.lock.service import LockService
 from firecron.ops.operator import Operator
+from firecron.ops.views import Unfinished
 from firecron.settings import Settings
 from firecron.store import NULL_ETAG, Snapshot
 from firecron.testing import FakeTiming, MemoryStore
@@ -157,3 +159,64 @@ def test_the_remedy_names_the_node_where_it_is(prefix: str) -> None:
     operator = Operator(locks)
     for view in (operator.look("job").view, *operator.look_at_all().views):
         assert str(view.remedy).startswith(f"mend the node {path} in the Firebase console")
+
+
+SILENT = NOW - 90_001
+HELD = {
+    "acquiredAt": NOW - 120_000,
+    "expiresAt": NOW + 30_000,
+    "holder": "h",
+    "instanceId": "api-1",
+    "instance": "0a",
+    "slot": slot(),
+    "unfinished": slot(),
+    "attempt": 1,
+}
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """One lock, whose holder's instance has fallen silent."""
+    store = MemoryStore(lambda: NOW)
+    store.set("cron-locks/job", HELD)
+    store.set("cron-instances/0a-1", {"seenAt": SILENT})
+    return store
+
+
+@pytest.fixture
+def operator(store: MemoryStore) -> Operator:
+    timing = FakeTiming(wall=NOW)
+    return Operator(LockService(store=store, timing=timing, has_threads=False), timing)
+
+
+def test_a_holder_that_has_fallen_silent_is_told(operator: Operator) -> None:
+    """One lock, all locks and the unfinished run of one all say since when its holder's instance is silent."""
+    told = f"its instance was last seen at {to_text(SILENT)}"
+    [of_all] = operator.look_at_all(with_holders=True).views
+    [last] = operator.last_runs().jobs
+    assert last.unfinished is not None
+    for problem in (operator.look("job").view.problem, of_all.problem, last.unfinished.problem):
+        assert str(problem).startswith(told)
+    [without] = operator.look_at_all().views
+    assert without.problem is None
+
+
+def test_the_end_of_an_unfinished_run_is_looked_for(operator: Operator, store: MemoryStore) -> None:
+    """A tick whose end is in the history is not unfinished, also if a later run is the newest there."""
+    newer = {"outcome": "succeeded", "trigger": "manual"}
+    store.set("cron-runs/job/z", newer)
+    [last] = operator.last_runs().jobs
+    assert isinstance(last.unfinished, Unfinished)
+    assert last.unfinished.slot == slot()
+    store.set(f"cron-runs/job/{slot()}", {"outcome": "lost", "slot": slot(), "attempt": 1})
+    [last] = operator.last_runs().jobs
+    assert (last.run is not None and last.run.key, last.unfinished) == ("z", None)
+
+
+def test_what_is_no_set_of_locks_is_refused_with_the_remedy(operator: Operator, store: MemoryStore) -> None:
+    """A text in the place of all locks is an error that says where it is, and what to do."""
+    store.set("cron-locks", "nonsense")
+    with pytest.raises(
+        Malformed, match=r"cron-locks holds 'nonsense', but must hold one node for each name: delete it"
+    ):
+        operator.look_at_all()

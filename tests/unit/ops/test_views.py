@@ -9,12 +9,14 @@ from firecron.lock.instances import inspect_instances
 from firecron.lock.record import LockRecord, Request, Take, decide, released, renewed
 from firecron.ops.views import (
     LockState,
+    LockView,
     Unfinished,
     inspect_lock,
     inspect_run,
     inspect_unfinished,
     plain,
 )
+from firecron.runs.entry import Entry
 
 ACQUIRED = {"acquiredAt": NOW - 10_000, "holder": "h", "instanceId": "api-1", "instance": "0a"}
 RELEASED = {**ACQUIRED, "releasedAt": NOW - 5000}
@@ -31,7 +33,10 @@ SLOT = "2026-11-18T09:00:00Z"
         pytest.param({**ACQUIRED, "expiresAt": NOW - 999}, "held", id="within the margin"),
         pytest.param({**ACQUIRED, "expiresAt": NOW - 1000}, "died", id="past the margin"),
         pytest.param({**ACQUIRED, "expiresAt": 0}, "unlocked", id="unlocked"),
+        pytest.param({**ACQUIRED, "expiresAt": NOW - 10_001}, "unlocked", id="unlocked in the console"),
+        pytest.param({**ACQUIRED, "expiresAt": NOW - 10_000}, "died", id="over as it began"),
         pytest.param({"expiresAt": 0}, "unlocked", id="unlocked, and nothing else"),
+        pytest.param({"expiresAt": 1}, "died", id="expired, and nothing else"),
         pytest.param({**RELEASED, "expiresAt": NOW - 5000}, "free", id="released"),
         pytest.param({**RELEASED, "expiresAt": 0}, "free", id="released and unlocked"),
         pytest.param({**RELEASED, "expiresAt": NOW + 1}, "minimum_hold", id="minimum hold"),
@@ -48,6 +53,8 @@ def test_each_node_is_in_one_state(node: object, state: LockState) -> None:
     assert view.state == state
     assert (view.problem is not None) == (state == "malformed")
     assert view.is_taken == (state in ("held", "minimum_hold"))
+    assert view.path == PATH
+    assert not view.is_stuck
 
 
 @pytest.mark.parametrize(
@@ -55,6 +62,7 @@ def test_each_node_is_in_one_state(node: object, state: LockState) -> None:
 )
 def test_paused_is_anything_but_false(paused: object, is_paused: bool) -> None:
     """Whatever a contender takes for a pause is shown as one, beside a lock, without one and in a malformed node."""
+    assert not LockView("job", "free").is_paused
     for node in ({"paused": paused}, {**ACQUIRED, "expiresAt": 1, "paused": paused}, {"slot": 1, "paused": paused}):
         assert inspect_lock("job", PATH, node, NOW, MARGIN).is_paused == is_paused
 
@@ -63,7 +71,8 @@ def test_a_record_without_a_holder_is_the_originals() -> None:
     """A record that names no holder was written by the NestJS original, one with a token was not."""
     assert inspect_lock("job", PATH, {"expiresAt": NOW, "instanceId": "old"}, NOW, MARGIN).is_foreign
     assert not inspect_lock("job", PATH, {**ACQUIRED, "expiresAt": NOW}, NOW, MARGIN).is_foreign
-    assert not inspect_lock("job", PATH, None, NOW, MARGIN).is_foreign
+    for other in (None, "text"):
+        assert not inspect_lock("job", PATH, other, NOW, MARGIN).is_foreign
 
 
 def test_what_the_library_writes_is_understood() -> None:
@@ -88,7 +97,7 @@ def test_what_the_library_writes_is_understood() -> None:
 def test_an_entry_that_is_no_run_is_malformed(entry: object) -> None:
     """What is no entry of a history is shown as malformed, with what it holds."""
     run = inspect_run("key", entry)
-    assert (run.key, run.outcome) == ("key", "malformed")
+    assert run == Entry("key", "malformed", error=run.error)
     assert repr(entry) in str(run.error)
 
 
@@ -146,12 +155,31 @@ UNFINISHED = {"slot": SLOT, "unfinished": SLOT, "attempt": 2}
             None,
             id="recorded",
         ),
+        pytest.param(
+            {**ACQUIRED, **UNFINISHED, "expiresAt": NOW - 1000},
+            {"outcome": "abandoned", "slot": "2026-11-18T08:00:00Z", "attempt": 2},
+            Unfinished(SLOT, False, NOW - 10_000, "api-1", "0a"),
+            id="another tick is recorded",
+        ),
+        pytest.param(
+            {**ACQUIRED, **UNFINISHED, "expiresAt": NOW - 1000},
+            {"outcome": "abandoned", "slot": SLOT},
+            Unfinished(SLOT, False, NOW - 10_000, "api-1", "0a"),
+            id="a first attempt is recorded, without its number",
+        ),
+        pytest.param(
+            {**ACQUIRED, **UNFINISHED, "attempt": None, "expiresAt": NOW - 1000},
+            {"outcome": "abandoned", "slot": SLOT, "attempt": 1},
+            None,
+            id="recorded, and the lock shows no number",
+        ),
     ],
 )
 def test_an_unfinished_tick_that_is_not_recorded(node: object, entry: object, found: Unfinished | None) -> None:
     """What is not at its end and not in the history is found, with its instance unless that was another's since."""
     runs = [] if entry is None else [inspect_run(SLOT, entry)]
-    assert inspect_unfinished(inspect_lock("job", PATH, node, NOW, MARGIN), runs) == found
+    stored = {key: value for key, value in node.items() if value is not None} if isinstance(node, dict) else node
+    assert inspect_unfinished(inspect_lock("job", PATH, stored, NOW, MARGIN), runs) == found
 
 
 DAY = 86_400_000
@@ -220,9 +248,12 @@ def test_nothing_from_the_database_commands_the_terminal() -> None:
     evil = "a\x1b[31m\r\nb\u202e"
     node = {**ACQUIRED, "expiresAt": NOW + 1, "instanceId": evil, "outcome": evil}
     views = (inspect_lock(evil, evil, node, NOW, MARGIN), inspect_lock(evil, evil, evil, NOW, MARGIN))
-    runs = (inspect_run(evil, {"outcome": "failed", "error": evil, "slot": evil}), inspect_run(evil, evil))
+    words = dict.fromkeys(("error", "slot", "trigger", "recordedBy", "instanceId", "instance"), evil)
+    runs = (inspect_run(evil, {"outcome": "failed", **words}), inspect_run(evil, evil))
+    assert "[31m" in str(runs[0].recorded_by)
     assert all(view.path.isprintable() for view in views)
     for value in (value for shown in (*views, *runs) for value in shown.to_json().values()):
         assert not isinstance(value, str) or value.isprintable()
     assert plain("a\nb\r\nc\rd") == "a ⏎ b ⏎ c\N{REPLACEMENT CHARACTER}d"
     assert plain("x" * 501) == "x" * 500 + "…"
+    assert plain("x" * 500) == "x" * 500

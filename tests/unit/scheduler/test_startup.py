@@ -91,6 +91,7 @@ def test_the_line_names_the_database(
     crons.events.subscribe(heard.append)
     with crons:
         assert shown in line_of(heard).message
+        assert line_of(heard).message.endswith(", no prefix)")
 
 
 def configure(monkeypatch: pytest.MonkeyPatch, *handlers: logging.Handler, level: int = logging.NOTSET) -> None:
@@ -124,6 +125,10 @@ def test_who_configures_logging_decides(monkeypatch: pytest.MonkeyPatch, capsys:
     with new_crons(job)[0]:
         pass
     configure(monkeypatch, level=logging.WARNING)
+    with new_crons(job)[0]:
+        pass
+    configure(monkeypatch)
+    monkeypatch.setattr(logging.getLogger("firecron"), "disabled", True)
     with new_crons(job)[0]:
         pass
     assert capsys.readouterr().err == ""
