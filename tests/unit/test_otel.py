@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import pytest
@@ -13,11 +15,13 @@ from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricR
 from tests.simulation.instance import Instance
 from tests.simulation.network import failing
 from tests.simulation.world import World
-from tests.unit.locks import lock_of
+from tests.unit.locks import lock_of, replace_lock
+from tests.unit.test_races import Watched, code_of, looping, race
 
 import firecron.otel
 from firecron import FireCron, LockService, Run, distributed_cron
 from firecron.base import forks
+from firecron.base.events import Events
 from firecron.errors import Unavailable
 from firecron.otel import instrument
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -137,8 +141,9 @@ def test_ticks_that_do_not_run_are_measured(meters: Meters) -> None:
         test.advance(0)
         test._crons.registry.pause("good")  # an operator has no hand in a rehearsal
         test.move_to("2026-11-18T10:00:00Z")
+        test.locks.events.emit("run.missed", "good", logging.WARNING, "three at once", count=3)
     assert meters.read()["firecron.runs {run}"] == [
-        ({"job": "good", "outcome": "missed"}, 1),
+        ({"job": "good", "outcome": "missed"}, 4),
         ({"job": "good", "outcome": "skipped"}, 1),
     ]
 
@@ -237,6 +242,72 @@ def test_no_attribute_is_a_key_a_holder_or_a_slot(meters: Meters) -> None:
         test.advance(172_800)
         many = {name: [names for names, _ in points] for name, points in meters.read().items()}
     assert few == many
+
+
+@dataclass
+class Racing:
+    """The measures of one service, whose lock is watched."""
+
+    events: Events
+    meters: Meters
+    kind: type
+
+    @staticmethod
+    def make(lock: Watched) -> Racing:
+        with FireCron(good).testing("2026-11-18T08:59:00Z") as test:
+            others, meters = set(forks.aware), Meters()
+            instrument(test.locks, meters.provider)
+            [measures] = set(forks.aware) - others
+            replace_lock(measures, lock)
+            return Racing(test.locks.events, meters, type(measures))
+
+    def succeed(self, name: str) -> None:
+        self.events.emit("run.succeeded", name, logging.INFO, "", trigger="manual")
+
+    def names(self, metric: str) -> list[str]:
+        return sorted(str(names["job"]) for names, _ in self.meters.read()[metric])
+
+
+def test_names_that_come_at_once_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two new names, when there is room for one more, one is counted with the others, whichever came first."""
+    monkeypatch.setattr(firecron.otel, "_MOST_NAMES", 1)
+    kind = Racing.make(Watched()).kind
+
+    def check(made: Racing) -> None:
+        assert len(set(made.names("firecron.runs {run}")) - {"_other"}) == 1
+
+    race(
+        Racing.make,
+        lambda made: made.succeed("a"),
+        lambda made: made.succeed("b"),
+        code_of(kind, "_name"),
+        check,
+    )
+
+
+def test_a_success_may_come_while_successes_are_read() -> None:
+    """A job that succeeds for the first time just when the gauge is read takes no value from the others."""
+    found: list[str] = []
+    kind = Racing.make(Watched()).kind
+
+    def make(lock: Watched) -> Racing:
+        made = Racing.make(lock)
+        made.succeed("a")
+        return made
+
+    def read(made: Racing) -> None:
+        found[:] = made.names("firecron.run.last_success s")
+
+    def check(made: Racing) -> None:
+        assert found[:1] == ["a"]
+
+    race(
+        make,
+        read,
+        lambda made: made.succeed("b"),
+        looping(code_of(kind, "_observe")),
+        check,
+    )
 
 
 def test_without_opentelemetry_it_says_what_to_install() -> None:

@@ -119,6 +119,35 @@ def test_the_line_is_seen_where_nobody_configured_logging(
     assert capsys.readouterr().err.splitlines() == [line_of(heard).message]
 
 
+class Kept(logging.Handler):
+    """A handler for warnings that keeps its records."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+def test_the_last_resort_is_the_programs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a program has put another handler in the place of Python's last one, that gets the line, as any other of
+    firecron's; where it has taken it away, nothing does.
+    """
+    configure(monkeypatch, level=logging.INFO)
+    last = Kept()
+    monkeypatch.setattr(logging, "lastResort", last)
+    with new_crons(job)[0]:
+        pass
+    [record] = [one for one in last.records if "tick in this process" in one.getMessage()]
+    assert (record.name, record.levelno, record.module) == ("firecron", logging.INFO, "startup")
+    monkeypatch.setattr(logging, "lastResort", None)
+    crons, heard = new_crons(job)
+    with crons:
+        assert line_of(heard).slug == "crons.started"
+    assert len(last.records) == 1
+
+
 def test_who_configures_logging_decides(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """With a handler, or with a level above the line's, standard error is left alone."""
     configure(monkeypatch, logging.NullHandler())
@@ -200,6 +229,11 @@ def test_a_forgotten_job_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     (message,) = heard.messages("crons.unclaimed")
     assert "'other-8'" in message
     assert "and 3 more." in message
+    for many, end in ((10, "no job in it"), (11, "and 1 more, but found")):
+        crons, heard = new_crons(*(Empty() for _ in range(many)))
+        with crons:
+            assert end in heard.messages("crons.no_jobs")[0]
+            assert "and 0 more" not in heard.messages("crons.no_jobs")[0]
     monkeypatch.setattr("sys.argv", ["flask", "shell"])
     crons, heard = new_crons(Empty())
     with crons:
