@@ -329,4 +329,7 @@ EQUIVALENT: dict[str, str] = {
     " -> record = logging.LogRecord(logger.name, level, __file__, 1, redacted(message), None, None)": (
         "A line's number is not shown."
     ),
+    'keeper.Keeper.leases: with self._changed: -> with __import__("contextlib").nullcontext():': (
+        "A list is copied in one step."
+    ),
 }

@@ -390,6 +390,24 @@ def test_the_thread_renews_by_itself() -> None:
     keeper.after_fork()
 
 
+def test_one_thread_keeps_all_leases_and_rests_without_any() -> None:
+    """Another lease begins no other thread, and a rest ends it only when no lease is left."""
+    timing, before = FakeTiming(), named(NAME)
+    keeper = Keeper(timing, Events(), 3.0)
+    leases = [Kept(timing) for _ in range(3)]
+    for lease in leases[:2]:
+        keeper.keep(lease, renews=True)
+    [thread] = named(NAME) - before
+    keeper.forget(leases[1])
+    keeper.rest()
+    keeper.keep(leases[2], renews=True)
+    assert named(NAME) - before == {thread}
+    for lease in keeper.leases():
+        keeper.forget(lease)
+    keeper.rest()
+    assert ended(thread)
+
+
 class Resting(FakeTiming):
     """Time that is moved by hand, and tells when a thread waits; one whose time has come `ends` there."""
 
