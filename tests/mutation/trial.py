@@ -28,7 +28,7 @@ _MOST_SECONDS = 25.0
 # again, and has this many times as long.
 _SLOWER = 4
 _GRACE = 8.0
-_AGAIN = 3
+_AGAIN = 2
 # What has noticed the last mutants of a file will notice the next: so many tests, and so many seconds for each.
 _LIKELY = 6
 _LIKELY_SECONDS = 1.0

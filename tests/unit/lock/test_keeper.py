@@ -130,6 +130,7 @@ def test_failures_are_retried_with_growing_pauses_until_the_end_of_the_lease(ben
     assert pauses[0] <= 0.0251
     assert all(pause <= 2.0001 for pause in pauses)
     assert max(pauses[:3]) < min(pauses[-3:])
+    assert len(pauses) < 50, "each pause but the longest is about twice the one before"
     assert lease.lost == ["its lease ran out and could not be renewed"]
     assert bench.keeper.work() is None
 
@@ -390,24 +391,6 @@ def test_the_thread_renews_by_itself() -> None:
     keeper.after_fork()
 
 
-def test_one_thread_keeps_all_leases_and_rests_without_any() -> None:
-    """Another lease begins no other thread, and a rest ends it only when no lease is left."""
-    timing, before = FakeTiming(), named(NAME)
-    keeper = Keeper(timing, Events(), 3.0)
-    leases = [Kept(timing) for _ in range(3)]
-    for lease in leases[:2]:
-        keeper.keep(lease, renews=True)
-    [thread] = named(NAME) - before
-    keeper.forget(leases[1])
-    keeper.rest()
-    keeper.keep(leases[2], renews=True)
-    assert named(NAME) - before == {thread}
-    for lease in keeper.leases():
-        keeper.forget(lease)
-    keeper.rest()
-    assert ended(thread)
-
-
 class Resting(FakeTiming):
     """Time that is moved by hand, and tells when a thread waits; one whose time has come `ends` there."""
 
@@ -424,6 +407,26 @@ class Resting(FakeTiming):
 
     def rests(self) -> None:
         assert self._waits.acquire(timeout=PATIENCE), "the thread doesn't come to rest"
+
+
+def test_one_thread_keeps_all_leases_and_rests_without_any() -> None:
+    """Another lease begins no other thread, and a rest ends it only when no lease is left."""
+    timing, before = Resting(), named(NAME)
+    keeper = Keeper(timing, Events(), 3.0)
+    leases = [Kept(timing) for _ in range(3)]
+    for lease in leases[:2]:
+        keeper.keep(lease, renews=True)
+        timing.rests()
+    [thread] = named(NAME) - before
+    keeper.forget(leases[1])
+    keeper.rest()
+    keeper.keep(leases[2], renews=True)
+    timing.rests()
+    assert named(NAME) - before == {thread}
+    for lease in keeper.leases():
+        keeper.forget(lease)
+    keeper.rest()
+    assert ended(thread)
 
 
 # What ends a thread here is an exit, of which Python tells nobody.
