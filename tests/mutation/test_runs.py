@@ -14,6 +14,7 @@ from tests.mutation.reach import Reach, collect
 from tests.mutation.source import without_words
 from tests.mutation.trial import Failure, Judged, Trials, Verdict, first_killer, in_order
 
+LANES = Path("firecron/runs/lanes.py")
 (MUTANT, *_) = generate("firecron/module.py", b"def work():\n    return 1\n")
 
 
@@ -46,19 +47,23 @@ def test_a_few_cheap_tests_are_asked_before_all_others() -> None:
     """The first tests come from few files and take seconds; then come the rest, but not what takes minutes."""
     seconds = {f"file{number % 10}::{number}": 0.1 for number in range(20)} | {"file0::slow": 15, "file1::slower": 20}
     tests = sorted(seconds, key=lambda test: seconds[test])
-    first, rest = in_order(tests, seconds, "lanes")
+    first, rest = in_order(tests, seconds, LANES)
     assert {test.partition("::")[0] for test in first} == {f"file{number}" for number in range(6)}
     assert rest[-1] == "file0::slow"
     assert "file1::slower" not in first + rest
     assert sorted(first + rest) == sorted(set(seconds) - {"file1::slower"})
     assert [test.partition("::")[0] for test in first] == [f"file{number}" for number in range(6) for _ in range(2)]
-    assert in_order([], {}, "lanes") == ([], [])
+    assert in_order([], {}, LANES) == ([], [])
 
 
 def test_a_modules_own_tests_are_asked_before_the_rest() -> None:
-    """A file of tests that has the module's name knows it best: all of its tests are asked, however long they take."""
+    """A file of tests that has the module's name knows it best: all of its tests are asked, however long they take, the
+    quick ones before any other. Of the rest, those of its room come first.
+    """
     others, alone, own = (f"tests/test_{file}.py::test" for file in ("bus_lanes", "lanes_alone", "lanes"))
-    assert in_order([others, alone, own], {others: 9, alone: 20, own: 20}, "lanes") == ([alone, own], [others])
+    quick, room, cheap = "tests/test_lanes.py::quick", "tests/runs/test_turn.py::test", "tests/test_a.py::cheap"
+    seconds = {cheap: 0.1, quick: 0.2, others: 9, room: 10, alone: 20, own: 20}
+    assert in_order(seconds, seconds, LANES) == ([quick, cheap, own, alone], [room, others])
 
 
 @pytest.mark.parametrize(
@@ -165,7 +170,7 @@ def test_a_test_whose_time_was_over_is_asked_again_and_has_more_of_it() -> None:
 
     tests = ["tests/unit/test_a.py::test", "tests/unit/test_b.py::test"]
     assert first_killer(tests, hangs_once) == ""
-    assert asked == [(tests, 1), (tests[:1], 3), (tests[1:], 1)]
+    assert asked == [(tests, 1), (tests[:1], 2), (tests[1:], 1)]
     assert first_killer(tests, lambda tests, _: Failure(tests[0], hung=True)) == tests[0]
     assert first_killer(tests, lambda tests, _: Failure(tests[1] if len(tests) == 2 else "")) == tests[1]
 

@@ -1,0 +1,345 @@
+"""A command under a lock: what it is given, how it ends, and what a signal or the loss of the lock does to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.unit.listeners import recorded
+from tests.unit.runs.test_body import make_run
+from tests.unit.threads import PATIENCE, ended, named
+
+from firecron import FireCron, LockService, distributed_cron
+from firecron.base.flag import Flag
+from firecron.cli.process import command as module
+from firecron.cli.process.command import Command, under_lock, under_tick
+from firecron.cli.process.process_group import ProcessGroup
+from firecron.cli.process.signals import FORWARDED, Signals
+from firecron.errors import CommandFailed, Stopping
+from firecron.lock.refusal import Refusal
+from firecron.testing import FakeTiming, MemoryStore
+
+WATCH = "firecron-watch"
+NINE = 1_794_992_400_000
+
+
+class Noting(Signals):
+    """Signals whose pauses take no time, and are noted: `at_pause` is called in each, and returns whether to go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float | None] = []
+        self.at_pause: Callable[[], bool] = lambda: True
+
+    def pause(self, seconds: float | None = None) -> bool:
+        self.pauses.append(seconds)
+        return self.at_pause() and super().pause(0)
+
+
+@pytest.fixture
+def signals() -> Iterator[Noting]:
+    """Noted as in a program that a person has started."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in FORWARDED}
+    with Noting() as signals:
+        yield signals
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watch that sees soon that the command has ended."""
+    monkeypatch.setattr(module, "_LOOK", 0.02)
+
+
+@pytest.fixture
+def groups(monkeypatch: pytest.MonkeyPatch) -> list[ProcessGroup]:
+    """The process groups that were started."""
+    started: list[ProcessGroup] = []
+
+    class Kept(ProcessGroup):
+        def __init__(self, arguments: list[str], environment: Mapping[str, str]) -> None:
+            super().__init__(arguments, environment)
+            started.append(self)
+
+    monkeypatch.setattr(module, "ProcessGroup", Kept)
+    return started
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Path:
+    """Where a command tells how far it is."""
+    os.mkfifo(tmp_path / "fifo")
+    return tmp_path / "fifo"
+
+
+def once_told(fifo: Path, call: Callable[[], object]) -> threading.Thread:
+    """Call this on another thread as soon as the command has written there."""
+    thread = threading.Thread(target=lambda: (fifo.read_text(), call()), daemon=True)
+    thread.start()
+    return thread
+
+
+def shell(text: str, signals: Signals, kill_after: float = 10) -> Command:
+    return Command(["sh", "-c", text], signals, kill_after)
+
+
+def test_a_command_is_given_its_facts_and_the_environment(signals: Noting, tmp_path: Path) -> None:
+    """Facts of this run are in the environment, those of a run around it and those that aren't known are not."""
+    around = {"PATH": os.environ["PATH"], "MINE": "1", "FIRECRON_FENCE": "7", "FIRECRON_PREFIX": "ops"}
+    told = tmp_path / "told"
+    Command(["sh", "-c", f"env > {told}"], signals, 10, around).run_as_job(make_run())
+    found = dict(line.split("=", 1) for line in told.read_text().splitlines())
+    facts = {"FIRECRON_NAME": "job", "FIRECRON_ATTEMPT": "1", "FIRECRON_IDEMPOTENCY_KEY": "key"}
+    assert {name: value for name, value in found.items() if name not in ("PWD", "OLDPWD", "SHLVL", "_")} == {
+        "PATH": os.environ["PATH"],
+        "MINE": "1",
+        "FIRECRON_PREFIX": "ops",
+        **facts,
+    }
+    assert signals.pauses == [0]
+
+
+def test_a_lost_lock_ends_the_command(signals: Noting) -> None:
+    """It gets SIGTERM when the lock is lost; that it failed is its own outcome, and no stop of this process."""
+    lost = Flag()
+    lost.set()
+    command = Command(["sleep", "15"], signals, 10)
+    with pytest.raises(CommandFailed):
+        command.run(lambda: lost, {})
+    assert command.code == 128 + signal.SIGTERM
+
+
+def test_a_command_that_does_not_end_is_killed(signals: Noting, fifo: Path) -> None:
+    """One that ignores SIGTERM gets SIGKILL when its time is over, and not before."""
+    lost = Flag()
+    command = shell(f"trap '' TERM; echo > {fifo}; while :; do sleep 0.02; done", signals, kill_after=0.1)
+    teller = once_told(fifo, lost.set)
+    with pytest.raises(CommandFailed):
+        command.run(lambda: lost, {})
+    assert command.code == 128 + signal.SIGKILL
+    assert ended(teller)
+
+
+def test_a_command_may_end_by_itself_when_its_lock_is_lost(signals: Noting, fifo: Path) -> None:
+    """Within its time a command may clean up, and its own code is what counts."""
+    lost = Flag()
+    command = shell(f"trap 'exit 7' TERM; echo > {fifo}; while :; do sleep 0.02; done", signals)
+    teller = once_told(fifo, lost.set)
+    with pytest.raises(CommandFailed):
+        command.run(lambda: lost, {})
+    assert command.code == 7
+    assert ended(teller)
+
+
+def test_what_a_command_leaves_behind_lives_on(
+    signals: Noting, fifo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the command has ended well its group gets no signal any more, also not when its lock is released."""
+    lost, watches = Flag(), set[threading.Thread]()
+    answer = tmp_path / "answer"
+    os.mkfifo(answer)
+    close = ProcessGroup.close
+
+    def release_first(group: ProcessGroup) -> None:
+        lost.set()
+        assert all(map(ended, watches))
+        close(group)
+
+    monkeypatch.setattr(ProcessGroup, "close", release_first)
+
+    def look() -> Flag:
+        watches.update(named(WATCH))
+        return lost
+
+    shell(f"(read line < {fifo}; echo $line > {answer}) &", signals).run(look, {})
+    fifo.write_text("still there?\n")
+    assert answer.read_text() == "still there?\n"
+    assert {thread.daemon for thread in watches} == {True}
+
+
+def test_the_rest_of_a_group_that_lost_its_lock_is_killed(signals: Noting, fifo: Path) -> None:
+    """If the lock is found lost just as the command has ended, what it left behind is killed."""
+    lost, main = Flag(), threading.current_thread()
+
+    def look() -> Flag:
+        if threading.current_thread() is main:
+            lost.set()
+        return lost
+
+    told: list[str] = []
+    reader = threading.Thread(target=lambda: told.append(fifo.read_text()), daemon=True)
+    reader.start()
+    shell(f"exec 3> {fifo}; (trap '' TERM; sleep 10; echo late >&3) &", signals).run(look, {})
+    assert ended(reader)
+    assert told == [""]
+
+
+def test_the_watch_sleeps_between_its_looks(signals: Noting) -> None:
+    """While nothing happens the lease's clock is looked at now and then; at the end of the command the watch ends."""
+    looks: list[threading.Thread] = []
+
+    def look() -> Flag:
+        looks.append(threading.current_thread())
+        return Flag()
+
+    shell("sleep 0.1", signals).run(look, {})
+    assert all(map(ended, looks[:1]))
+    assert 2 <= len(looks) <= 50
+
+
+@pytest.mark.parametrize(("text", "code"), [("sleep 15", 143), ("trap 'exit 3' TERM; while :; do sleep 0.02; done", 3)])
+def test_a_signal_that_ends_the_command_is_a_stop(signals: Noting, fifo: Path, text: str, code: int) -> None:
+    """A command that fails after this process was told to end has not failed: it was stopped."""
+    command = shell(f"echo > {fifo}; {text}", signals)
+    main = threading.get_ident()
+    teller = once_told(fifo, lambda: signal.pthread_kill(main, signal.SIGTERM))
+    with pytest.raises(Stopping):
+        command.run(Flag, {})
+    assert command.code in (code, 143)
+    assert ended(teller)
+
+
+def test_a_command_that_ends_well_after_a_signal_has_succeeded(signals: Noting, fifo: Path) -> None:
+    """What a command does of its own accord in the end counts, whatever this process was told."""
+    command = shell(f"trap 'exit 0' TERM; echo > {fifo}; while :; do sleep 0.02; done", signals)
+    main = threading.get_ident()
+    teller = once_told(fifo, lambda: signal.pthread_kill(main, signal.SIGTERM))
+    command.run(Flag, {})
+    assert (command.code, signals.received) == (0, signal.SIGTERM)
+    assert ended(teller)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
+def test_a_command_that_only_it_was_told_to_end_is_stopped(signals: Noting, number: int) -> None:
+    """At a terminal Ctrl-C reaches the command alone: that is a stop, though this process got no signal."""
+    command = shell(f"kill -{number} $$; sleep 15", signals)
+    with pytest.raises(Stopping):
+        command.run(Flag, {})
+    assert (command.code, signals.received) == (128 + number, None)
+
+
+def test_a_command_without_its_watch_is_killed(
+    signals: Noting, groups: list[ProcessGroup], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever goes wrong here while the command runs, it doesn't go on unwatched, and has no code of a run before."""
+
+    def fail(send: Callable[[int], None]) -> AbstractContextManager[None]:
+        raise RuntimeError("something")
+
+    command = shell('test -n "$FIRECRON_NAME" || sleep 15', signals)
+    command.run(Flag, {"name": "first"})
+    assert command.code == 0
+    monkeypatch.setattr(signals, "going_to", fail)
+    with pytest.raises(RuntimeError, match="something"):
+        command.run(Flag, {})
+    assert groups[1].wait() == -signal.SIGKILL
+    assert all(map(ended, named(WATCH)))
+    assert command.code is None
+
+
+class Bench:
+    """Locks in memory, at nine, and a command of one's own."""
+
+    def __init__(self, signals: Signals, body: Callable[[], object] = lambda: None) -> None:
+        self.timing = FakeTiming(wall=NINE)
+        self.store = MemoryStore(self.timing.now)
+        job = distributed_cron("job", "0 * * * *")(body)
+        self.crons = FireCron(job, store=self.store, timing=self.timing, enabled=True, has_threads=False)
+        self.locks: LockService = self.crons.locks
+        self.heard = recorded(self.locks.events)
+        self.ran = 0
+        self.command = self.Own(self, signals, body)
+
+    class Own(Command):
+        def __init__(self, bench: Bench, signals: Signals, body: Callable[[], object]) -> None:
+            super().__init__(["true"], signals, 10)
+            self._bench, self._body = bench, body
+
+        def run(self, lost: Callable[[], Flag], facts: Mapping[str, object]) -> None:
+            self._bench.ran += 1
+            self._body()
+
+    @property
+    def slugs(self) -> list[str]:
+        return [event.slug for event in self.heard]
+
+
+def test_the_lock_is_renewed_while_the_command_runs_and_is_gone_after_it(signals: Noting) -> None:
+    """A command may run longer than the ttl of its lock, and without a minimum hold leaves no node behind."""
+    seen: list[object] = []
+
+    def body() -> None:
+        for _ in range(4):
+            bench.timing.advance(20)
+            bench.crons.work()
+        seen.append(bench.store.get("cron-locks/backup/expiresAt"))
+
+    bench = Bench(signals, body)
+    assert under_lock(bench.locks, "backup", 60, bench.command) is None
+    assert seen == [NINE + 140_000]
+    assert bench.store.get("cron-locks/backup") is None
+
+
+def test_after_a_signal_no_lock_is_asked_for(signals: Noting) -> None:
+    """A signal that comes first ends the wait, and nothing is acquired."""
+    bench = Bench(signals)
+    signal.raise_signal(signal.SIGTERM)
+    with pytest.raises(Stopping):
+        under_lock(bench.locks, "backup", 60, bench.command)
+    assert (bench.slugs, bench.ran) == ([], 0)
+
+
+def test_a_lock_that_becomes_free_is_waited_for(signals: Noting) -> None:
+    """A refusal that may change is no last word within the wait; what was acquired is not asked for again."""
+    bench = Bench(signals)
+    held = bench.locks.acquire("backup", 60)
+    assert not isinstance(held, Refusal)
+
+    def free_it() -> bool:
+        if len(signals.pauses) == 3:
+            held.release()
+        return True
+
+    signals.at_pause = free_it
+    assert under_lock(bench.locks, "backup", 60, bench.command, wait=PATIENCE) is None
+    assert (len(signals.pauses), bench.ran) == (3, 1)
+
+
+def test_a_refusal_that_stays_is_not_waited_past(signals: Noting) -> None:
+    """A pause of the lock ends only by hand, so that is the answer at once."""
+    bench = Bench(signals)
+    bench.locks.pause("backup")
+    refusal = under_lock(bench.locks, "backup", 60, bench.command, wait=PATIENCE)
+    assert isinstance(refusal, Refusal)
+    assert (refusal.reason, len(signals.pauses), bench.ran) == ("paused", 1, 0)
+
+
+def test_a_signal_before_the_tick_ends_the_wait_for_it(signals: Noting) -> None:
+    """Who comes two seconds before a tick waits for it, unless a signal comes first: then the tick is not claimed."""
+    bench = Bench(signals)
+    bench.timing.advance(3_598)
+    signals.at_pause = lambda: len(signals.pauses) < 2
+    with pytest.raises(Stopping):
+        under_tick(bench.crons, "job", bench.command)
+    assert signals.pauses == [0, 2]
+    assert bench.store.get("cron-locks") is None
+
+
+def test_a_tick_is_run_once(signals: Noting) -> None:
+    """The tick that was meant is run, and a second call finds it done."""
+    ran: list[int] = []
+    bench = Bench(signals, lambda: ran.append(1))
+    bench.crons.start()
+    for expected in ("succeeded", "slot_done"):
+        found = under_tick(bench.crons, "job", bench.command, wait=PATIENCE)
+        assert (found.reason if isinstance(found, Refusal) else found.outcome) == expected
+    assert ran == [1]
+    assert bench.store.get("cron-locks/job/slot") == datetime.fromtimestamp(NINE / 1000, UTC).strftime("%FT%TZ")
+    bench.crons.stop()
