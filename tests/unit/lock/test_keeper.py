@@ -423,8 +423,8 @@ def test_one_thread_keeps_all_leases_and_rests_without_any() -> None:
     keeper.keep(leases[2], renews=True)
     timing.rests()
     assert named(NAME) - before == {thread}
-    for lease in keeper.leases():
-        keeper.forget(lease)
+    for kept in keeper.leases():
+        keeper.forget(kept)
     keeper.rest()
     assert ended(thread)
 
