@@ -332,4 +332,22 @@ EQUIVALENT: dict[str, str] = {
     'keeper.Keeper.leases: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "A list is copied in one step."
     ),
+    "command.Command.run: watch = threading.Thread(target=self._watch, args=(group, lost, ended), "
+    'name="firecron-watch", daemon=True) -> watch = threading.Thread(target=self._watch, args=(group, lost, '
+    "ended), daemon=True)": ("A thread's name is for people."),
+    "contender.Contender.acquire_async: if pause: -> if True:": ("A pause of no time lets the loop go round once."),
+    "contender.Contender.close: pool.shutdown(wait=False) -> nothing": (
+        "Threads of a pool that nothing refers to any more end by themselves."
+    ),
+    "contender.Contender._pool: self._pools[purpose] = ThreadPoolExecutor(max_workers=16, "
+    'thread_name_prefix=f"firecron-{purpose}") -> self._pools[purpose] = ThreadPoolExecutor(max_workers=16)': (
+        "A thread's name is for people."
+    ),
+    "ticker.Ticker.__init__: self.has_news = False -> nothing": (
+        "The thread sets it before it works, and a call that wakes it as well."
+    ),
+    "ticker.Ticker.__init__: self._stops = 0 -> self._stops = 1": (
+        "Two readings are compared, whatever it began with."
+    ),
+    "ticker.Ticker.stop: self._stops += 1 -> self._stops += 2": ("Two readings are compared, however far apart."),
 }

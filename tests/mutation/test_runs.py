@@ -45,7 +45,7 @@ def test_the_tests_that_reach_a_line_are_asked_cheapest_first() -> None:
 
 def test_a_few_cheap_tests_are_asked_before_all_others() -> None:
     """The first tests come from few files and take seconds; then come the rest, but not what takes minutes."""
-    seconds = {f"file{number % 10}::{number}": 0.1 for number in range(20)} | {"file0::slow": 15, "file1::slower": 20}
+    seconds = {f"file{number % 10}::{number}": 0.07 for number in range(20)} | {"file0::slow": 15, "file1::slower": 20}
     tests = sorted(seconds, key=lambda test: seconds[test])
     first, rest = in_order(tests, seconds, LANES)
     assert {test.partition("::")[0] for test in first} == {f"file{number}" for number in range(6)}
@@ -58,12 +58,13 @@ def test_a_few_cheap_tests_are_asked_before_all_others() -> None:
 
 def test_a_modules_own_tests_are_asked_before_the_rest() -> None:
     """A file of tests that has the module's name knows it best: all of its tests are asked, however long they take, the
-    quick ones before any other. Of the rest, those of its room come first.
+    quick ones before any other. Then come those of its room.
     """
     others, alone, own = (f"tests/test_{file}.py::test" for file in ("bus_lanes", "lanes_alone", "lanes"))
     quick, room, cheap = "tests/test_lanes.py::quick", "tests/runs/test_turn.py::test", "tests/test_a.py::cheap"
-    seconds = {cheap: 0.1, quick: 0.2, others: 9, room: 10, alone: 20, own: 20}
-    assert in_order(seconds, seconds, LANES) == ([quick, cheap, own, alone], [room, others])
+    near = "tests/runs/test_turn.py::near"
+    seconds = {cheap: 0.1, quick: 0.2, near: 3, others: 9, room: 10, alone: 20, own: 20}
+    assert in_order(seconds, seconds, LANES) == ([quick, near, cheap, own, alone], [room, others])
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,11 @@ from tests.mutation.warm import How, Request, Warm
 # Doubtful is what has passed the tests that are asked soon, while there are more.
 Verdict: TypeAlias = Literal["killed", "doubtful", "survived", "unreached"]
 
-# Most mutants fail at once: the first tests that are asked come from so many files, and take so many seconds.
+# Most mutants fail at once: the first tests that are asked take so many seconds in the module's room, and so many
+# elsewhere, in so many files.
+_NEAR_SECONDS = 4.0
 _FIRST_FILES = 6
-_FIRST_SECONDS = 3.0
+_FIRST_SECONDS = 1.5
 # What takes longer in all is not asked, but for the module's own tests: a mutant that only so many seconds of tests
 # notice is as good as unnoticed.
 _MOST_SECONDS = 25.0
@@ -162,14 +164,15 @@ def _first_failed(overlay: Overlay, tests: list[str], seconds: dict[str, float],
 
 
 def in_order(tests: Iterable[str], seconds: dict[str, float], source: Path) -> tuple[list[str], list[str]]:
-    """The tests in the order in which they are asked: soon the module's own and a few cheap ones, later the rest, those
-    of its room first, each part cheapest first.
+    """The tests in the order in which they are asked: soon the module's own, some of its room and a few cheap others,
+    later the rest, those of its room first. Each part is cheapest first.
     """
-    first: list[str] = []
     own: list[str] = []
+    near: list[str] = []
+    first: list[str] = []
     rest: list[str] = []
     files: set[str] = set()
-    spent = 0.0
+    spent, spent_near = 0.0, 0.0
     for test in tests:
         if re.search(rf"/test_{source.stem}(_\w+)?\.py::", test):
             own.append(test)
@@ -177,14 +180,19 @@ def in_order(tests: Iterable[str], seconds: dict[str, float], source: Path) -> t
         spent += seconds[test]
         if spent > _MOST_SECONDS:
             break
-        if spent <= _FIRST_SECONDS and (_file(test) in files or len(files) < _FIRST_FILES):
+        is_near = f"/{source.parent.name}/" in test
+        spent_near += seconds[test] * is_near
+        if is_near and spent_near <= _NEAR_SECONDS:
+            near.append(test)
+        elif spent <= _FIRST_SECONDS and (_file(test) in files or len(files) < _FIRST_FILES):
             files.add(_file(test))
             first.append(test)
         else:
             rest.append(test)
     rest.sort(key=lambda test: f"/{source.parent.name}/" not in test)
     quick = [test for test in own if seconds[test] <= _LIKELY_SECONDS]
-    return list(dict.fromkeys([*_by_file(quick), *_by_file(first), *_by_file(own)])), _by_file(rest)
+    parts = [quick, near, first, own]
+    return list(dict.fromkeys(test for part in parts for test in _by_file(part))), _by_file(rest)
 
 
 def _by_file(tests: list[str]) -> list[str]:

@@ -9,9 +9,9 @@ import threading
 from typing import cast
 
 
-def lock_of(thing: object) -> threading.Lock:
+def lock_of(thing: object, name: str = "_lock") -> threading.Lock:
     """The lock that keeps changes of the thing apart."""
-    return cast("threading.Lock", vars(thing)["_lock"])
+    return cast("threading.Lock", vars(thing)[name])
 
 
 def replace_lock(thing: object, lock: object, name: str = "_lock") -> None:

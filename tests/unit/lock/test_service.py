@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 from tests.unit.listeners import recorded
 from tests.unit.lock.services import make_service
+from tests.unit.locks import lock_of
 
 from firecron import LockService
+from firecron.base import forks
 from firecron.base.clocks import SystemTiming
 from firecron.base.events import Event
 from firecron.errors import ConfigurationError
 from firecron.settings import EMULATOR_HOST, load
-from firecron.testing import MemoryStore
+from firecron.testing import FakeTiming, MemoryStore
 
 
 def test_closing_ends_the_threads() -> None:
@@ -106,3 +108,100 @@ def test_a_token_for_a_host_that_is_none_of_firebases_is_warned_of(
         locks.connect()
     assert [(event.slug, event.level) for event in heard] == [("database.unknown_host", logging.WARNING)] * is_warned_of
     assert all(f"host is {host!r}" in event.message for event in heard)
+
+
+def test_a_forked_child_waits_for_no_thread_of_the_parent() -> None:
+    """Where threads of the parent held locks at the fork, or were asking for its name, the child has others; its
+    store and its leases are told, too.
+    """
+
+    class Forking(MemoryStore):
+        forks = 0
+
+        def after_fork(self) -> None:
+            super().after_fork()
+            self.forks += 1
+
+    timing = FakeTiming()
+    store = Forking(timing.now)
+    locks = LockService(store=store, timing=timing, has_threads=False)
+    assert locks in forks.aware
+    held = [(store, "_lock"), (locks.events, "_lock"), (locks.clock, "_syncing")]
+    assert all(lock_of(thing, name).acquire(timeout=1) for thing, name in held)
+    locks.identity.known.clear()
+    locks.after_fork()
+    assert all(lock_of(thing, name).acquire(timeout=1) for thing, name in held)
+    assert locks.identity.known.is_set()
+    assert store.forks == 1
+
+
+def test_a_closed_service_has_closed_its_store() -> None:
+    """A close leaves no connection of the store open; before that, `connect` names the database."""
+
+    class Closing(MemoryStore):
+        closed = 0
+
+        def close(self) -> None:
+            self.closed += 1
+
+    timing = FakeTiming()
+    store = Closing(timing.now)
+    locks = LockService(store=store, timing=timing, has_threads=False)
+    assert locks.connect() == "Closing"
+    locks.close()
+    assert store.closed == 1
+
+
+def test_the_user_of_the_settings_is_the_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What asks for the database asks as the user that the settings name."""
+    monkeypatch.setenv(EMULATOR_HOST, "127.0.0.1:9")
+    assert LockService(settings=load(uid="worker")).target().user == "the user 'worker'"
+
+
+def test_each_way_to_a_lock_may_ask_for_a_fence() -> None:
+    """A plain lock has a fence where one is asked for, and none elsewhere."""
+    locks, _ = make_service()
+    for fenced in (True, False):
+        with locks.hold("block", 60, fenced=fenced) as held:
+            assert held
+            assert (held.fence is not None) is fenced
+        acquired = asyncio.run(locks.acquire_async("task", 60, fenced=fenced))
+        assert acquired
+        assert (acquired.fence is not None) is fenced
+        acquired.release()
+    locks.close()
+
+
+def test_only_what_is_held_for_a_block_is_renewed_by_itself() -> None:
+    """A block may take longer than the ttl, and who acquires by hand renews by hand."""
+    timing = FakeTiming()
+    locks = LockService(store=MemoryStore(timing.now), timing=timing, has_threads=False)
+    acquired = locks.acquire("hand", 60)
+    assert acquired
+    with locks.hold("block", 60) as held:
+        assert held
+        for _ in range(4):
+            timing.advance(20)
+            locks.contender.keeper.work()
+        assert (held.lost.is_set(), acquired.lost.is_set()) == (False, True)
+
+
+@pytest.mark.parametrize(("wait", "is_fine"), [(7 * 86_400, True), (7 * 86_400 + 1, False)])
+def test_a_wait_is_a_week_at_the_most(wait: float, is_fine: bool) -> None:
+    """Who waits for longer has mistaken the unit; a wait for a lock that is free takes no time."""
+    locks, _ = make_service()
+    if is_fine:
+        assert locks.acquire("job", 60, wait=wait)
+    else:
+        with pytest.raises(ConfigurationError, match="wait"):
+            locks.acquire("job", 60, wait=wait)
+
+
+def test_with_lock_holds_for_a_minute_by_default() -> None:
+    """Without a ttl the lease of `with_lock` lasts a minute, as a job's does."""
+    timing = FakeTiming()
+    store = MemoryStore(timing.now)
+    locks = LockService(store=store, timing=timing, has_threads=False)
+    record = locks.with_lock("job", lambda: store.get("cron-locks/job"))
+    assert isinstance(record, dict)
+    assert record["expiresAt"] - record["acquiredAt"] == 60_000

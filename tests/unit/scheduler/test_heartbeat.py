@@ -13,7 +13,7 @@ from tests.simulation.instance import Instance
 from tests.simulation.world import START, slot
 from tests.unit.threads import ended, named
 
-from firecron import FireCron, distributed_cron
+from firecron import FireCron, Unavailable, distributed_cron
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event
 from firecron.scheduler.heartbeat import Heartbeat
@@ -288,6 +288,23 @@ def test_the_dead_that_can_not_be_removed_are_told_of() -> None:
     fleet.world.until(100)
     heartbeat.work()
     assert rounds == [0, 100]
+
+
+def test_a_round_that_failed_is_followed_by_nothing() -> None:
+    """After an error of the rounds the dead are left to the next beat: nothing else is asked for."""
+    fleet = Fleet()
+    rounds: list[float] = []
+    one, heartbeat = bench(fleet, rounds)
+
+    def fail(deadline: Deadline) -> bool:
+        raise Unavailable("slow")
+
+    one.crons.engine.recovery.make = fail  # type: ignore[method-assign]  # as with a database that is slow
+    one.network.requests()
+    heartbeat.work()
+    assert one.network.requests("cron-instances") == ["merge"]
+    (event,) = one.said("heartbeat.failed")
+    assert "goes on at the next beat: slow" in event.message
 
 
 def test_a_slow_beat_is_a_poor_sample_of_the_time() -> None:

@@ -322,6 +322,21 @@ def test_a_round_ends_with_its_time() -> None:
     assert many.read() == []
 
 
+def test_a_round_is_over_when_all_jobs_were_looked_at() -> None:
+    """A round that had too little time is gone on with at the next call, and only then is another one far off."""
+    many = Many(3, recovery_interval=100)
+    many.read()
+    rounds = many.one.crons.engine.recovery
+    rounds.start()
+    now = many.one.timing.mono
+    assert not rounds.make_if_due(now())
+    assert many.read() == []
+    assert rounds.make_if_due(now() + 5_000)
+    assert many.read() == many.names
+    assert rounds.due == now() + 100_000
+    assert not rounds.make_if_due(now() + 5_000)
+
+
 def test_locks_that_are_gone_meanwhile_leave_nothing() -> None:
     """Where all nodes are deleted between the two requests of a round, there is nothing to do."""
     many = Many(FEW + 1)
