@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.simulation.fleet import Fleet
 from tests.simulation.instance import Instance
-from tests.simulation.world import NAME, slot
+from tests.simulation.world import NAME, START, slot
 
 from firecron import Run, distributed_cron
 from firecron.errors import Stopping
 from firecron.jobs.run import Trigger
 from firecron.lock.refusal import Refusal
 from firecron.runs.claimer import Claimed
+from firecron.runs.policy import MOST_MISSED
 from firecron.runs.turn import PendingClaim
 
 NINE = datetime(2026, 11, 18, 9, tzinfo=UTC)
@@ -167,6 +168,36 @@ def test_what_was_abandoned_comes_first() -> None:
     assert result.outcome == "succeeded"
     assert [(run.trigger, run.attempt) for run in fleet.runs] == [("rerun", 2), ("http", 1)]
     assert fleet.slots() == [slot(), slot(60)]
+
+
+@pytest.mark.parametrize("is_asked_for", [True, False], ids=["asked for", "scheduled"])
+def test_a_hundred_missed_ticks_come_first(is_asked_for: bool) -> None:
+    """As many ticks as are caught up at the most are run before the tick itself, in one call."""
+    fleet = Fleet("* * * * * *", catch_up="all", catch_up_window=3_600)
+    one = fleet.instance()
+    before = START - 200_000
+    fleet.world.put(
+        {"acquiredAt": before, "expiresAt": before, "releasedAt": before, "holder": "theirs", "slot": slot(-200)}
+    )
+    if is_asked_for:
+        one.crons.registry.trigger(NAME, slot=NINE)
+    else:
+        one.turn(slot())
+    assert fleet.slots() == [slot(second) for second in range(-MOST_MISSED, 1)]
+
+
+def test_a_stop_ends_the_catching_up() -> None:
+    """Once the instance stops, what is left of the missed ticks is not run, nor the tick itself."""
+    fleet = Fleet("* * * * * *", catch_up="all")
+    one = fleet.instance()
+    before = START - 20_000
+    fleet.world.put(
+        {"acquiredAt": before, "expiresAt": before, "releasedAt": before, "holder": "theirs", "slot": slot(-20)}
+    )
+    fleet.body = lambda run: one.runner.stopping.set()
+    with pytest.raises(Stopping):
+        one.crons.registry.trigger(NAME, slot=NINE)
+    assert fleet.slots() == [slot(-19)]
 
 
 def test_what_a_run_is_called_makes_no_rerun_of_it() -> None:

@@ -101,6 +101,7 @@ def test_a_run_by_hand_has_its_own_id(fleet: Fleet) -> None:
     result = one.crons.registry.trigger(NAME)
     (run,) = fleet.runs
     assert (result.outcome, run.slot, run.trigger, run.fence) == ("succeeded", None, "manual", START)
+    assert run.attempt == 1
     run_id = run.idempotency_key.removeprefix("job:manual:")
     ((key, entry),) = fleet.world.history().items()
     assert key == f"{slot()}-manual-{run_id}"

@@ -246,6 +246,30 @@ def test_the_history_is_written_before_a_stop_returns(go_on: threading.Event) ->
     assert bench.outcome() == "succeeded"
 
 
+def test_what_was_missed_is_written_before_a_stop_returns(go_on: threading.Event) -> None:
+    """A stop waits also for the bookkeeper, but no longer than for anything else."""
+    bench = Bench(lambda: None)
+    ended_at = START - 180_000
+    bench.store.set(
+        f"cron-locks/{NAME}",
+        {"slot": slot(-180), "holder": "h", "acquiredAt": ended_at, "expiresAt": ended_at, "releasedAt": ended_at},
+    )
+    writing = threading.Event()
+
+    def write() -> None:
+        writing.set()
+        assert go_on.wait(PATIENCE)
+
+    bench.before_the_books(write)
+    assert ended(bench.turn())
+    assert writing.wait(PATIENCE)
+    stop = bench.stop(8)
+    assert bench.pass_until(lambda: not stop.is_alive()) >= 8
+    go_on.set()
+    bench.crons.engine.bookkeeper.wait(bench.timing.mono() + 1)
+    assert bench.store.get(f"cron-runs/{NAME}/{slot(-60)}/outcome") == "missed"
+
+
 def test_a_forked_child_has_nothing_to_stop(go_on: threading.Event) -> None:
     """In a child nothing of the parent's runs, stops, or holds a lock: a run by hand is refused by the parent's lease
     alone, and a stop has nothing to wait for.
