@@ -93,3 +93,11 @@ def test_a_pause_between_tries_ends_with_the_run(is_lost: bool, is_stopping: boo
         execution.stop()
     assert ended(thread)
     assert [ending.outcome for ending in endings] == [outcome]
+
+
+def test_a_stand_in_for_a_lease_is_over_when_it_is_told_so() -> None:
+    """Where no lock is held, the longest time of a run ends it, whether somebody listens or not."""
+    lease = Unlocked("job")
+    assert not lease.was_lost
+    lease.lose("it took too long")
+    assert (lease.was_lost, bool(lease.lost), lease.release()) == (True, True, False)

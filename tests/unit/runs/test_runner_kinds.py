@@ -9,6 +9,7 @@ from tests.unit.runs.test_runner import NOW, failing
 
 from firecron import Run, Stopping
 from firecron.base.events import Event
+from firecron.runs.lanes import Lanes
 
 
 @pytest.fixture
@@ -177,3 +178,18 @@ def test_what_is_claimed_too_late_in_a_stop_is_given_back() -> None:
     assert "releasedAt" in node
     assert [result.outcome for result in other.turn(slot())] == ["succeeded"]
     assert fleet.runs[0].attempt == 2
+
+
+def test_a_place_is_free_although_its_freeing_was_interrupted(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If Ctrl-C comes just as a run by hand ends, the job can be run again."""
+    one = fleet.instance()
+    vacate = Lanes.vacate
+
+    def interrupted(*arguments: object) -> None:
+        monkeypatch.setattr(Lanes, "vacate", vacate)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Lanes, "vacate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        one.crons.registry.trigger(NAME)
+    assert one.crons.registry.trigger(NAME).outcome == "succeeded"
