@@ -16,12 +16,20 @@ from contextlib import suppress
 from typing import TextIO
 
 import pytest
+from hypothesis import Phase, settings
 from tests.mutation.patching import Functions
 from tests.mutation.warm import PIPES, SOURCE, Request
 
 _functions = Functions(os.environ[SOURCE])
 _functions.watch()
 _failed: list[str] = []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """A property that fails has noticed the mutant: the smallest example of it is not looked for."""
+    settings.register_profile("mutants", phases=(Phase.explicit, Phase.generate))
+    settings.load_profile("mutants")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -47,7 +47,7 @@ class Warm:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._answers, selectors.EVENT_READ)
         # What is about mutants would try mutants.
-        arguments = ["-p", "tests.mutation.serving", "--ignore-glob=*mutation*", *places]
+        arguments = ["-p", "tests.mutation.serving", "--tb=no", "--ignore-glob=*mutation*", *places]
         variables = {PIPES: f"{requests} {answers}", SOURCE: str(overlay.source)}
         overlay.start(arguments, variables, inherited=(requests, answers))
         os.close(requests)
