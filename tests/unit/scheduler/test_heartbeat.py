@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 from tests.simulation.fleet import Fleet
 from tests.simulation.instance import Instance
+from tests.simulation.network import failing
 from tests.simulation.world import START, slot
-from tests.unit.threads import ended, named
+from tests.unit.lock.test_keeper import Resting
+from tests.unit.locks import lock_of
+from tests.unit.threads import PATIENCE, ended, named
 
 from firecron import FireCron, Unavailable, distributed_cron
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event
+from firecron.errors import Denied, StoreError
 from firecron.scheduler.heartbeat import Heartbeat
 from firecron.settings import load
 from firecron.store import Snapshot
@@ -307,6 +311,78 @@ def test_a_round_that_failed_is_followed_by_nothing() -> None:
     assert "goes on at the next beat: slow" in event.message
 
 
+@pytest.mark.parametrize(("error", "made"), [(Denied("no"), [0.0]), (Unavailable("down"), [])])
+def test_rounds_are_made_where_the_database_answers(error: StoreError, made: list[float]) -> None:
+    """A beat that is refused says that the database is there, and the rounds may be allowed."""
+    fleet = Fleet()
+    rounds: list[float] = []
+    one, heartbeat = bench(fleet, rounds)
+    one.network.next("merge", before=failing(error))
+    heartbeat.work()
+    assert rounds == made
+
+
+def test_the_dead_are_looked_for_after_a_round_alone() -> None:
+    """A beat is one request, with a round another one, and a third only where somebody has died."""
+    fleet = Fleet()
+    rounds: list[float] = []
+    one, heartbeat = bench(fleet, rounds, recovery_interval=100)
+    one.network.requests()
+    heartbeat.work()
+    assert one.network.requests("cron-instances") == ["merge", "read"]
+    heartbeat.work()
+    assert one.network.requests("cron-instances") == ["merge"]
+
+
+class Stuck:
+    """A heartbeat whose thread is at the database, which doesn't answer."""
+
+    def __init__(self, go_on: threading.Event) -> None:
+        self.timing = timing = Resting()
+        timing.advance(5)
+        arrived = threading.Event()
+
+        class Silent(MemoryStore):
+            def merge(self, path: str, children: Mapping[str, object], deadline: Deadline) -> object:
+                arrived.set()
+                assert go_on.wait(PATIENCE)
+                return super().merge(path, dict(children), deadline)
+
+        self.heartbeat = FireCron(store=Silent(timing.now), timing=timing, settings=load()).engine.heartbeat
+        self.heartbeat.start()
+        assert arrived.wait(PATIENCE)
+
+    def wait(self, milliseconds: float) -> threading.Thread:
+        """Wait for it on another thread."""
+        waiting = threading.Thread(target=self.heartbeat.wait, args=(self.timing.mono() + milliseconds,))
+        waiting.start()
+        return waiting
+
+
+def test_the_end_of_its_thread_is_waited_for_as_long_as_there_is_time(go_on: threading.Event) -> None:
+    """Without time there is no wait, and with some no longer one; it is over as soon as the node is removed."""
+    stuck = Stuck(go_on)
+    stuck.heartbeat.leave()
+    assert ended(stuck.wait(0))
+    waiting = stuck.wait(1)
+    stuck.timing.rests()
+    stuck.timing.advance(0.002)
+    assert ended(waiting)
+    waiting = stuck.wait(10_000)
+    stuck.timing.rests()
+    go_on.set()
+    assert ended(waiting)
+
+
+def test_a_forked_child_waits_for_no_heartbeat_of_its_parent(go_on: threading.Event) -> None:
+    """The parent's thread isn't there in a child, nor is whoever held its lock at the fork."""
+    stuck = Stuck(go_on)
+    assert lock_of(stuck.heartbeat, "_changed").acquire(timeout=1)
+    stuck.heartbeat.after_fork()
+    assert ended(stuck.wait(10_000))
+    go_on.set()
+
+
 def test_a_slow_beat_is_a_poor_sample_of_the_time() -> None:
     """What a beat brings is as uncertain as it took long: half of the time between the asking and the answer."""
     fleet = Fleet()
@@ -328,6 +404,8 @@ def test_a_beat_is_made_when_it_is_due() -> None:
     waits = [one.crons.engine.heartbeat.work_if_due() for _ in range(3)]
     assert waits == [30] * 3
     assert one.network.requests("cron-instances/") == ["merge"]
+    fleet.world.advance(10)
+    assert one.crons.engine.heartbeat.work_if_due() == 20
 
 
 def test_a_forked_child_is_an_instance_of_its_own() -> None:
