@@ -14,7 +14,7 @@ from tests.unit.listeners import recorded
 
 import firecron
 from firecron.base.events import Events
-from firecron.base.redaction import names_secret, redacted
+from firecron.base.redaction import described, names_secret, redacted
 
 SOURCE = Path(firecron.__file__).parent
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhk\niG9w0BAQEFAASC\n-----END PRIVATE KEY-----"
@@ -366,3 +366,9 @@ def test_listeners_are_told_no_secret_either() -> None:
         "https://x/?token=[redacted]",
         {"why": "Bearer [redacted]", "took": 7},
     )
+
+
+def test_an_error_without_a_text_is_told_by_its_name() -> None:
+    """What an error says comes after its name, and where it says nothing, so does nothing."""
+    assert described(ValueError()) == "ValueError"
+    assert described(ValueError("no")) == "ValueError: no"

@@ -9,6 +9,7 @@ from tests.unit.runs.test_runner import NOW, failing
 
 from firecron import Run, Stopping
 from firecron.base.events import Event
+from firecron.runs.execution import Performer
 from firecron.runs.lanes import Lanes
 
 
@@ -193,3 +194,28 @@ def test_a_place_is_free_although_its_freeing_was_interrupted(fleet: Fleet, monk
     with pytest.raises(KeyboardInterrupt):
         one.crons.registry.trigger(NAME)
     assert one.crons.registry.trigger(NAME).outcome == "succeeded"
+
+
+def test_a_run_is_over_although_its_end_was_interrupted(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If Ctrl-C comes just as a run is taken from those under way, it is so all the same, and nothing is renewed."""
+    one = fleet.instance()
+    end = vars(Performer)["_end"]
+
+    def interrupted(*arguments: object) -> None:
+        monkeypatch.setattr(Performer, "_end", end)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Performer, "_end", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        one.crons.registry.trigger(NAME)
+    assert (one.runner.running(), one.locks.contender.keeper.leases()) == ({}, [])
+
+
+def test_after_a_run_without_a_lock_nothing_is_kept() -> None:
+    """What bounds a run that holds no lock is over with it."""
+    fleet = Fleet(overlap="allow")
+    one = fleet.instance()
+    kept: list[int] = []
+    fleet.body = lambda run: kept.append(len(one.locks.contender.keeper.leases()))
+    one.turn(slot())
+    assert (kept, one.locks.contender.keeper.leases()) == ([1], [])
