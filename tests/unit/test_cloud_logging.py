@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import io
 import json
 import logging
 import threading
@@ -16,8 +17,10 @@ from tests.unit.listeners import broken_listener
 from tests.unit.log_lines import LABELS, PROJECT, TRACE, Line, Log, on_cloud_run, refuse, root_of_nowhere
 
 import firecron.logging
+from firecron import cloud_logging
 from firecron.base.events import Events
 from firecron.base.tracing import Trace, traced
+from firecron.cloud_logging import CloudHandler
 
 logger = logging.getLogger("mailer")
 SPAN = Trace("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", is_sampled=True)
@@ -238,8 +241,46 @@ def test_a_filter_that_breaks_is_a_complaint(
     """A filter of somebody's that raises costs the line, but raises nothing into who logs it."""
     alone.handlers[0].addFilter(broken_filter)
     alone.info("lost")
+    assert alone.handlers[0].handle(logging.makeLogRecord({})) is False
     assert log.text() == ""
-    assert capsys.readouterr().err.count("--- Logging error ---") == 1
+    assert capsys.readouterr().err.count("--- Logging error ---") == 2
+
+
+def test_each_line_is_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was logged just before a process dies has left it."""
+
+    class Buffered(io.StringIO):
+        flushed = ""
+
+        def flush(self) -> None:
+            self.flushed = self.getvalue()
+
+    stream = Buffered()
+    CloudHandler(stream).handle(logging.makeLogRecord({"msg": "last words"}))
+    assert json.loads(stream.flushed)["message"] == "last words"
+
+
+def test_a_request_is_in_its_line_alone(log: Log) -> None:
+    """A request that somebody logs is a field of its own, and a line without one has none."""
+    logger.info("hello", extra={"http_request": {"requestUrl": "/a", "status": 200}})
+    logger.info("hello")
+    with_request, without = log.lines()
+    assert with_request["httpRequest"] == {"requestUrl": "/a", "status": 200}
+    assert without["httpRequest"] == {}
+
+
+@pytest.mark.parametrize(("project", "asks"), [("", True), (PROJECT, False)])
+def test_the_project_is_asked_for_where_nothing_names_it(
+    monkeypatch: pytest.MonkeyPatch, project: str, asks: bool
+) -> None:
+    """An empty variable names none. The thread that asks holds up neither the start nor the end of the process."""
+    answers = threading.Event()
+    monkeypatch.setattr(cloud_logging, "ask_metadata", lambda path: answers.wait(20) and "other")
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
+    CloudHandler(io.StringIO()).find_project()
+    asking = [thread for thread in threading.enumerate() if thread.name == "firecron-project"]
+    answers.set()
+    assert [thread.daemon for thread in asking] == [True] * asks
 
 
 def test_no_line_is_about_the_handler(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
