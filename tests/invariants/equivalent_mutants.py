@@ -374,4 +374,22 @@ EQUIVALENT: dict[str, str] = {
     "-> while self._thread is me and (left := self._beat_due - self._timing.mono()) > 1:": (
         "A beat is not promised to the millisecond."
     ),
+    "redaction.redacted: if word in lower: -> if True:": (
+        "It saves a search: without the word the pattern finds nothing."
+    ),
+    'workers.Workers.submit: thread = threading.Thread(target=self._run, name="firecron-worker", daemon=True) -> '
+    "thread = threading.Thread(target=self._run, daemon=True)": ("A thread's name is for people."),
+    'process_group._not_started: why = "it is not executable" if isinstance(error, PermissionError) else '
+    'error.strerror or str(error) -> why = "it is not executable" if isinstance(error, PermissionError) else '
+    "error.strerror": ("What the system refuses always has its words."),
+    "signals.Signals.__enter__: self._wakes_before = signal.set_wakeup_fd(self._writes.fileno(), "
+    "warn_on_full_buffer=False) -> self._wakes_before = signal.set_wakeup_fd(self._writes.fileno())": (
+        "Nobody sends as many signals as fill it."
+    ),
+    "signals.Signals.__enter__: self._wakes_before = signal.set_wakeup_fd(self._writes.fileno(), "
+    "warn_on_full_buffer=False) -> self._wakes_before = signal.set_wakeup_fd(self._writes.fileno(), "
+    "warn_on_full_buffer=True)": ("Nobody sends as many signals as fill it."),
+    "cloud_logging.CloudHandler._prepared: if request is not None: -> if True:": (
+        "No request is written for None, as for none at all."
+    ),
 }
