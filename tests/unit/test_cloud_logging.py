@@ -216,6 +216,8 @@ def test_arguments_that_do_not_fit_cost_no_line(
     """A message whose arguments don't fit it is written without them."""
     alone.warning("%d sent", "some")
     assert log.line()["message"] == f"{BARE} (TypeError): %d sent"
+    alone.warning("%d sent", 3, extra={"json_fields": CYCLE})
+    assert log.lines()[1]["message"] == f"{BARE} (RecursionError): 3 sent"
     assert capsys.readouterr().err == ""
 
 
@@ -340,6 +342,10 @@ def test_the_project_is_asked_of_the_metadata_server(
     with traced(SPAN):
         logger.info("hello")
     assert log.line()[TRACE] == f"{prefix}{SPAN.trace_id}"
+    header = {"X-Cloud-Trace-Context": f"{SPAN.trace_id}/1;o=1"}
+    with flask.Flask("app").test_request_context(headers=header):
+        logger.info("a request that nobody traces here")
+    assert log.lines()[1][TRACE] == f"{prefix}{SPAN.trace_id}"
 
 
 def test_a_trace_needs_no_metadata_server(monkeypatch: pytest.MonkeyPatch) -> None:

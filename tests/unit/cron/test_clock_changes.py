@@ -33,6 +33,7 @@ def nights(line: str, zone: str, around: str, days: int = 3) -> list[tuple[Kind,
         ("10 2 * * *", "Australia/Lord_Howe", "2026-10-04", "moved", "02:10 does not exist: moved to 02:30"),
         ("0 12 * * *", "Pacific/Apia", "2011-12-30", "skipped", "12:00 does not exist: skipped"),
         ("* * * * *", "Europe/Berlin", "2027-03-28", "skipped", "02:00, 02:01, 02:02 … do not exist: skipped"),
+        ("0,20,40 2 * * *", "Europe/Berlin", "2027-03-28", "moved", "02:00, 02:20, 02:40 do not exist: moved to 03:00"),
         ("5 30 2 * * *", "Europe/Berlin", "2027-03-28", "moved", "02:30:05 does not exist: moved to 03:00"),
     ],
 )
@@ -73,10 +74,19 @@ def test_what_is_said_is_what_the_schedule_does(line: str, zone: str) -> None:
         assert night.kind != "moved" or night.at in ticks
 
 
+def test_of_many_times_four_are_named() -> None:
+    """One more time than is shown says that there are more."""
+    start = datetime(2027, 3, 27, tzinfo=UTC)
+    (night,) = special_nights(Schedule("* * * * *", "Europe/Berlin"), start, start + 3 * DAY)
+    assert [f"{time:%H:%M}" for time in night.times] == ["02:00", "02:01", "02:02", "02:03"]
+
+
 def test_a_long_time_is_searched_once() -> None:
     """Every change between the two instants is told once, oldest first, and none outside of them."""
     schedule, start = Schedule("30 2 * * *", "Europe/Berlin"), datetime(2026, 10, 25, 1, tzinfo=UTC)
     found = [night.at.isoformat() for night in special_nights(schedule, start, datetime(2027, 10, 31, 1, tzinfo=UTC))]
     assert found == ["2027-03-28T01:00:00+00:00", "2027-10-31T01:00:00+00:00"]
+    odd = special_nights(schedule, start.replace(second=1, microsecond=7), datetime(2027, 10, 31, 1, tzinfo=UTC))
+    assert [night.at.isoformat() for night in odd] == found
     sooner = special_nights(schedule, start, datetime(2027, 10, 31, 0, 59, 59, tzinfo=UTC))
     assert [night.at.isoformat() for night in sooner] == found[:1]
