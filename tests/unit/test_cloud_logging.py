@@ -15,6 +15,7 @@ import flask
 import pytest
 from tests.unit.listeners import broken_listener
 from tests.unit.log_lines import LABELS, PROJECT, TRACE, Line, Log, on_cloud_run, refuse, root_of_nowhere
+from tests.unit.threads import ended, named
 
 import firecron.logging
 from firecron import cloud_logging
@@ -279,9 +280,11 @@ def test_the_project_is_asked_for_where_nothing_names_it(
     answers = threading.Event()
     monkeypatch.setattr(cloud_logging, "ask_metadata", lambda path: answers.wait(20) and "other")
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
+    others = named("firecron-project")
     CloudHandler(io.StringIO()).find_project()
-    asking = [thread for thread in threading.enumerate() if thread.name == "firecron-project"]
+    asking = named("firecron-project") - others
     answers.set()
+    assert all(map(ended, asking))
     assert [thread.daemon for thread in asking] == [True] * asks
 
 
