@@ -63,7 +63,8 @@ def test_a_modules_own_tests_are_asked_before_the_rest() -> None:
     others, alone, own = (f"tests/test_{file}.py::test" for file in ("bus_lanes", "lanes_alone", "lanes"))
     quick, room, cheap = "tests/test_lanes.py::quick", "tests/runs/test_turn.py::test", "tests/test_a.py::cheap"
     near = "tests/runs/test_turn.py::near"
-    seconds = {cheap: 0.1, quick: 0.2, near: 3, others: 9, room: 10, alone: 20, own: 20}
+    too_many = "tests/test_b.py::slow"
+    seconds = {cheap: 0.1, quick: 0.2, near: 3, others: 9, room: 10, too_many: 19, alone: 20, own: 20}
     assert in_order(seconds, seconds, LANES) == ([quick, near, cheap, own, alone], [room, others])
 
 

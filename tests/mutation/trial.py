@@ -177,14 +177,15 @@ def in_order(tests: Iterable[str], seconds: dict[str, float], source: Path) -> t
         if re.search(rf"/test_{source.stem}(_\w+)?\.py::", test):
             own.append(test)
             continue
-        spent += seconds[test]
-        if spent > _MOST_SECONDS:
-            break
         is_near = f"/{source.parent.name}/" in test
         spent_near += seconds[test] * is_near
         if is_near and spent_near <= _NEAR_SECONDS:
             near.append(test)
-        elif spent <= _FIRST_SECONDS and (_file(test) in files or len(files) < _FIRST_FILES):
+            continue
+        spent += seconds[test]
+        if spent > _MOST_SECONDS:
+            continue  # of what nearly all tests reach, the module's own may be among the slower ones
+        if spent <= _FIRST_SECONDS and (_file(test) in files or len(files) < _FIRST_FILES):
             files.add(_file(test))
             first.append(test)
         else:
