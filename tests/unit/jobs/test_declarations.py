@@ -134,6 +134,28 @@ def test_a_declaration_is_held_weakly(known: dict[object, object]) -> None:
     assert known == {}
 
 
+def test_what_is_garbage_just_now_is_not_listed(known: dict[object, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collection may come while the list is made: what has gone by then is left out."""
+
+    class Going(dict[object, object]):
+        def get(self, key: object, default: object = None) -> object:
+            return None
+
+    known["gone", None, 1] = lambda: None
+    assert names() == []
+    monkeypatch.setattr(declarations, "_unclaimed", Going(known))
+    assert names() == []
+
+
+def test_functions_without_a_name_are_told_apart() -> None:
+    """Two partials of one name are two declarations: a FireCron that has one leaves the other unclaimed."""
+    one, other = (job("same")(functools.partial(print)) for _ in range(2))
+    explore(one)
+    assert names() == ["same"]
+    explore(other)
+    assert names() == []
+
+
 def test_a_reload_declares_nothing_twice() -> None:
     """A class that is defined again in the same place replaces the first, also while that is still there."""
 

@@ -384,3 +384,13 @@ def test_a_run_without_an_annotation_is_refused_with_what_to_write() -> None:
         ConfigurationError, match=r"needs the argument 'run': annotate it, `run: Run`, to get the job's"
     ):
         explore(unannotated)
+
+    @distributed_cron("unannotated", "* * * * *")
+    def other(name) -> None: ...  # type: ignore[no-untyped-def]  # as above
+
+    @distributed_cron("annotated", "* * * * *")
+    def annotated(run: int) -> None: ...
+
+    for function, name in ((other, "name"), (annotated, "run")):
+        with pytest.raises(ConfigurationError, match=f"needs the argument '{name}', but a job gets no arguments"):
+            explore(function)
