@@ -125,20 +125,14 @@ def test_a_stop_keeps_to_its_grace(go_on: threading.Event) -> None:
     assert ended(run)
 
 
-def test_a_stop_waits_for_a_run_within_its_grace(go_on: threading.Event) -> None:
-    """A run that ends in the seventh of the eight seconds ends before the stop does."""
-    bench = Bench(lambda run: go_on.wait(PATIENCE), enabled=True)
-    bench.crons.start()
-    run = bench.trigger()
-    bench.wait_for("run.started")
-    stop = bench.begin(bench.crons.stop)
-    assert bench.crons.engine.runner.stopping.wait(PATIENCE)
-    bench.timing.advance(7)
-    go_on.set()
-    assert ended(run)
-    assert ended(stop)
-    slugs = [event.slug for event in bench.heard]
-    assert slugs.index("run.succeeded") < slugs.index("crons.stopped")
+def test_all_of_a_stop_has_the_time_of_its_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is stopped is told when the eight seconds are over."""
+    bench = Bench(lambda run: None, enabled=False)
+    ends: list[float] = []
+    monkeypatch.setattr(bench.crons.engine, "stop", ends.append)
+    bench.timing.advance(2)
+    bench.crons.stop()
+    assert ends == [10_000]
 
 
 def test_the_node_is_gone_while_runs_go_on(go_on: threading.Event) -> None:
