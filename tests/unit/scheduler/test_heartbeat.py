@@ -334,11 +334,23 @@ def test_the_dead_are_looked_for_after_a_round_alone() -> None:
     assert one.network.requests("cron-instances") == ["merge"]
 
 
+class Noting(Resting):
+    """Time that is moved by hand, and notes how long is waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float | None] = []
+
+    def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+        self.waits.append(seconds)
+        super().wait(condition, seconds)
+
+
 class Stuck:
     """A heartbeat whose thread is at the database, which doesn't answer."""
 
     def __init__(self, go_on: threading.Event) -> None:
-        self.timing = timing = Resting()
+        self.timing = timing = Noting()
         timing.advance(5)
         arrived = threading.Event()
 
@@ -366,6 +378,7 @@ def test_the_end_of_its_thread_is_waited_for_as_long_as_there_is_time(go_on: thr
     assert ended(stuck.wait(0))
     waiting = stuck.wait(1)
     stuck.timing.rests()
+    assert stuck.timing.waits == [pytest.approx(0.001)]
     stuck.timing.advance(0.002)
     assert ended(waiting)
     waiting = stuck.wait(10_000)
