@@ -2,9 +2,9 @@
 
 The mutants of some modules are listed by hand, each with the tests that should notice (`tests.invariants.mutants`). Of
 all modules but those in LISTED mutants are generated (`tests.mutation.generate`), and the tests that reach their lines
-are asked. Each is tried in a copy of src, in a process of its own. One that isn't noticed is a survivor: a test is
-missing, or the code does nothing. Those that can't be noticed are in `tests.invariants.equivalent_mutants`, each with
-the reason.
+are asked: of all mutants a few first, and then the others about those that passed. Each is tried in a copy of src, in a
+process of its own. One that isn't noticed is a survivor: a test is missing, or the code does nothing. Those that can't
+be noticed are in `tests.invariants.equivalent_mutants`, each with the reason.
 
 Without `--all` a share runs of the lists, and a sample of the others, chosen by the seed. What was found out is kept
 in `.mutation` until its source does something else, so a run that was broken off goes on.

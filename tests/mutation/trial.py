@@ -67,8 +67,8 @@ class Trials:
         self._killers: dict[str, list[str]] = {}
 
     def judge(self, mutant: Mutant, reach: Reach, is_doubtful: bool = False) -> Judged:
-        """Run the tests that reach the mutant, with it in place: those that are asked soon, or the others if it is
-        `doubtful` already.
+        """Run the tests that reach the mutant, with it in place: those that are asked soon, or, for one `is_doubtful`
+        already, the others.
         """
         reaching = reach.tests(mutant.file, mutant.lines)
         if not reaching:
