@@ -416,4 +416,8 @@ EQUIVALENT: dict[str, str] = {
     "suppress(ConnectionResetError, BrokenPipeError):": ("The order of the exceptions says nothing."),
     'transport._PlainConnection.connect: threading.Thread(target=work, name="firecron-connect", '
     "daemon=True).start() -> threading.Thread(target=work, daemon=True).start()": ("A thread's name is for people."),
+    "settings._remedy: close = difflib.get_close_matches(name, known, n=1) -> close = "
+    "difflib.get_close_matches(name, known)": ("Only the closest is used."),
+    "settings._remedy: close = difflib.get_close_matches(name, known, n=1) -> close = "
+    "difflib.get_close_matches(name, known, n=2)": ("Only the closest is used."),
 }

@@ -204,13 +204,14 @@ def test_a_websocket_is_closed(rtdb: Rtdb) -> None:
     sent: list[Message] = []
 
     async def receive() -> Message:
-        return {"type": "websocket.connect"}
+        sent.append({"type": "websocket.connect"})
+        return sent[0]
 
     async def send(message: Message) -> None:
         sent.append(message)
 
     asyncio.run(Fleet().instance().app({"type": "websocket", "path": "/"}, receive, send))
-    assert [message["type"] for message in sent] == ["websocket.close"]
+    assert sent == [{"type": "websocket.connect"}, {"type": "websocket.close", "code": 1000}]
 
 
 def test_calls_on_many_threads_run_a_tick_once(rtdb: Rtdb) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.triggers.triggering import AUDIENCE, EMAIL, SHELLS, Fleet, Google, Instance, Shell, google
 
+from firecron.base.events import Events
+from firecron.triggers.access import choose_verifier
 from firecron.triggers.oidc import OidcVerifier
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -78,6 +80,18 @@ TOKENS: dict[str, tuple[Callable[[Google], str], int | None, str]] = {
     "no base64": (lambda one: "é.!.~", 401, "Google has not signed this token"),
     "deep": (lambda one: "W1tb" * 4_000 + ".e30.e30", 401, "Google has not signed this token"),
 }
+
+
+def test_what_an_application_names_decides(world: tuple[Google, OidcVerifier]) -> None:
+    """The audience and the address that `trigger_app` was given are those that a token must be for and of."""
+    google, other = world
+    verifier = choose_verifier(Events(), AUDIENCE, EMAIL, False, None)
+    assert isinstance(verifier, OidcVerifier)
+    verifier.certificates = other.certificates
+    assert verifier.check(f"Bearer {google.token()}") is None
+    denial = verifier.check(f"Bearer {google.token(aud='https://other.example')}")
+    assert denial is not None
+    assert denial.status == 401
 
 
 @pytest.mark.parametrize(("make", "status", "why"), TOKENS.values(), ids=TOKENS)
