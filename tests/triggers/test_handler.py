@@ -124,7 +124,7 @@ def test_without_flask_a_blueprint_says_what_to_install(
         monkeypatch.setitem(sys.modules, "flask", None)
     else:
         (tmp_path / "flask.py").write_text(text)
-        monkeypatch.delitem(sys.modules, "flask")
+        monkeypatch.delitem(sys.modules, "flask", raising=False)
         monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(error, match=r"firecron\[flask\]" if text is None else "no_such_module"):
         Bench().crons.trigger_blueprint(trust_cloud_run_iam=True)
