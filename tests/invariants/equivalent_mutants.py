@@ -420,4 +420,6 @@ EQUIVALENT: dict[str, str] = {
     "difflib.get_close_matches(name, known)": ("Only the closest is used."),
     "settings._remedy: close = difflib.get_close_matches(name, known, n=1) -> close = "
     "difflib.get_close_matches(name, known, n=2)": ("Only the closest is used."),
+    'settings.Settings: model_config = SettingsConfigDict(env_prefix=VARIABLES, frozen=True, extra="forbid") -> '
+    "model_config = SettingsConfigDict(env_prefix=VARIABLES, frozen=True)": ("What pydantic-settings does by itself."),
 }

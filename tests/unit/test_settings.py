@@ -115,7 +115,7 @@ def test_every_bound_is_looked_at() -> None:
     """Each bound that a setting has is in the table, and no other."""
     found = [
         (name, kind, getattr(constraint, kind))
-        for name, field in Settings.model_fields.items()
+        for name, field in type(load()).model_fields.items()
         for constraint in field.metadata
         for kind in ("gt", "ge", "lt", "le")
         if hasattr(constraint, kind)
@@ -149,6 +149,11 @@ def test_a_value_that_can_not_be_is_refused(name: str, value: object) -> None:
     text = str(raised.value)
     assert text.startswith(f"{name}={value!r}: ")
     assert "\n" not in text
+
+
+def test_a_name_may_be_a_letter() -> None:
+    """What names a user or a variable must not be empty, and may be as short as that."""
+    assert (load(uid="u").uid, load(runtime_variable="R").runtime_variable) == ("u", "R")
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
