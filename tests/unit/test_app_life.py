@@ -53,6 +53,42 @@ def test_a_start_that_is_cancelled_is_undone(crons: FireCron, monkeypatch: pytes
     crons.stop()
 
 
+def test_a_start_that_is_cancelled_is_undone_when_it_is_done(crons: FireCron, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stop before the start has begun would find nothing to stop, so it comes after it."""
+    begun, go_on, order = threading.Event(), threading.Event(), list[str]()
+    start, stop, wait = crons.start, crons.engine.stop, asyncio.wait
+
+    def slowly() -> FireCron:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        order.append("start")
+        return start()
+
+    def stopping(ends: float) -> None:
+        order.append("stop")
+        stop(ends)
+
+    def waiting(tasks: list[asyncio.Future[object]]) -> object:
+        go_on.set()
+        return wait(tasks)
+
+    monkeypatch.setattr(crons, "start", slowly)
+    monkeypatch.setattr(crons.engine, "stop", stopping)
+    monkeypatch.setattr(asyncio, "wait", waiting)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(crons.__aenter__())
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go_on.set()
+
+    asyncio.run(main())
+    assert order == ["start", "stop"]
+    assert not is_ticking(crons)
+
+
 def test_a_stop_needs_none_of_the_loops_threads(crons: FireCron) -> None:
     """Leaving the block ends at once also where jobs occupy all threads of the loop's executor."""
     go_on = threading.Event()
