@@ -86,6 +86,13 @@ def test_a_defect_is_told_in_the_log() -> None:
     assert "a defect" in event.message
 
 
+def test_an_error_of_firecrons_is_for_the_caller() -> None:
+    """What says what to do is told to whoever asked."""
+    bench = Bench()
+    bench.fail_with(ConfigurationError("mend it"))
+    assert bench.work()().body["message"] == "mend it"
+
+
 def test_ctrl_c_ends_the_program_and_a_jobs_own_does_not() -> None:
     """On the main thread it is somebody's Ctrl-C; elsewhere the job has raised it, and has failed."""
     bench = Bench()

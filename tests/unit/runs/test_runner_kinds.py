@@ -9,6 +9,7 @@ from tests.unit.runs.test_runner import NOW, failing
 
 from firecron import Run, Stopping
 from firecron.base.events import Event
+from firecron.base.outstanding import Outstanding
 from firecron.runs.execution import Performer
 from firecron.runs.lanes import Lanes
 
@@ -194,6 +195,21 @@ def test_a_place_is_free_although_its_freeing_was_interrupted(fleet: Fleet, monk
     with pytest.raises(KeyboardInterrupt):
         one.crons.registry.trigger(NAME)
     assert one.crons.registry.trigger(NAME).outcome == "succeeded"
+
+
+def test_a_stop_waits_for_nothing_whose_end_was_interrupted(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If Ctrl-C comes just as a run by hand is noted as ended, no later stop waits for it."""
+    one = fleet.instance()
+    remove = Outstanding.remove
+
+    def interrupted(*arguments: object) -> None:
+        monkeypatch.setattr(Outstanding, "remove", remove)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Outstanding, "remove", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        one.crons.registry.trigger(NAME)
+    assert len(one.runner.outstanding) == 0
 
 
 def test_a_run_is_over_although_its_end_was_interrupted(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
