@@ -422,4 +422,8 @@ EQUIVALENT: dict[str, str] = {
     "difflib.get_close_matches(name, known, n=2)": ("Only the closest is used."),
     'settings.Settings: model_config = SettingsConfigDict(env_prefix=VARIABLES, frozen=True, extra="forbid") -> '
     "model_config = SettingsConfigDict(env_prefix=VARIABLES, frozen=True)": ("What pydantic-settings does by itself."),
+    "instances.Roster.silent_since: last = max(seen, whole(record.acquiredAt or 0), whole(record.expiresAt) - "
+    "ttl) -> last = max(seen, whole(record.acquiredAt or 1), whole(record.expiresAt) - ttl)": (
+        "Nothing was seen as early as that."
+    ),
 }
