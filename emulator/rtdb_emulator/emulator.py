@@ -51,7 +51,7 @@ class Emulator:
         now: Returns the server's time in milliseconds, for tests in virtual time.
         keep_alive: The seconds between two signs of life on a silent stream.
         silence: The seconds after which a socket whose client says nothing is closed: the client is gone.
-        seed: Makes the same push ids and session ids in each run.
+        seed: Makes the same push ids in each run.
         explain: Tell the clients on sockets why the rules deny something; the SDKs print it.
     """
 
@@ -194,13 +194,10 @@ class Emulator:
     def _make_app(self) -> App:
         doors = Doors(self.faults, self._store.now).endpoints()
         service = Service(self._store, self._project, self._random.getrandbits, doors)
-        sockets = Sockets(self._store, service, self.requests, self.faults, self._new_session, self._sockets)
+        sockets = Sockets(self._store, service, self.requests, self.faults, self._sockets)
         app = App(service, self.requests, self.faults, self._keep_alive, sockets)
         self.faults.interrupt = lambda criteria: self._interrupt(app, criteria)
         return app
-
-    def _new_session(self) -> str:
-        return f"{self._random.getrandbits(96):024x}"
 
     def _interrupt(self, app: App, criteria: Criteria) -> None:
         if self._listener is not None:

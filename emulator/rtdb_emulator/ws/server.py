@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from asyncio import AbstractEventLoop, Transport
-from collections.abc import Callable
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
@@ -55,14 +55,12 @@ class Sockets:
         service: Service,
         log: RequestLog,
         faults: Faults,
-        new_session: Callable[[], str],
         settings: Settings,
     ) -> None:
         self._store = store
         self._service = service
         self._log = log
         self._faults = faults
-        self._new_session = new_session
         self._settings = settings
         self._listens: WeakValueDictionary[str, Listens] = WeakValueDictionary()
         self._connections: dict[str, Connection] = {}
@@ -87,7 +85,8 @@ class Sockets:
             transport.close()
             return
         self.end(facts.parameters.get("ls", ""))
-        name = self._new_session()
+        # Never the same in two runs: a client that comes back from an earlier one would end another one's session.
+        name = secrets.token_hex(12)
         connection = Connection(
             transport,
             protocol,
