@@ -52,6 +52,16 @@ def test_a_database_that_cannot_be_is_refused_in_the_handshake(rtdb: Rtdb, wante
     assert refused.value.response.status_code == 400
 
 
+@pytest.mark.parametrize(("target", "headers"), [("&x=" + "y" * 9_000, 0), ("", 200)], ids=["line", "headers"])
+def test_a_handshake_that_is_none_is_answered(rtdb: Rtdb, target: str, headers: int) -> None:
+    """A request that no WebSocket begins with is 400, not a closed connection without a word."""
+    lines = [f"GET /.ws?v=5{target} HTTP/1.1", "host: h", "upgrade: websocket", "connection: upgrade"]
+    head = "\r\n".join([*lines, *(f"x-{number}: y" for number in range(headers)), "", ""])
+    with socket.create_connection(("127.0.0.1", rtdb.emulator.port), PATIENCE) as plain, plain.makefile("rb") as answer:
+        plain.sendall(head.encode())
+        assert answer.read().startswith(b"HTTP/1.1 400 ")
+
+
 def test_a_plain_request_is_told_to_upgrade(rtdb: Rtdb) -> None:
     """A GET of the socket's path without an upgrade is 426."""
     assert requests.get(f"{rtdb.emulator.url}/.ws?v=5&ns=demo", timeout=PATIENCE).status_code == 426

@@ -31,6 +31,11 @@ PATH = "/.ws"
 # UTF-8 has up to three bytes for each of the units that a message is counted in.
 _MAX_FRAME = 3 * MAX_MESSAGE
 
+_NO_HANDSHAKE = (
+    b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: text/plain\r\n\r\n"
+    b"This is no handshake: a GET has at most 128 headers, and lines of 8 KiB.\n"
+)
+
 # Of a connection that goes, nobody needs to know.
 _silent = logging.getLogger("rtdb_emulator.websockets")
 _silent.setLevel(logging.ERROR)
@@ -71,7 +76,9 @@ class Sockets:
         protocol.receive_data(head)
         (handshake,) = protocol.events_received() or (None,)
         if not isinstance(handshake, Handshake):
-            transport.abort()
+            # Its line or a header is too long, or it has too many; what reads it says nothing by itself.
+            transport.write(_NO_HANDSHAKE)
+            transport.close()
             return
         response = protocol.accept(handshake)
         if response.status_code == 101:
