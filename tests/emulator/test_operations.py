@@ -85,6 +85,18 @@ def test_what_a_socket_asks_of_the_data_is_remembered(rtdb: Rtdb, socket: Socket
     ]
 
 
+def test_no_more_is_kept_of_a_request_than_is_shown(rtdb: Rtdb, socket: SocketClient) -> None:
+    """A message may have 16 MiB, and the log thousands of requests."""
+    long = "x" * 100_000
+    for action, body in (("g", {"p": long}), ("p", {"p": [long]}), ("q", {"p": "/", "q": {"i": long}}), (long, {})):
+        socket.ask(action, **body)
+    kept = [found for _, found in rtdb.emulator.operations.since(0) if found.namespace == rtdb.namespace]
+    assert len(kept) == 3
+    assert max(len(operation.path) + len(operation.detail) + len(operation.text) for operation in kept) < 30_000
+    logged = rtdb.emulator.requests.matching(namespace=rtdb.namespace)
+    assert max(len(request.path) + len(request.method) for request in logged) < 30_000
+
+
 def test_the_newest_are_kept() -> None:
     """Older ones are forgotten; numbers rise."""
     operations = Operations(limit=2)

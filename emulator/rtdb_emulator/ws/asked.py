@@ -8,6 +8,7 @@ from typing import Protocol
 
 from rtdb_emulator.http.matching import RequestFacts
 from rtdb_emulator.operations import Account
+from rtdb_emulator.paths import MAX_DEPTH, MAX_KEY_BYTES, PRIORITY
 from rtdb_emulator.ws.messages import VERSION, Answer, Request, answered, dumps, refusal
 from rtdb_emulator.ws.segments import Message
 from rtdb_emulator.ws.session import Session
@@ -23,6 +24,11 @@ _METHODS = {
     "m": "PATCH",
     **dict.fromkeys(("o", "om", "oc"), "ONDISCONNECT"),
 }
+
+
+# What the log and the operations keep of a path. No node has a longer one.
+_LONGEST_PATH = MAX_DEPTH * (MAX_KEY_BYTES + 1) + len(PRIORITY) + 1
+_LONGEST_ACTION = 40
 
 
 class Asked(Protocol):
@@ -52,8 +58,8 @@ class Operation:
         self._session = session
         self._request = request
         self.facts = RequestFacts(
-            _METHODS.get(request.action) or request.action.upper(),
-            "/" + "/".join(filter(None, path.split("/"))) if isinstance(path, str) else "/",
+            _METHODS.get(request.action) or request.action[:_LONGEST_ACTION].upper(),
+            "/" + "/".join(filter(None, path.split("/")))[:_LONGEST_PATH] if isinstance(path, str) else "/",
             where.namespace,
             where.parameters,
             where.headers,

@@ -21,10 +21,11 @@ _VERDICTS: dict[str, Verdict] = {
     "datastale": "stale",
 }
 _LONGEST_QUERY = 1_000
+_LONGEST_ERROR = 2_000
 
 
 def account(facts: RequestFacts, access: Access, request: Request, answer: Answer | None) -> Account | None:
-    """What describes it later, and keeps nothing of what was written; None for what is no operation.
+    """What describes it later, and keeps a line of each thing that was asked; None for what is no operation.
 
     Operations are the requests for data, and credentials that are not accepted. `answer` is None where a fault has
     withheld it.
@@ -34,13 +35,15 @@ def account(facts: RequestFacts, access: Access, request: Request, answer: Answe
         return None
     at = time.time_ns() // 1_000_000
     query = request.body.get("q")
-    is_conditional = "h" in request.body and request.action == "p"
+    detail = _shown(query) if query else ""
+    if "h" in request.body and request.action == "p":
+        detail = "conditional"
     status = None if answer is None else answer.status
     text = "" if answer is None or answer.status in ("ok", "datastale") else str(json.loads(answer.data))
+    text = text[:_LONGEST_ERROR]
     refused = None if answer is None else answer.refused
 
     def describe() -> Operation:
-        detail = json.dumps(query, ensure_ascii=False)[:_LONGEST_QUERY] if query else ""
         return Operation(
             at,
             facts.namespace,
@@ -48,9 +51,17 @@ def account(facts: RequestFacts, access: Access, request: Request, answer: Answe
             facts.path,
             access,
             "dropped" if status is None else _VERDICTS.get(status, "refused"),
-            "conditional" if is_conditional else detail,
+            detail,
             text,
             refused,
         )
 
     return describe
+
+
+def _shown(query: object) -> str:
+    """A query as JSON, cut: it may be as long as a message, and as deep."""
+    try:
+        return json.dumps(query, ensure_ascii=False)[:_LONGEST_QUERY]
+    except RecursionError:
+        return ""
