@@ -239,6 +239,19 @@ def test_faults_are_scripted_over_http(rtdb: Rtdb) -> None:
         ({"fault": "delay", "seconds": 1, "wear": "x"}, "wear"),
         ({"fault": "hold", "path": "a"}, "slash"),
         ([], "JSON object"),
+        ({"fault": "delay", "seconds": "2"}, "seconds can't be '2'"),
+        ({"fault": "delay", "seconds": True}, "seconds"),
+        ({"fault": "drop_reply", "path": 5}, "path"),
+        ({"fault": "drop_reply", "method": None}, "method"),
+        ({"fault": "drop_reply", "nth": "x"}, "nth"),
+        ({"fault": "drop_reply", "times": 1.5}, "times"),
+        ({"fault": "drop_reply", "header": ["x-client"]}, "header"),
+        ({"fault": "drop_reply", "header": "x-client"}, "header"),
+        ({"fault": "hold", "moment": "never"}, "moment"),
+        ({"fault": "answer", "status": 99_999}, "status"),
+        ({"fault": "answer", "status": 503, "body": 5}, "body"),
+        ({"fault": "answer", "status": 503, "headers": {"retry-after": 5}}, "headers"),
+        ({"fault": "sockets.reset", "host": 5}, "host"),
     ],
 )
 def test_a_script_that_makes_no_sense_is_told_so(rtdb: Rtdb, body: Any, said: str) -> None:
@@ -261,7 +274,8 @@ def test_the_clock_is_set_over_http() -> None:
             requests.put(url, json={"now": 7}, headers=ADMIN, timeout=PATIENCE)
             client.ask("p", p="/t", d={".sv": "timestamp"})
             assert client.ask("g", p="/t", q={}) == ("ok", 7)
-        assert requests.put(url, json={"when": 7}, headers=ADMIN, timeout=PATIENCE).status_code == 400
+        for body in ({"when": 7}, {"now": True}, {"now": -1}, {"advance": -8}, {"now": 10**30}):
+            assert requests.put(url, json=body, headers=ADMIN, timeout=PATIENCE).status_code == 400
     with Emulator() as emulator:
         url = f"{emulator.url}/.inspect/clock.json"
         assert requests.put(url, json={"now": 7}, headers=ADMIN, timeout=PATIENCE).status_code == 400

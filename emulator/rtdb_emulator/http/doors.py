@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import count
+from types import NoneType
 from typing import cast
 
 from rtdb_emulator.clock import Clock
@@ -30,6 +31,19 @@ _FAULTS = (
     *("sockets.swallow", "sockets.answer_first", "sockets.stale", "sockets.reset", "sockets.expire", "sockets.cut"),
     *("sockets.freeze", "sockets.skew"),
 )
+
+# What the words of faults may be; all others are texts.
+_FORMS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("nth", "port", "status"), (int,)),
+    "times": (int, NoneType),
+    "seconds": (int, float),
+    "applied": (bool,),
+    "header": (list,),
+    "headers": (dict,),
+}
+_MOMENTS = ("before", "after")
+# Push ids have eight characters for the time.
+_LAST_INSTANT = 64**8 - 1
 
 
 class Doors:
@@ -71,8 +85,9 @@ class Doors:
         name = words.pop("fault", None)
         if name not in _FAULTS:
             raise BadRequest(f"fault must be one of {', '.join(_FAULTS)}, not {name!r}")
+        _check(words)
         if isinstance(words.get("header"), list):
-            words["header"] = tuple(cast(list[object], words["header"]))
+            words["header"] = tuple(cast(list[str], words["header"]))
         if isinstance(words.get("body"), str):
             words["body"] = str(words["body"]).encode()
         made: object = self._faults
@@ -99,12 +114,32 @@ class Doors:
         if not isinstance(self._now, Clock):
             raise BadRequest("This clock can't be set: start the emulator with --clock, or Emulator(now=Clock(…))")
         match asked:
-            case {"now": int(now), **rest} if not rest:
-                self._now.set(now)
-            case {"advance": int(milliseconds), **rest} if not rest:
-                self._now.advance(milliseconds)
+            case {"now": int(now), **rest} if not rest and not isinstance(now, bool):
+                pass
+            case {"advance": int(milliseconds), **rest} if not rest and not isinstance(milliseconds, bool):
+                now = self._now() + milliseconds
             case _:
                 raise BadRequest('The body is {"now": MILLISECONDS} or {"advance": MILLISECONDS}')
+        if not 0 <= now <= _LAST_INSTANT:
+            raise BadRequest(f"The clock can show 0 to {_LAST_INSTANT} ms, not {now}")
+        self._now.set(now)
+
+
+def _check(words: Mapping[str, object]) -> None:
+    """Raise BadRequest for what a fault would stumble over when it befalls a request."""
+    for word, value in words.items():
+        forms = _FORMS.get(word, (str,))
+        is_meant = isinstance(value, forms) and (bool in forms or not isinstance(value, bool))
+        if isinstance(value, list):
+            is_meant = is_meant and len(value) == 2 and all(isinstance(item, str) for item in value)
+        if isinstance(value, dict):
+            is_meant = is_meant and all(isinstance(item, str) for item in value.values())
+        if word == "status":
+            is_meant = value in range(200, 600)
+        if word == "moment":
+            is_meant = value in _MOMENTS
+        if not is_meant:
+            raise BadRequest(f"{word} can't be {value!r}")
 
 
 def _object(request: RestRequest) -> dict[str, object]:
