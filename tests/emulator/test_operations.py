@@ -7,7 +7,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 
 import pytest
-from tests.emulator.sockets import SocketClient, socket_client
+from tests.emulator.sockets import SocketClient, socket_client, until
 from tests.emulator.test_rest_wire import OWNER, call
 
 from rtdb_emulator.database import Access
@@ -83,6 +83,20 @@ def test_what_a_socket_asks_of_the_data_is_remembered(rtdb: Rtdb, socket: Socket
         ("GET", "refused", '{"i": "b", "l": 1}'),
         ("AUTH", "denied", ""),
     ]
+
+
+def test_what_faults_make_of_a_sockets_request_is_remembered(rtdb: Rtdb, socket: SocketClient) -> None:
+    """What was answered, however slowly or early, was allowed; what was not, or with nonsense, was dropped."""
+    rtdb.faults.drip(0)
+    rtdb.faults.sockets.answer_first()
+    rtdb.faults.garbage()
+    rtdb.faults.sockets.swallow()
+    for number in range(4):
+        socket.send("p", p="/a", d=number)
+    shown = until(lambda: found if len(found := remembered(rtdb)) == 4 else [])
+    assert [operation["verdict"] for operation in shown] == ["allowed", "allowed", "dropped", "dropped"]
+    logged = rtdb.emulator.requests.matching(namespace=rtdb.namespace, method="PUT")
+    assert [request.status for request in logged] == [200, 200, None, None]
 
 
 def test_no_more_is_kept_of_a_request_than_is_shown(rtdb: Rtdb, socket: SocketClient) -> None:

@@ -199,27 +199,28 @@ class Connection(asyncio.Protocol):
         else:
             self._befallen = self._loop.create_task(self._befall(fault, asked, logged))
 
-    def _note(self, asked: Asked, answer: Answer | None) -> None:
-        """Remember it for those who look on."""
-        if account := asked.account(answer):
-            self._operations.add(account)
-
     async def _befall(self, fault: Fault, asked: Asked, logged: LoggedRequest) -> None:
         exchange = Exchange(self, asked)
         try:
             reply = await fault.effect(exchange)
-            if reply is None or reply is NO_ANSWER:
-                self._note(asked, None)
             if reply is None:
+                self._note(asked, None)
                 self.drop()
-            elif isinstance(reply, Reply) and reply is not NO_ANSWER:
+            elif reply is NO_ANSWER:
+                if exchange.answered is None:
+                    self._note(asked, None)
+                else:
+                    self._answered(asked, logged, exchange.answered)
+            elif isinstance(reply, Reply):
                 outcome = exchange.outcome(reply)
                 if isinstance(outcome, str):
+                    self._note(asked, None)
                     self._transport.write(framed(outcome))
                 elif isinstance(asked, Opening) and outcome.status != "ok":
                     self._refuse(Broken(1013, outcome.status))
                 elif reply.pause:
-                    await self._outlet.write_slowly(asked.message(outcome).text, reply.pause, self.over)
+                    message = self._answered(asked, logged, outcome)
+                    await self._outlet.write_slowly(message.text, reply.pause, self.over)
                 else:
                     self._answer(asked, logged, outcome)
         except Ended:
@@ -232,12 +233,20 @@ class Connection(asyncio.Protocol):
         self._work()
 
     def _answer(self, asked: Asked, logged: LoggedRequest, answer: Answer) -> None:
+        self.send(self._answered(asked, logged, answer))
+        self._session.settle()
+
+    def _answered(self, asked: Asked, logged: LoggedRequest, answer: Answer) -> Message:
+        """The message of an answer, which is logged, and remembered for those who look on."""
         message = asked.message(answer)
         self._note(asked, answer)
         logged.status = _STATUSES.get(answer.status, 400)
         logged.response_bytes = len(message.text)
-        self.send(message)
-        self._session.settle()
+        return message
+
+    def _note(self, asked: Asked, answer: Answer | None) -> None:
+        if account := asked.account(answer):
+            self._operations.add(account)
 
     def _refuse(self, broken: Broken | None) -> None:
         """Do no more: the client is gone, or has said what is no message."""

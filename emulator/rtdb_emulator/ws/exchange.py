@@ -43,6 +43,8 @@ class Exchange:
         self._line = line
         self._asked = asked
         self._served: tuple[Reply, Answer] | None = None
+        # What the client has been answered already.
+        self.answered: Answer | None = None
 
     def serve(self, *, rules_first: bool = False) -> Reply:
         answer = self._asked.do(rules_first=rules_first)
@@ -52,8 +54,8 @@ class Exchange:
 
     def serve_answer_first(self) -> None:
         mark = self._line.mark()
-        answer = self._asked.do()
-        self._line.send_before(mark, self._asked.message(answer))
+        self.answered = self._asked.do()
+        self._line.send_before(mark, self._asked.message(self.answered))
 
     async def pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
