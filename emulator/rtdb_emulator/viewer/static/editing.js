@@ -1,4 +1,5 @@
-// The dialog that edits, adds and deletes. A write is conditional: it is refused if the node is no longer what was shown.
+// The dialog that edits, adds and deletes. What it edits or adds is refused if the node is no longer what was shown; a delete
+// takes whatever is there.
 
 import { counted, foreign } from "./text.js";
 
