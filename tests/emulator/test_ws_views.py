@@ -7,7 +7,7 @@ import json
 import random
 import threading
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import count, pairwise
 
 import requests
 from hypothesis import given, settings
@@ -223,3 +223,27 @@ def test_every_connection_hears_of_the_commits_in_one_order(rtdb: Rtdb) -> None:
         thread.join()
     assert len(heard[0]) == 1 + 3 * 50
     assert all(one == other for one, other in pairwise(heard.values()))
+
+
+def test_what_was_read_is_answered_before_it_is_old(rtdb: Rtdb) -> None:
+    """A client that is told of writes, and reads, gets no answer that is older than what it was told before."""
+    rtdb.set("/a", {"n": 0, "large": {f"k{number}": number for number in range(30_000)}})
+    ended = threading.Event()
+
+    def write() -> None:
+        numbers = count(1)
+        while not ended.wait(0.0005):  # many a write for each read
+            rtdb.set("/a/n", next(numbers))
+
+    with socket_client(rtdb.emulator, rtdb.namespace) as client:
+        client.ask("q", p="/a/n", h="")
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            for _ in range(3):
+                _, read = client.ask("g", p="/a", q={})
+                assert isinstance(read, dict)
+                assert read["n"] >= client.pushes[-1]["b"]["d"]
+        finally:
+            ended.set()
+            writer.join()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from rtdb_emulator.http.matching import RequestFacts
@@ -41,6 +42,9 @@ class Asked(Protocol):
     def do(self, *, rules_first: bool = False) -> Answer:
         """Do it."""
 
+    def undisturbed(self) -> AbstractContextManager[object]:
+        """For a read, as long as this lasts nobody writes: done and answered within, it comes in the commits' order."""
+
     def message(self, answer: Answer) -> Message:
         """The message of an answer to it."""
 
@@ -74,6 +78,10 @@ class Operation:
             logger.exception("%s %s over WebSocket broke the emulator", self.facts.method, self.facts.path)
             return refusal("error", "Internal Server Error: see the emulator's log")
 
+    def undisturbed(self) -> AbstractContextManager[object]:
+        # Another thread may write between the read and its answer; a client would take the answer for the newer value.
+        return self._session.undisturbed() if self._request.action == "g" else nullcontext()
+
     def message(self, answer: Answer) -> Message:
         return answered(self._request.number, answer)
 
@@ -94,6 +102,9 @@ class Opening:
     def do(self, *, rules_first: bool = False) -> Answer:
         host = self.facts.headers.get("host", "")
         return Answer("ok", dumps({"ts": self._now() + self.skew, "v": VERSION, "h": host, "s": self._session}))
+
+    def undisturbed(self) -> AbstractContextManager[object]:
+        return nullcontext()
 
     def message(self, answer: Answer) -> Message:
         return Message(f'{{"t":"c","d":{{"t":"h","d":{answer.data}}}}}')

@@ -195,7 +195,9 @@ class Connection(asyncio.Protocol):
         self._log.add(logged)
         fault = self._faults.take(asked.facts)
         if fault is None:
-            self._answer(asked, logged, asked.do())
+            with asked.undisturbed():
+                self.send(self._answered(asked, logged, asked.do()))
+            self._session.settle()
         else:
             self._befallen = self._loop.create_task(self._befall(fault, asked, logged))
 
@@ -222,7 +224,7 @@ class Connection(asyncio.Protocol):
                     message = self._answered(asked, logged, outcome)
                     await self._outlet.write_slowly(message.text, reply.pause, self.over)
                 else:
-                    self._answer(asked, logged, outcome)
+                    self.send(self._answered(asked, logged, outcome))
         except Ended:
             pass  # nobody waits for it any more
         except Exception:
@@ -231,10 +233,6 @@ class Connection(asyncio.Protocol):
         self._befallen = None
         self._session.settle()
         self._work()
-
-    def _answer(self, asked: Asked, logged: LoggedRequest, answer: Answer) -> None:
-        self.send(self._answered(asked, logged, answer))
-        self._session.settle()
 
     def _answered(self, asked: Asked, logged: LoggedRequest, answer: Answer) -> Message:
         """The message of an answer, which is logged, and remembered for those who look on."""

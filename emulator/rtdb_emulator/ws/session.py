@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final, Protocol, TypeAlias, TypeGuard
 
@@ -92,6 +93,10 @@ class Session:
             return refusal("failed", error.text.removeprefix("Invalid path: "))
         except (RecursionError, ValueError):  # a user too deep, or with a number that JSON can't have
             return refusal("failed", INVALID)
+
+    def undisturbed(self) -> AbstractContextManager[object]:
+        """As long as this lasts, nobody writes; requests that write would wait for ever."""
+        return self._database.still()
 
     def settle(self) -> None:
         """With other rights than before, end the listens that they don't allow."""
