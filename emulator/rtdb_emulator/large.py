@@ -37,11 +37,11 @@ from rtdb_emulator.tree import EMPTY, Member, Node, Priority, as_node
 # Bytes, or characters: what has fewer is read at once.
 LARGE: Final = 256 * 1024
 
-_CHUNK = 64 * 1024
+CHUNK = 64 * 1024
 # Members between two yields: of those that were just read, of those that are only moved, of those that are sorted.
 _READ, _MOVED, _SORTED = 50, 2_000, 20_000
 # As much as is encoded at once: members, and as if they were some, so many characters.
-_WEIGHT, _CHARACTERS = 500, 200
+WEIGHT, _CHARACTERS = 500, 200
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _LATER = object()  # what is too large to be decoded at once
@@ -104,7 +104,7 @@ def writing(node: Node) -> Iterator[bytes]:
         batch[key] = render(member, priorities=True) if isinstance(member, Node) else member
         weight += 1 + (len(member) // _CHARACTERS if isinstance(member, str) else 0)
         weight += len(member.members) if isinstance(member, Node) else 0
-        if weight >= _WEIGHT:
+        if weight >= WEIGHT:
             yield comma + _encoded(batch, length)
             comma, batch, weight = b",", {}, 0
     if node.priority is not None:
@@ -273,7 +273,7 @@ class _Reader:
         if self._next >= len(self._body):
             return False
         waiting = self._text[self._at :]
-        piece = self._body[self._next : self._next + max(_CHUNK, len(waiting))]
+        piece = self._body[self._next : self._next + max(CHUNK, len(waiting))]
         self._next += len(piece)
         try:
             self._text = waiting + self._decoder.decode(piece, final=self._next >= len(self._body))

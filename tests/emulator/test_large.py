@@ -40,8 +40,8 @@ def _small_pieces() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large, "LARGE", 4)
         # Their own sizes are megabytes.
-        patch.setattr(large, "_CHUNK", 3)
-        patch.setattr(large, "_WEIGHT", 2)  # likewise
+        patch.setattr(large, "CHUNK", 3)
+        patch.setattr(large, "WEIGHT", 2)
         yield
 
 

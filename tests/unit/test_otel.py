@@ -270,7 +270,7 @@ class Racing:
 
 def test_names_that_come_at_once_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two new names, when there is room for one more, one is counted with the others, whichever came first."""
-    monkeypatch.setattr(firecron.otel, "_MOST_NAMES", 1)
+    monkeypatch.setattr(firecron.otel, "MOST_NAMES", 1)
     kind = Racing.make(Watched()).kind
 
     def check(made: Racing) -> None:

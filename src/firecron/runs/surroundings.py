@@ -41,7 +41,7 @@ async def surrounded_async(job: Job) -> AsyncIterator[None]:
             await _close_old_connections_async()
 
 
-def _has_django() -> bool:
+def has_django() -> bool:
     """Return whether this program has loaded and configured Django. If it has not, nothing of Django is imported."""
     if "django.db" not in sys.modules:
         return False
@@ -51,7 +51,7 @@ def _has_django() -> bool:
 
 
 def _close_old_connections() -> None:
-    if _has_django():
+    if has_django():
         from django.db import close_old_connections
 
         close_old_connections()
@@ -63,7 +63,7 @@ def _leave_the_request() -> None:
     Else a run that a sync view starts under ASGI would wait for the request's only thread, and the view, which waits
     for the run, occupies that thread.
     """
-    if _has_django():
+    if has_django():
         from asgiref.sync import SyncToAsync
 
         # asgiref reads None as "in no context", but its types have no such value.
@@ -71,7 +71,7 @@ def _leave_the_request() -> None:
 
 
 async def _close_old_connections_async() -> None:
-    if _has_django():
+    if has_django():
         from asgiref.sync import sync_to_async
 
         await sync_to_async(_close_old_connections)()

@@ -143,7 +143,7 @@ def test_what_is_garbage_just_now_is_not_listed(known: dict[object, object], mon
 
     known["gone", None, 1] = lambda: None
     assert names() == []
-    monkeypatch.setattr(declarations, "_unclaimed", Going(known))
+    monkeypatch.setattr(declarations, "REMEMBERED", Going(known))
     assert names() == []
 
 

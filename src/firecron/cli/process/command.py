@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from firecron.lock.service import LockService
 
 # Seconds between two checks of the lease's own clock. The keeper reports a loss besides.
-_LOOK = 1.0
+LOOK = 1.0
 
 T = TypeVar("T")
 
@@ -145,7 +145,7 @@ class Command:
 
     def _watch(self, group: ProcessGroup, lost: Callable[[], Flag], ended: threading.Event) -> None:
         """End the command when the lease is lost."""
-        while not (lost().wait(_LOOK) or ended.is_set()):
+        while not (lost().wait(LOOK) or ended.is_set()):
             pass
         if ended.is_set():
             return  # a released lease sets the flag too

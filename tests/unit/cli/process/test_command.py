@@ -26,7 +26,7 @@ from firecron.lock.refusal import Refusal
 from firecron.testing import FakeTiming, MemoryStore
 
 WATCH = "firecron-watch"
-LOOK: float = vars(module)["_LOOK"]
+LOOK: float = module.LOOK
 NINE = 1_794_992_400_000
 
 
@@ -56,7 +56,7 @@ def signals() -> Iterator[Noting]:
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watch that sees soon that the command has ended."""
-    monkeypatch.setattr(module, "_LOOK", 0.02)
+    monkeypatch.setattr(module, "LOOK", 0.02)
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_the_watch_sleeps_between_its_looks(signals: Noting, monkeypatch: pytest
     shell("sleep 0.1", signals).run(look, {})
     assert ended(looks[0])
     looks.clear()
-    monkeypatch.setattr(module, "_LOOK", LOOK)
+    monkeypatch.setattr(module, "LOOK", LOOK)
     shell("sleep 0.1", signals).run(look, {})
     assert 2 <= len(looks) <= 5
 
