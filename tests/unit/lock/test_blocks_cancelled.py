@@ -112,7 +112,7 @@ def test_an_interruption_between_the_lock_and_the_block_gives_the_lock_back(
     world: World, one: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If Ctrl-C comes when the lock is had and the block has not begun, nobody else has to wait for it."""
-    monkeypatch.setattr(Hold, "_enter", interrupt)
+    monkeypatch.setattr(Hold, "_enter", interrupt)  # just after the lock is had
     with pytest.raises(Interrupt), one.locks.hold("job", 60):
         raise AssertionError("the block began")
     assert world.node() == {}

@@ -218,10 +218,10 @@ def test_a_run_is_over_although_its_end_was_interrupted(fleet: Fleet, monkeypatc
     end = vars(Performer)["_end"]
 
     def interrupted(*arguments: object) -> None:
-        monkeypatch.setattr(Performer, "_end", end)
+        monkeypatch.setattr(Performer, "_end", end)  # the first call alone is interrupted
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Performer, "_end", interrupted)
+    monkeypatch.setattr(Performer, "_end", interrupted)  # just before the run is taken from those under way
     with pytest.raises(KeyboardInterrupt):
         one.crons.registry.trigger(NAME)
     assert (one.runner.running(), one.locks.contender.keeper.leases()) == ({}, [])
