@@ -426,4 +426,6 @@ EQUIVALENT: dict[str, str] = {
     "ttl) -> last = max(seen, whole(record.acquiredAt or 1), whole(record.expiresAt) - ttl)": (
         "Nothing was seen as early as that."
     ),
+    "handler.Handler._run: if slot is not None and is_future(slot, self._server_now(), self._margin): -> if slot "
+    "is not None and is_future(slot, self._margin, self._server_now()):": ("The two are added."),
 }
