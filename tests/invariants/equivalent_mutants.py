@@ -308,9 +308,6 @@ EQUIVALENT: dict[str, str] = {
     "unfinished = None if False else inspect_unfinished(lock, of_slot)": (
         "Where there is no lock, there is nothing unfinished."
     ),
-    "operator.Operator.unlock: if delay >= deadline.remaining(): -> if delay > deadline.remaining():": (
-        "A try at the very deadline has no time, and fails in the same way."
-    ),
     'views.inspect_lock: is_stuck = state in ("held", "minimum_hold") and current.is_stuck(now) -> is_stuck = '
     "current.is_stuck(now)": ("What expires so late is live, and so held or kept for its minimum."),
     'otel._Measures.hear: with self._lock: -> with __import__("contextlib").nullcontext():': (
