@@ -203,6 +203,36 @@ def test_a_write_that_revokes_a_listen_is_not_told_to_it(rtdb: Rtdb) -> None:
         ]
 
 
+def test_new_rules_and_users_are_asked_again_after_writes(rtdb: Rtdb) -> None:
+    """A listen that no write could end when it began is ended by one, if its rules or its user have changed since."""
+    rtdb.set("/", {"doc": 1, "open": True})
+    with (
+        socket_client(rtdb.emulator, rtdb.namespace) as client,
+        socket_client(rtdb.emulator, rtdb.namespace) as former_admin,
+    ):
+        former_admin.ask("gauth", cred="owner")
+        for listener in (client, former_admin):
+            listener.ask("q", p="/doc", h="")
+            listener.pushes.clear()
+        rtdb.set_rules({"rules": {"doc": {".read": "root.child('open').val() == true"}}})
+        former_admin.ask("unauth")
+        rtdb.set("/open", False)
+        rtdb.set("/doc", 2)
+        for listener in (client, former_admin):
+            assert listener.pushed() == [{"a": "c", "b": {"p": "doc"}}]
+
+
+def test_a_tag_alone_ends_its_listen(rtdb: Rtdb) -> None:
+    """Also where the query is spelled in other words than when the listen began."""
+    with socket_client(rtdb.emulator, rtdb.namespace) as client:
+        client.ask("q", p="/q", q={"i": ".key", "l": 1, "vf": "l"}, t=1, h="")
+        client.ask("q", p="/q", q={"i": ".key", "l": 2, "vf": "l"}, t=2, h="")
+        client.pushes.clear()
+        client.ask("n", p="/q", q={"l": 1, "vf": "l", "i": ".key", "sp": "[MIN_NAME]"}, t=1)
+        rtdb.set("/q/a", 1)
+        assert [push["b"]["t"] for push in client.pushed()] == [2]
+
+
 def test_who_asks_is_told_why(rtdb: Rtdb) -> None:
     """With `explain`, a refused operation and an ended listen bring the rule's reasons to the client's console."""
     with Emulator(explain=True) as emulator, socket_client(emulator, "demo") as client:
