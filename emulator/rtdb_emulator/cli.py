@@ -21,7 +21,7 @@ DEFAULT_PORT = 9000
 
 def main(arguments: Sequence[str] | None = None, name: str = "rtdb-emulator") -> int:
     """Run the command; `name` is what it was called by, and what its complaints begin with."""
-    options = _parser(name).parse_args(arguments)
+    options = make_parser(name).parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     # A queue, not an event: a signal handler may put into it at any moment, an event's lock it could find taken by the
     # very thread that it interrupts.
@@ -55,7 +55,8 @@ def main(arguments: Sequence[str] | None = None, name: str = "rtdb-emulator") ->
     return 0
 
 
-def _parser(name: str) -> argparse.ArgumentParser:
+def make_parser(name: str) -> argparse.ArgumentParser:
+    """The options of the command; `name` is as in `main`."""
     parser = argparse.ArgumentParser(
         prog=name,
         description="A Firebase Realtime Database emulator. Everything is in memory, and gone when it stops.",

@@ -1,4 +1,6 @@
-"""The files that deploy the examples: they name what is there, and set what the jobs need where they run."""
+"""The files that deploy the examples: they name what is there, and set what the jobs need where they run. The
+emulator's image is checked with them.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ import yaml
 from fastapi import FastAPI
 
 from firecron import FireCron, Schedule
+from rtdb_emulator.cli import make_parser
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -140,12 +143,38 @@ def test_a_cronjob_claims_the_tick_that_kubernetes_starts_it_for() -> None:
     assert (EXAMPLES / "kubernetes-cronjob" / command).stat().st_mode & 0o111
 
 
+def steps_of(dockerfile: Path) -> list[tuple[str, str]]:
+    """The instructions of an image and their arguments."""
+    lines = [line for line in dockerfile.read_text("utf-8").splitlines() if line[:1].isupper()]
+    return [(step, rest) for step, _, rest in (line.partition(" ") for line in lines)]
+
+
+def test_the_emulators_image_serves_where_it_says() -> None:
+    """The image installs an extra that there is, and its user is not root. It starts the package's command with options
+    that the command takes, as the container's own process, on all addresses and on the port that it exposes.
+    """
+    dockerfile = ROOT / "emulator" / "Dockerfile"
+    assert len(dockerfile.read_text("utf-8").splitlines()) < 15
+    steps = dict(steps_of(dockerfile))
+    assert not {"COPY", "ADD"} & {*steps}  # so it builds without a checkout
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    (extra,) = re.findall(r"firecron\[(\w+)\]", steps["RUN"])
+    assert extra in project["optional-dependencies"]
+    assert steps["USER"] not in ("root", "0")
+    assert f"useradd --create-home {steps['USER']}" in steps["RUN"]
+    command, *arguments = json.loads(steps["ENTRYPOINT"])
+    assert command in project["scripts"]
+    options = make_parser(command).parse_args(arguments)
+    assert (options.host, options.port) == ("0.0.0.0", int(steps["EXPOSE"]))
+
+
 @pytest.mark.parametrize("folder", MANIFESTS)
 def test_an_image_has_what_it_runs(folder: str) -> None:
     """What a Dockerfile copies is there, what it starts is an array, named by a file that it has copied, and the user
     is not root.
     """
-    steps = [line.split(None, 1) for line in text_of(folder, "Dockerfile").splitlines() if line[:1].isupper()]
+    steps = steps_of(EXAMPLES / folder / "Dockerfile")
     copied = [name for step, rest in steps if step == "COPY" for name in rest.split()[:-1]]
     assert copied
     for name in copied:
