@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -29,8 +31,24 @@ MEMORY_WRITES = 100_000
 MEMORY_NODES = 1_000
 CHILDREN = 200_000
 
+_START = """
+import time
+started = time.perf_counter()
+from rtdb_emulator import Emulator
+for _ in range(2):
+    with Emulator():
+        print(time.perf_counter() - started)
+    started = time.perf_counter()
+"""
+
 
 async def main() -> None:
+    print(f"emulator on {os.cpu_count()} processors, the fastest of {ROUNDS} starts:")
+    serves, mib = starts()
+    print(f"  the command serves after  {serves * 1e3:8,.0f} ms, with {mib:.0f} MiB of memory")
+    once, again = starts_in_process()
+    print(f"  in a process, once        {once * 1e3:8,.0f} ms with its import")
+    print(f"    each further emulator   {again * 1e3:8,.1f} ms")
     print(f"emulator, {CONNECTIONS} keep-alive connections, the median of {ROUNDS} rounds:")
     with serving([sys.executable, "-m", "rtdb_emulator", "--port", "0"]) as (port, _):
         speed = await conditional_puts(port)
@@ -52,6 +70,25 @@ async def main() -> None:
         with serving([sys.executable, "-m", "rtdb_emulator", "--port", "0"]) as (port, process):
             await imports(port, process, shape, child)
     await sockets()
+
+
+def starts() -> tuple[float, float]:
+    """The seconds from the command's start to its first line, which says that it serves; and its resident MiB then."""
+    found = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        with serving([sys.executable, "-m", "rtdb_emulator", "--port", "0"]) as (_, process):
+            found.append((time.perf_counter() - started, resident_mib(process)))
+    return min(found)
+
+
+def starts_in_process() -> tuple[float, float]:
+    """The seconds of a process's first emulator with its import, and those of another one."""
+    once = []
+    for _ in range(ROUNDS):
+        finished = subprocess.run([sys.executable, "-c", _START], check=True, capture_output=True, text=True)
+        once.append([float(seconds) for seconds in finished.stdout.split()])
+    return min(first for first, _ in once), min(again for _, again in once)
 
 
 async def conditional_puts(port: int) -> float:

@@ -30,15 +30,29 @@ TEXTS = [
     for page in ROOT.rglob("*.md")
     if not any(part.startswith(".") or part in ("build", "node_modules") for part in page.relative_to(ROOT).parts)
 ]
-# Sessions, and what is for other programs: nothing here could run it.
-SHOWN_ONLY = {"", "console", "crontab", "ini", "javascript", "json", "sql", "text", "toml", "typescript", "yaml"}
+# Sessions, and what is for other programs: nothing here could run it. JavaScript in the emulator's README runs in
+# tests/node.
+SHOWN_ONLY = {
+    "",
+    "console",
+    "crontab",
+    "ini",
+    "java",
+    "javascript",
+    "json",
+    "sql",
+    "text",
+    "toml",
+    "typescript",
+    "yaml",
+}
 SHELL = {"sh", "bash", "shell"}
 PYTHON = {"python"}
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[^\n`]*)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE)
 _SAVED = re.compile(r"`([\w-]+\.\w+)`:\s*$")
 _EXIT = re.compile(r"\s+# exit code (\d+)\b.*$")
-_CLOUD = {"docker", "firebase", "gcloud", "kubectl"}
+_CLOUD = {"firebase", "gcloud", "kubectl"}
 _ASSIGNED = re.compile(r"[A-Z_]+=")
 
 
@@ -137,6 +151,8 @@ def why_left_out(command: Command) -> str | None:
     match words[:2]:
         case ["git", "clone"]:
             return "fetches the repository"
+        case ["docker", *_]:
+            return "needs Docker"
         case ["npm", "install"]:
             return "installs; tests/node has the same packages"
         case ["pip", "install"]:
