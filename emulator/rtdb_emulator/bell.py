@@ -1,4 +1,4 @@
-"""Something that has changed, told to whoever waits for it."""
+"""A signal that something has changed, for any number of waiting callables."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from contextlib import contextmanager
 
 
 class Bell:
-    """Rings for all that are at it; any thread may ring, and each is called on the thread that does."""
+    """Calls all that wait for it. Any thread may ring; the calls run on that thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: list[Callable[[], None]] = []
 
     def ring(self) -> None:
-        with self._lock:  # nobody is called who has left
+        with self._lock:  # after `waiting` ends, its call never runs
             for call in self._waiting:
                 call()
 
     @contextmanager
     def waiting(self, call: Callable[[], None]) -> Iterator[None]:
-        """Have `call` called each time; it must not block, and not ring."""
+        """Call `call` at each ring, until the block ends. It must not block, and not ring."""
         with self._lock:
             self._waiting.append(call)
         try:

@@ -1,6 +1,6 @@
 """The command `rtdb-emulator`: an emulator on a port, until Ctrl-C or SIGTERM.
 
-What the user got wrong (a rules file, a port, an import, a missing extra) is one line on stderr and exit code 2.
+A mistake of the user's (a rules file, a port, an import, a missing extra) is one line on stderr and exit code 2.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ DEFAULT_PORT = 9000
 
 
 def main(arguments: Sequence[str] | None = None, name: str = "rtdb-emulator") -> int:
-    """Run the command; `name` is what it was called by, and what its complaints begin with."""
+    """Run the command. `name` is the name of the command, and its error lines begin with it."""
     options = make_parser(name).parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
-    # A queue, not an event: a signal handler may put into it at any moment, an event's lock it could find taken by the
-    # very thread that it interrupts.
+    # A queue, not an event: a signal handler may put into a queue at any moment. The lock of an event may be held by
+    # the very thread that the handler interrupts.
     signals: SimpleQueue[int] = SimpleQueue()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: signals.put(number))
     try:
-        # Loaded here, not above, so that a missing extra is one clear line.
+        # Imported here, not above, so that a missing extra is one clear line.
         with naming_the_extra():
             from rtdb_emulator.session import run
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The server's time: this machine's, or one that stands still until it is told otherwise."""
+"""The server's time: this machine's, or a clock that stands still until a test sets it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def wall_clock() -> int:
 
 @final
 class Clock:
-    """A clock for `Emulator(now=…)`; it can be set over HTTP too.
+    """A clock for `Emulator(now=…)`, which stands still until `set` or `advance`. Tests may set it over HTTP as well.
 
     Args:
-        now: The milliseconds that it shows at first.
+        now: The first time that it shows, in milliseconds.
     """
 
     def __init__(self, now: int) -> None:
@@ -28,10 +28,11 @@ class Clock:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """A clock that shows so many milliseconds, or a time of ISO 8601 with its offset; ValueError for neither.
+        """Return a clock that shows the time in a text. Raises ValueError for a text without a time.
 
         Args:
-            text: Such as "1700000000000" or "2024-03-10T01:59:00Z".
+            text: Milliseconds such as "1700000000000", or a time of ISO 8601 with its offset such as
+                "2024-03-10T01:59:00Z".
         """
         if text.isascii() and text.isdigit():
             return cls(int(text))
@@ -47,7 +48,7 @@ class Clock:
         """Show this time.
 
         Args:
-            now: The milliseconds.
+            now: The time in milliseconds.
         """
         self._now = now
 
@@ -55,6 +56,6 @@ class Clock:
         """Show a later time.
 
         Args:
-            milliseconds: How much later.
+            milliseconds: How much later the new time is.
         """
         self._now += milliseconds

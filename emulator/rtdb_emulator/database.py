@@ -1,9 +1,9 @@
 """One database (a namespace): its tree, its rules, and the one place where a write is decided.
 
 Every write goes through `Database._commit`, under one lock: permission, validation, then the new root and the
-listeners, in that order. A conditional write has its ETag compared before that: a stale writer is told so, whatever
-the rules say of what he wrote. Readers take no lock: a root never changes. A listener is called under the lock, so it
-sees every commit once and in order; it must not block.
+listeners, in that order. For a conditional write the ETag is compared before that: a stale write fails as stale, even
+if the rules would deny it. Readers take no lock: a root never changes. Listeners run under the lock, so each of them
+sees every commit once and in order; they must not block.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def etag(node: Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who asks: an admin, whom no rule stops, or `auth` as the rules see it (None: signed out)."""
+    """The rights of a client: an admin's, which no rule limits, or `auth` as the rules see it (None: signed out)."""
 
     admin: bool
     auth: object | None = None
@@ -43,7 +43,7 @@ ADMIN = Access(admin=True)
 
 
 class PreconditionFailed(Refusal):
-    """`if-match` names another state than the current one, which comes along."""
+    """`if-match` names another state of the node than `current`."""
 
     def __init__(self, current: Node) -> None:
         super().__init__("if-match names another state of the node")
@@ -52,7 +52,7 @@ class PreconditionFailed(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One location of a write: where, what was sent for it, and whether that was only the node's priority."""
+    """One location of a write: its path, the value that was sent, and whether that is only the node's priority."""
 
     path: Path
     sent: Node
@@ -66,7 +66,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A write that happened: the tree before and after it, and what was written (`patch`: by one PATCH at `path`)."""
+    """A write that happened: the tree before and after it, and its changes (`patch`: of one PATCH at `path`)."""
 
     before: Node
     after: Node
@@ -82,28 +82,28 @@ class Listener(Protocol):
 
 
 class Crowd(Listener, Protocol):
-    """A listener that stands for several."""
+    """A listener that stands for several listeners."""
 
     @property
     def watching(self) -> int:
-        """How many there are."""
+        """The number of these listeners."""
 
 
 class Keeper(Protocol):
-    """Who has the databases, and is told of what happens in them."""
+    """The owner of the databases. A database calls it when something happens in it."""
 
     def keep(self, database: Database) -> None:
-        """It has its first write, or rules of its own."""
+        """The database has its first write, or rules of its own."""
 
     def total(self, rules: Rules) -> Coverage:
-        """What all databases with these rules count in."""
+        """The coverage that all databases with these rules add to."""
 
     def refused(self, namespace: str, refused: Refused) -> None:
-        """Its rules have denied this."""
+        """The rules of this namespace have denied an operation."""
 
 
 class Database:
-    """A namespace. `now` is the server's clock in milliseconds; `keeper` is told what becomes of it."""
+    """A namespace. `now` is the server's clock in milliseconds; `keeper` is its owner."""
 
     def __init__(
         self,
@@ -149,10 +149,10 @@ class Database:
         rules_first: bool = False,
         shows_current: bool = True,
     ) -> Node:
-        """Put `data` (None: delete) at a path, if the ETag there is `if_match`; returns what is there then.
+        """Put `data` at a path (None: delete), if the ETag there is `if_match`. Return the node that is there then.
 
-        With `rules_first` the permission is checked before the ETag is compared. `shows_current` says that a stale
-        writer is shown the current node, which takes the right to read it.
+        With `rules_first` the permission is checked before the ETag. `shows_current` says that the answer to a stale
+        write shows the current node: then the client needs the right to read it.
         """
         with self._lock:
             now = self._now()
@@ -164,7 +164,7 @@ class Database:
             return _at(self._commit(path, changes, access, now), path)
 
     def update(self, path: Path, data: Mapping[str, object], access: Access) -> dict[str, Node]:
-        """Write all of these paths below `path`, or none; returns what is stored at each of them then."""
+        """Write all of these paths below `path`, or none of them. Return the node that is at each of them then."""
         targets = _targets(path, data)
         with self._lock:
             now = self._now()
@@ -173,7 +173,7 @@ class Database:
             return {key: _at(after, target) for key, target in targets.items()}
 
     def check_write(self, path: Path, data: object, access: Access) -> None:
-        """Raise what `write` would raise for want of permission, and write nothing."""
+        """Raise Denied if `write` would for want of permission; write nothing."""
         with self._lock:
             now = self._now()
             self._check_permission((self._change(path, data, now),), access, now)
@@ -189,7 +189,7 @@ class Database:
 
     @property
     def listeners(self) -> int:
-        """How many listen now."""
+        """The number of listeners now."""
         return len(self._listeners) + sum(crowd.watching for crowd in tuple(self._crowds))
 
     def set_rules(self, rules: Rules) -> None:
@@ -201,7 +201,7 @@ class Database:
 
     @contextmanager
     def listening(self, listener: Listener) -> Iterator[Node]:
-        """Have `listener` hear of every commit after the tree that this gives."""
+        """Call `listener` for every commit after the tree that this yields, until the block ends."""
         with self._lock:
             self._listeners.append(listener)
             root = self.root
@@ -213,7 +213,7 @@ class Database:
 
     @contextmanager
     def still(self) -> Iterator[Node]:
-        """The tree, which nobody writes to as long as this lasts; `attach` and `detach` belong in it."""
+        """Yield the tree; no write happens until the block ends. Call `attach` and `detach` inside it."""
         with self._lock:
             yield self.root
 
@@ -258,7 +258,7 @@ class Database:
     def _check_match(self, path: Path, if_match: str, access: Access) -> None:
         current = _at(self.root, path)
         if if_match != etag(current):
-            # The answer shows the current value, which a writer without the right to read must not learn.
+            # The answer shows the current value; a client without the right to read must not learn it.
             self._check_read(self.root, path, access, None, "its if-match is stale, and the answer would show the node")
             raise PreconditionFailed(current)
 
@@ -278,7 +278,7 @@ class Database:
         self, changes: tuple[Change, ...], access: Access, now: int
     ) -> tuple[Node, tuple[Write, ...]]:
         after = self.root
-        # A priority goes onto the value that the same request may have made by writing below it, so it comes last.
+        # Priorities come last: a priority is for the value that the same request may make by writing below it.
         for change in sorted(changes, key=lambda change: change.priority_only):
             after = change.apply(after)
         writes = tuple(Write(change.path, EMPTY if change.priority_only else change.sent) for change in changes)

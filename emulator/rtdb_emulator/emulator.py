@@ -3,8 +3,8 @@
     with Emulator() as emulator:
         os.environ["FIREBASE_DATABASE_EMULATOR_HOST"] = emulator.host
 
-It starts in milliseconds and keeps everything in memory. Its methods can be called from any thread; after
-a fork only the parent may use it.
+It starts in milliseconds and keeps all data in memory. Any thread may call its methods; after a fork only the parent
+may use it.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ DEFAULT_PROJECT = "demo-firecron"
 class Emulator:
     """A Realtime Database emulator; a context manager, or `start()` and `stop()`.
 
-    `faults` breaks requests, and `requests` is the log of them.
+    `faults` breaks requests, and `requests` is the log of requests.
 
     Args:
-        host: The address to listen at.
-        port: The port to listen at; 0 for any that is free.
+        host: The address to listen on.
+        port: The port to listen on; 0 for any free port.
         rules: The rules of every namespace: the text of a rules file, the same as a mapping, or the file's path.
-            Without any, all may read and write.
-        project: The namespace of a request that names none.
+            Without rules, every client may read and write everything.
+        project: The namespace of a request that names none, unless there is exactly one.
         now: Returns the server's time in milliseconds, for tests in virtual time.
         keep_alive: The seconds between two signs of life on a silent stream.
-        silence: The seconds after which a socket whose client says nothing is closed: the client is gone.
-        seed: Makes the same push ids in each run.
-        explain: Tell the clients on sockets why the rules deny something; the SDKs print it.
+        silence: The seconds after which the emulator closes a socket whose client sends nothing.
+        explain: Send clients on sockets the reason for each refusal; the SDKs print it.
+        seed: The start of the random numbers, so that push ids are the same in each run.
     """
 
     def __init__(
@@ -81,17 +81,17 @@ class Emulator:
 
     @property
     def host(self) -> str:
-        """`host:port`, as `FIREBASE_DATABASE_EMULATOR_HOST` wants it."""
+        """`host:port`, the form of `FIREBASE_DATABASE_EMULATOR_HOST`."""
         host = self._address[0]
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     @property
     def url(self) -> str:
-        """The address of the emulator, without a namespace."""
+        """The URL of the emulator, without a namespace."""
         return f"http://{self.host}"
 
     def database_url(self, namespace: str) -> str:
-        """The `databaseURL` of one namespace.
+        """Return the `databaseURL` of one namespace.
 
         Args:
             namespace: The database's name.
@@ -99,7 +99,10 @@ class Emulator:
         return f"{self.url}/?ns={quote(namespace, safe='')}"
 
     def start(self) -> Self:
-        """Serve; OSError if the port can't be had, RuntimeError if no thread can."""
+        """Serve, in a thread of the emulator's own.
+
+        Raises OSError if the port is taken, and RuntimeError if the emulator runs already or no thread can start.
+        """
         if self._listener is not None:
             raise RuntimeError(f"the emulator already runs on {self.host}")
         listening = open_socket(*self._address)
@@ -110,7 +113,7 @@ class Emulator:
         return self
 
     def stop(self) -> None:
-        """Close every connection, streams too; what is stored can still be read. Nothing happens if it doesn't run."""
+        """Close all connections and stop serving. The data stays. A stopped emulator stays stopped."""
         listener, self._listener = self._listener, None
         if listener is not None:
             listener.stop()
@@ -125,28 +128,28 @@ class Emulator:
         self.stop()
 
     def get(self, namespace: str, path: str = "/", *, priorities: bool = False) -> object:
-        """What is stored at a path, past all rules.
+        """Return the value at a path, past all rules.
 
         Args:
             namespace: The database's name.
-            path: Where, such as `/visits`.
-            priorities: In the form of an export, with priorities.
+            path: The path, such as `/visits`.
+            priorities: Return the value in the form of an export, with priorities.
         """
         node = self._store.database(namespace).read(split_path(path), ADMIN)
         return render(node, priorities=priorities, arrays=not priorities)
 
     def set(self, namespace: str, path: str, value: object) -> None:
-        """Store a value at a path, past all rules; streams hear of it.
+        """Store a value at a path, past all rules. Listeners hear of it.
 
         Args:
             namespace: The database's name.
-            path: Where, such as `/visits`.
-            value: What; None deletes.
+            path: The path, such as `/visits`.
+            value: The value, as JSON's types in Python; None deletes.
         """
         self._store.database(namespace).write(split_path(path), value, ADMIN)
 
     def set_rules(self, namespace: str, rules: str | Mapping[str, object] | FilePath) -> None:
-        """Give one namespace other rules.
+        """Replace the rules of one namespace.
 
         Args:
             namespace: The database's name.
@@ -155,29 +158,33 @@ class Emulator:
         self._store.database(namespace).set_rules(_load_rules(rules))
 
     def namespaces(self) -> list[str]:
-        """The namespaces that were written to, or given rules."""
+        """Return the namespaces that have had a write, or have rules of their own."""
         return self._store.names()
 
     @property
     def refusals(self) -> Refusals:
-        """What the rules have denied, each with the `lines` that say why."""
+        """The newest operations that the rules have denied, each with the `lines` that give the reason."""
         return self._store.refusals
 
     @property
     def operations(self) -> Operations:
-        """The newest operations of all clients, each with its verdict, which the emulator's page shows."""
+        """The newest operations of all clients, each with its verdict, as the emulator's page shows them."""
         return self._store.operations
 
     def coverage(self) -> list[tuple[Rules, Coverage]]:
-        """How often each rule was evaluated, and to what, for each text of rules that any namespace had."""
+        """Return how often each rule was evaluated, and with which results, for all rules that namespaces had."""
         return self._store.totals()
 
     def drop(self, namespace: str) -> None:
-        """Delete one namespace with its rules; streams hear of it."""
+        """Delete one namespace with its rules. Listeners hear of it.
+
+        Args:
+            namespace: The database's name.
+        """
         self._store.drop(namespace)
 
     def listeners(self, namespace: str) -> int:
-        """How many streams and other listeners a namespace has now: none is left when a client is gone.
+        """Return how many listeners a namespace has now: streams, and listens on sockets.
 
         Args:
             namespace: The database's name.
@@ -185,7 +192,10 @@ class Emulator:
         return self._store.database(namespace).listeners
 
     def add_port(self) -> int:
-        """Open one more port to the same databases, for a client that a test cuts off; it closes with the emulator."""
+        """Open one more port to the same databases, and return it. It closes with the emulator.
+
+        A client with a port of its own can be cut off by `Faults.cut_off(port=…)`.
+        """
         listener = self._running()
         listening = open_socket(self._address[0], 0)
         listener.add(listening)

@@ -1,4 +1,4 @@
-"""What the database refuses, with the text that goes over the wire."""
+"""The errors of the database, with the texts that go over the wire."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Refusal(Exception):
-    """The database says no; `text` is what the client reads."""
+    """The database refuses a request; `text` is what the client reads."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -17,11 +17,14 @@ class Refusal(Exception):
 
 
 class BadRequest(Refusal):
-    """The request makes no sense to the database (HTTP 400)."""
+    """The database can't understand the request (HTTP 400)."""
 
 
 class Denied(Refusal):
-    """The rules, or missing credentials, forbid it (HTTP 401). What the rules forbid, `rules.explain` can say why."""
+    """The rules, or missing credentials, forbid the request (HTTP 401).
+
+    Where rules forbid it, `refused` has what they were evaluated with, and `rules.explain` says why.
+    """
 
     def __init__(self, text: str = "Permission denied", refused: Refused | None = None) -> None:
         super().__init__(text)

@@ -1,7 +1,7 @@
-"""The ASGI application: a thin shell that reads a request, lets a fault have its way, and sends the answer.
+"""The ASGI application: a thin shell that reads a request, applies a fault, and sends the answer.
 
-What the answer is, `Service` knows. A request that breaks it is answered 500, with the traceback in the log, and the
-next one is served as if nothing had been.
+`Service` makes the answer. If it raises, the client gets 500 and the log has the traceback; the next request is served
+as usual.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from rtdb_emulator.ws.server import Sockets
 
 logger = logging.getLogger("rtdb_emulator")
 
-# Where `Listener` puts the connection of a request, so that a fault can close it.
+# The scope's key for the connection of a request, so that a fault can close it. `Listener` sets it.
 TRANSPORT = "rtdb_emulator.transport"
 
 
 class Ended(Exception):
-    """The emulator stops while a fault keeps a request back."""
+    """The emulator stops while a fault holds a request up."""
 
 
 class App:
-    """One emulator's HTTP; `stopping` ends what waits and what streams."""
+    """One emulator's HTTP. `stopping` ends all waits and streams."""
 
     def __init__(self, service: Service, log: RequestLog, faults: Faults, keep_alive: float, sockets: Sockets) -> None:
         self.sockets = sockets
@@ -66,12 +66,12 @@ class App:
         try:
             await self._handle(exchange, scope, receive, send)
         except ClientDisconnect:
-            logger.debug("the client went away before its request was whole")
+            logger.debug("the client disconnected before its request was whole")
         finally:
             self._open.discard(exchange)
 
     def interrupt(self, criteria: Criteria) -> None:
-        """Close the connections of all requests under way that fit, and the sockets that do."""
+        """Close the connections of all requests under way that fit the criteria, and the sockets that fit."""
         self.sockets.interrupt(criteria)
         for exchange in tuple(self._open):
             if exchange.facts is not None and fits(criteria, exchange.facts):
@@ -119,7 +119,7 @@ class App:
         logged.response_bytes = _head_size(response) + body_size
         await response(scope, receive, send)
         if isinstance(request.content, Node):
-            # An import's ETag is asked for sooner or later, and then at once.
+            # A client will ask for the import's ETag, and the answer must be quick then.
             await in_slices(self._until_the_end(hashing(request.content)), SMALL_SLICE)
 
     def _until_the_end(self, steps: Iterator[None]) -> Generator[None, None, None]:
@@ -138,7 +138,7 @@ class App:
 
 
 class HttpExchange:
-    """One request under way: what a fault may do with it."""
+    """One request under way, for a fault (`http.exchange.Exchange`)."""
 
     def __init__(self, app: App, scope: Scope, receive: Receive) -> None:
         self._app = app
@@ -184,12 +184,12 @@ class HttpExchange:
         self._check_running()
 
     def _check_running(self) -> None:
-        """What a fault kept back until the end is not done at the end."""
+        """Raise Ended if the emulator stops: a request that a fault holds up has no effect then."""
         if self._app.stopping.is_set():
             raise Ended
 
     async def drop(self) -> None:
-        """Close the connection at once, and return when it is closed: the server takes that for the client's leave."""
+        """Close the connection at once, and return when it is closed. The server sees a client that disconnects."""
         self.transport.abort()
         while (await self._receive())["type"] != "http.disconnect":
             pass

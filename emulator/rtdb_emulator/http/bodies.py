@@ -1,7 +1,7 @@
-"""What a large body says, read before its request is answered, and without holding up other requests meanwhile.
+"""Large bodies: read before the request is answered, without holding up other requests.
 
-A body of usual size is read by whoever answers. What is wrong with a large one is kept, and told when its turn comes:
-after what is wrong with the credentials, and with the request itself.
+`Service` reads a body of usual size itself. An error in a large body is kept until its turn comes: errors of the
+credentials and of the request itself come first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rtdb_emulator.tree import Path
 
 
 async def read_large(request: RestRequest) -> RestRequest:
-    """The request with its body's content in the body's place, where the body is large."""
+    """Return the request, with the content of its body in place of the body where that is large."""
     if len(request.body) < LARGE or method_of(request) not in ("PUT", "POST", "PATCH"):
         return request
     try:
@@ -31,7 +31,7 @@ async def read_large(request: RestRequest) -> RestRequest:
     try:
         content = await in_slices(_content(request, path))
     except NeedsServer:
-        return request  # only the moment of the write says what it is
+        return request  # its server values are known only at the write
     except BadRequest as error:
         content = error
     return replace(request, body=b"", content=content, size=request.size)

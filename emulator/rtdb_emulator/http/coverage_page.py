@@ -1,4 +1,4 @@
-"""The coverage of rules as a page: each rule with its counts, those that were not seen in all their outcomes first."""
+"""The coverage of rules as a page: each rule with its counts, first the rules with outcomes that were never seen."""
 
 from __future__ import annotations
 

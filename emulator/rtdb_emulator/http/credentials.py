@@ -1,6 +1,6 @@
-"""Who asks: from the headers and parameters of a request to an `Access`.
+"""Credentials: from the headers and parameters of a request to an `Access`.
 
-As in the official emulator nothing is verified: any bearer token is an admin's, and a user's token may be unsigned and
+As in the official emulator, nothing is verified: any bearer token is an admin's, and a user's token may be unsigned and
 expired.
 """
 
@@ -17,7 +17,10 @@ _SIGNED_OUT = Access(admin=False)
 
 
 def identify(headers: Mapping[str, str], parameters: Mapping[str, str]) -> Access:
-    """`headers` have lower-case names. Raises Denied for a token that is none, or an override without admin rights."""
+    """Return the rights of a request; `headers` have lower-case names.
+
+    Raises Denied for a text that isn't a token, and for an override without an admin's rights.
+    """
     access = _authenticate(headers, parameters)
     if "auth_variable_override" not in parameters:
         return access
@@ -33,7 +36,7 @@ def identify(headers: Mapping[str, str], parameters: Mapping[str, str]) -> Acces
 
 
 def is_admin(headers: Mapping[str, str], parameters: Mapping[str, str]) -> bool:
-    """Whether an admin asks, in their own name."""
+    """Return whether the request is an admin's, without an override."""
     try:
         return identify(headers, parameters).admin
     except Refusal:
@@ -50,7 +53,7 @@ def _authenticate(headers: Mapping[str, str], parameters: Mapping[str, str]) -> 
 
 
 def user_of(token: str) -> object:
-    """The user of a token as the rules see him. Raises Denied for a token that is none."""
+    """Return the user of a token, as rules see it in `auth`. Raises Denied for a text that isn't a token."""
     return _auth_variable(_claims(token))
 
 

@@ -1,13 +1,13 @@
-"""What tests can do to the emulator over HTTP, in any language: script its faults, and set its clock.
+"""Endpoints for tests in any language: they script the emulator's faults, and set its clock.
 
     POST   /.inspect/faults.json   {"fault": "delay", "seconds": 2, "method": "PUT", "path": "/visits"}  → {"id": "1"}
-    GET    /.inspect/faults.json   the faults that were added, and how many requests each has befallen
-    DELETE /.inspect/faults.json   ends all of them; with ?id=1 that one (a hold lets go on what it holds)
+    GET    /.inspect/faults.json   the faults that were added, and how many requests each was applied to
+    DELETE /.inspect/faults.json   removes all of them, or with ?id=1 that one (a removed hold releases its requests)
     GET    /.inspect/clock.json    {"now": 1700000000000}
     PUT    /.inspect/clock.json    {"now": 1700000000000}, or {"advance": 60000}
 
-The names of faults and their words are those of `Faults`; those of sockets begin with "sockets.". Only an admin may do
-this, and no fault befalls it.
+The names of faults and their parameters are those of `Faults`; the names of sockets' faults begin with "sockets.". Only
+an admin may use these endpoints, and no fault applies to them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _LAST_INSTANT = 64**8 - 1
 
 
 class Doors:
-    """The doors of one emulator, by their paths."""
+    """These endpoints of one emulator, by their paths."""
 
     def __init__(self, faults: Faults, now: Callable[[], int]) -> None:
         self._faults = faults

@@ -1,4 +1,4 @@
-"""What a fault sees of a request under way, over HTTP or a socket, and what it makes of it."""
+"""A request under way, over HTTP or a socket, as a fault sees it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from rtdb_emulator.http.messages import Answer, Reply
 
 
 class Which(Criteria, total=False):
-    """The requests that a fault befalls: what they are like, the first of them that it takes, and how many."""
+    """The requests that a fault applies to.
+
+    The criteria say which requests fit. `nth` is the first of those that the fault applies to, and `times` how many.
+    """
 
     nth: int
     times: int | None
@@ -21,39 +24,39 @@ class Exchange(Protocol):
     """One request under way, as a fault sees it."""
 
     def serve(self, *, rules_first: bool = False) -> Answer:
-        """Have the database do what is asked, and get what it would answer."""
+        """Let the database handle the request, and return its answer."""
 
     async def pause(self, seconds: float) -> None:
-        """Wait that long, but not past the end of the emulator."""
+        """Wait for these seconds. Raises `Ended` if the emulator stops meanwhile."""
 
     async def until(self, event: asyncio.Event) -> None:
-        """Wait for the event, but not past the end of the emulator."""
+        """Wait for the event. Raises `Ended` if the emulator stops meanwhile."""
 
 
-# What a fault makes of a request: the answer that goes out, or None to close the connection without one.
+# Applies a fault to a request. Returns the answer to send, or None to close the connection without an answer.
 Effect: TypeAlias = Callable[[Exchange], Awaitable[Answer | None]]
 
 NO_ANSWER: Final = Reply(0)
-"""Over a socket: the connection stays, and this request is never answered."""
+"""Over a socket: the connection stays open, and the request never gets an answer."""
 
 
 class SocketExchange(Exchange, Protocol):
-    """One request of a socket's, or its opening, which is answered by the server's hello."""
+    """One request of a socket, or the socket's opening, to which the server's hello is the answer."""
 
     def serve_answer_first(self) -> None:
-        """The same, but the answer goes out before what the request means for listens."""
+        """Let the database handle the request, and send the answer before the pushes that the request causes."""
 
     def control(self, kind: str, data: object) -> None:
         """Send a control message."""
 
     def expire(self, text: str) -> None:
-        """Tell the client that its credential is no longer good."""
+        """Send the message that the client's credential has expired."""
 
     def cut(self) -> None:
-        """Do what is asked, send half of the answer's segments, and close the connection."""
+        """Handle the request, send half of the answer's segments, and close the connection."""
 
     def freeze(self) -> None:
-        """Read nothing more and write nothing more, until the silence is long enough."""
+        """Read and write nothing more, until the emulator's `silence` has passed."""
 
     def skew(self, milliseconds: int) -> None:
-        """Have the hello tell a time that is off."""
+        """Put a wrong time into the hello, off by these milliseconds."""

@@ -1,8 +1,8 @@
-"""Faults on request: what a network, an overloaded server or a proxy does to a client, scripted and deterministic.
+"""Faults: what a network, an overloaded server or a proxy does to a client, scripted and deterministic.
 
-A fault waits for the requests that fit it, lets the first `nth - 1` of them pass, and befalls the next `times` (None:
-all that follow). One fault befalls a request: the oldest that is due. A fault counts what it has befallen in `hits`,
-and is over after `remove()`, at the end of its `with` block, or with `Faults.clear()`.
+A fault waits for the requests that fit it, lets the first `nth - 1` of them pass, and applies to the next `times`
+(None: to all that follow). Only one fault applies to a request: the oldest that is due. A fault counts its requests in
+`hits`. It ends with `remove()`, with its `with` block, or with `Faults.clear()`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _KNOWN = frozenset({*Criteria.__annotations__, *Which.__annotations__})
 
 
 class Fault:
-    """A fault that waits for its requests, made by `Faults`; `hits` is how many it has befallen. `with` ends it."""
+    """A fault that waits for its requests, made by `Faults`. `hits` is the number of requests that it was applied to.
+
+    The end of a `with` block removes the fault.
+    """
 
     def __init__(self, faults: Faults, effect: Effect, which: Which) -> None:
         check(which, _KNOWN)
@@ -45,7 +48,7 @@ class Fault:
             raise ValueError(f"nth and times count from 1, not {which}")
 
     def take(self, request: RequestFacts) -> bool:
-        """Whether the fault befalls this request; counted if so."""
+        """Return whether the fault applies to this request, and count the request if so."""
         if self._left == 0 or not fits(self._criteria, request):
             return False
         if self._to_pass:
@@ -57,7 +60,7 @@ class Fault:
         return True
 
     def remove(self) -> None:
-        """Befall nothing more."""
+        """Apply to no more requests."""
         self._faults.discard(self)
 
     def __enter__(self) -> Self:
@@ -73,7 +76,7 @@ FaultT = TypeVar("FaultT", bound=Fault)
 
 
 class Hold(Fault):
-    """A fault that stops requests until the test lets them go on: no sleeping, no guessing."""
+    """A fault that stops requests until the test releases them. So a test needs no sleep."""
 
     def __init__(self, faults: Faults, moment: Moment, which: Which) -> None:
         super().__init__(faults, self._hold, which)
@@ -84,26 +87,27 @@ class Hold(Fault):
         self._held: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     def wait(self, timeout: float = 10.0) -> None:
-        """Return once a request is held; TimeoutError if none comes.
+        """Return once a request is held. Raises TimeoutError if none comes.
 
         Args:
-            timeout: How many seconds to wait.
+            timeout: The seconds to wait.
         """
         if not self._reached.wait(timeout):
             raise TimeoutError(f"no request reached the hold within {timeout} s; it waits for {self._criteria}")
 
     @property
     def has_reached(self) -> bool:
-        """Whether a request was held."""
+        """Whether a request was held so far."""
         return self._reached.is_set()
 
     def release(self) -> None:
-        """Let go on what is held, and let pass what comes later."""
+        """Let the held requests go on, and let later ones pass."""
         with self._lock:
             self._released = True
             held, self._held = self._held, []
         for loop, event in held:
-            with contextlib.suppress(RuntimeError):  # the loop has ended with the emulator, and what was held with it
+            # The loop may have ended with the emulator, and the held request with it.
+            with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(event.set)
 
     def remove(self) -> None:
@@ -125,10 +129,10 @@ class Hold(Fault):
 class Faults:
     """The faults of one emulator, for requests over HTTP and over sockets; call it from any thread.
 
-    Which requests are meant is said everywhere in the same words: `method`, `path` (decoded and without `.json`;
-    wildcards as in "/cron-locks/*"), `namespace`, `header` (name and value; a socket's are those of its handshake),
-    `port`, `wire` ("http" or "socket"), `nth` and `times`. None of them: the next request. What only a socket can have
-    is in `sockets`.
+    Each method takes the same keywords for the requests that its fault applies to: `method`, `path` (decoded and
+    without `.json`; wildcards as in "/cron-locks/*"), `namespace`, `header` (name and value; a socket has the headers
+    of its handshake), `port`, `wire` ("http" or "socket"), `nth` and `times`. Without any, a fault applies to the next
+    request. `sockets` has the faults that only sockets can have.
     """
 
     def __init__(self) -> None:
@@ -138,10 +142,10 @@ class Faults:
         self.interrupt: Callable[[Criteria], None] = lambda criteria: None
 
     def drop_request(self, **which: Unpack[Which]) -> Fault:
-        """Close the connection before anything is done.
+        """Close the connection before the request has any effect.
 
         Args:
-            which: The requests that are meant.
+            which: The requests that the fault applies to.
         """
 
         async def effect(exchange: Exchange) -> None:
@@ -150,10 +154,10 @@ class Faults:
         return self._add(Fault(self, effect, which))
 
     def drop_reply(self, **which: Unpack[Which]) -> Fault:
-        """Do what is asked, then close the connection without a reply.
+        """Handle the request, then close the connection without a reply.
 
         Args:
-            which: The requests that are meant.
+            which: The requests that the fault applies to.
         """
 
         async def effect(exchange: Exchange) -> None:
@@ -162,12 +166,14 @@ class Faults:
         return self._add(Fault(self, effect, which))
 
     def delay(self, seconds: float, *, moment: Moment = "before", **which: Unpack[Which]) -> Fault:
-        """Wait before it is done (also when the client has given up by then), or after, before the reply.
+        """Wait before the request is handled, or before the reply is sent.
+
+        The request takes effect, even if the client has given up by then.
 
         Args:
-            seconds: How long.
-            moment: Before what is asked is done, or after, before the reply.
-            which: The requests that are meant.
+            seconds: The seconds to wait.
+            moment: "before" the request is handled, or "after" that and before the reply.
+            which: The requests that the fault applies to.
         """
 
         async def effect(exchange: Exchange) -> Answer:
@@ -184,18 +190,19 @@ class Faults:
         """Stop the request until `release()`.
 
         Args:
-            moment: Before what is asked is done, or after, before the reply.
-            which: The requests that are meant.
+            moment: "before" the request is handled, or "after" that and before the reply.
+            which: The requests that the fault applies to.
         """
         return self._add(Hold(self, moment, which))
 
     def drip(self, seconds: float, **which: Unpack[Which]) -> Fault:
-        """Do what is asked, and send the reply's body byte by byte (over a socket: in frames of one character); streams
-        are spared.
+        """Handle the request, and send the reply's body byte by byte, over a socket in frames of one character.
+
+        Streams are sent as usual.
 
         Args:
             seconds: The pause before each byte.
-            which: The requests that are meant.
+            which: The requests that the fault applies to.
         """
 
         async def effect(exchange: Exchange) -> Answer:
@@ -216,14 +223,14 @@ class Faults:
         applied: bool = False,
         **which: Unpack[Which],
     ) -> Fault:
-        """Answer this in the database's place: a 401, a 429 with `{"Retry-After": "3600"}`, a 500, a 503, anything.
+        """Reply in place of the database: a 401, a 429 with `{"Retry-After": "3600"}`, a 500, a 503, anything.
 
         Args:
             status: The status code.
-            headers: The answer's headers.
-            body: The body.
-            applied: Do what is asked first, as when a proxy loses the reply and makes one up.
-            which: The requests that are meant.
+            headers: The reply's headers.
+            body: The reply's body.
+            applied: Handle the request first, as if a proxy had lost the reply and made one up.
+            which: The requests that the fault applies to.
         """
 
         async def effect(exchange: Exchange) -> Answer:
@@ -234,16 +241,20 @@ class Faults:
         return self._add(Fault(self, effect, which))
 
     def garbage(self, *, applied: bool = False, **which: Unpack[Which]) -> Fault:
-        """Answer 200 with what is no JSON, as a captive portal does.
+        """Reply 200 with a page instead of JSON, as a captive portal does.
 
         Args:
-            applied: Do what is asked first.
-            which: The requests that are meant.
+            applied: Handle the request first.
+            which: The requests that the fault applies to.
         """
         return self.answer(200, body=PORTAL_PAGE, applied=applied, **which)
 
     def rules_first(self, **which: Unpack[Which]) -> Fault:
-        """Ask the rules about a conditional write before its ETag is compared: a stale one may be 401, not 412."""
+        """Evaluate the rules of a conditional write before its ETag is compared: a stale write may get 401, not 412.
+
+        Args:
+            which: The requests that the fault applies to.
+        """
 
         async def effect(exchange: Exchange) -> Answer:
             return exchange.serve(rules_first=True)
@@ -251,13 +262,13 @@ class Faults:
         return self._add(Fault(self, effect, which))
 
     def cut_off(self, *, header: tuple[str, str] | None = None, port: int | None = None) -> Fault:
-        """Cut one client off until `remove()`: what it has under way, streams too, and all that it asks later.
+        """Cut one client off until `remove()`: close its connections, streams too, and every later one.
 
-        The client is known by a header that it sends, or by a port of its own (`Emulator.add_port`).
+        Give either a header that the client sends, or a port of its own (`Emulator.add_port`).
 
         Args:
             header: The header's name and value.
-            port: The port.
+            port: The client's port.
         """
         which: Which = {"times": None}
         if header is not None:
@@ -271,14 +282,14 @@ class Faults:
         return fault
 
     def clear(self) -> None:
-        """No faults any more; what is held goes on."""
+        """Remove all faults; held requests go on."""
         with self._lock:
             faults = list(self._faults)
         for fault in faults:
             fault.remove()
 
     def take(self, request: RequestFacts) -> Fault | None:
-        """The fault that befalls this request."""
+        """Return the fault that applies to this request, if any."""
         with self._lock:
             return next((fault for fault in self._faults if fault.take(request)), None)
 

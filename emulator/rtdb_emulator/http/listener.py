@@ -1,4 +1,4 @@
-"""Sockets: uvicorn's HTTP protocol on ports of our own, in a thread of its own.
+"""uvicorn's HTTP protocol on ports of our own, in a thread of its own.
 
 uvicorn's `Server` would serve a fixed set of sockets and poll for its end ten times a second. An emulator opens ports
 while it runs (a port for each client that a test wants to cut off), and tests start and stop many; so this runs
@@ -27,13 +27,13 @@ logger = logging.getLogger("rtdb_emulator")
 
 T = TypeVar("T")
 
-# How long requests that are under way at the end may take to finish, before their connections are closed.
+# Seconds that requests under way may take to finish at the end, before their connections are closed.
 _STOP_GRACE = 2.0
 _BACKLOG = 2048
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's protocol, which lets the application see its connection, and leaves WebSockets to `ws`."""
+    """uvicorn's protocol. The application can see its connection, and `ws` takes over WebSockets."""
 
     def __init__(self, config: Config, state: ServerState, loop: asyncio.AbstractEventLoop, sockets: Sockets) -> None:
         super().__init__(config, state, {}, loop)
@@ -49,26 +49,26 @@ class Protocol(HttpToolsProtocol):
         )
 
     def _should_upgrade_to_ws(self) -> bool:
-        # A socket that is taken over in the middle of a reply would mix both.
+        # Taking the connection over in the middle of a reply would mix both.
         under_way: RequestResponseCycle | None = self.cycle
         is_idle = under_way is None or under_way.response_complete
         return is_idle and self.url.partition(b"?")[0] == PATH.encode()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        # ASGI says that an extension is a dictionary; this one never leaves the process.
+        # In ASGI an extension is a dictionary; this one never leaves the process.
         self.scope["extensions"] = {TRANSPORT: self.transport}  # type: ignore[dict-item]  # it lacks the extensions that are no dicts
 
     def _unsupported_upgrade_warning(self) -> None:
-        """uvicorn's own advises to install a package, which would change nothing."""
+        """Say that the upgrade is ignored. uvicorn advises to install a package, which would change nothing."""
         logger.info("an upgrade to another protocol was asked for; the request is served as plain HTTP")
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A listening socket; OSError names the address if it can't be had."""
+    """Return a listening socket. Raises OSError, which names the address, if it is taken or isn't this machine's."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol is named, because asyncio turns Nagle's algorithm off only for sockets that say they are TCP; with it
-    # a reply, which is written as a head and a body, waits 40 ms for the client's delayed acknowledgement.
+    # The protocol is named, because asyncio turns Nagle's algorithm off only for sockets whose protocol is TCP. With
+    # that algorithm a reply, written as a head and a body, waits 40 ms for the client's delayed acknowledgement.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -95,7 +95,7 @@ class Listener:
         try:
             self._thread.start()
         except RuntimeError:
-            # No thread can be had; the port is free again.
+            # No thread could start: free the port.
             self._loop.close()
             listening.close()
             raise
@@ -112,7 +112,7 @@ class Listener:
         self.call(self._serve(listening))
 
     def call(self, work: Coroutine[object, object, T]) -> T:
-        """Run this on the event loop, and wait for it."""
+        """Run a coroutine on the event loop, and return its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def call_soon(self, work: Callable[[], None]) -> None:
@@ -135,8 +135,8 @@ class Listener:
         return Protocol(self._config, self._state, self._loop, self._app.sockets)
 
     async def _end(self) -> None:
-        # What asyncio has accepted and not yet attached when its server closes is lost, and its client waits for ever.
-        # So first accept no more, then let two turns of the loop make connections of it, and only then close.
+        # If a server closes, connections that asyncio has accepted and not yet attached are lost, and their clients
+        # wait for ever. So accept no more first, then let two turns of the loop attach them, and only then close.
         for server in self._servers:
             for listening in server.sockets:
                 self._loop.remove_reader(listening)
@@ -153,7 +153,7 @@ class Listener:
         for connection in tuple(self._state.connections):
             if connection.transport is not None:
                 connection.transport.abort()
-        await asyncio.sleep(0)  # let the connections hear of their end
+        await asyncio.sleep(0)  # let the connections see their end
         if self._state.tasks:
             await asyncio.wait(tuple(self._state.tasks), timeout=_STOP_GRACE)
 

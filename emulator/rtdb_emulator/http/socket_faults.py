@@ -27,7 +27,7 @@ class SocketFaults(Generic[FaultT]):
         """Do what is asked, and never answer it; the connection stays.
 
         Args:
-            which: The requests that are meant.
+            which: The requests that the fault applies to.
         """
 
         async def effect(exchange: SocketExchange) -> Answer:
@@ -40,7 +40,7 @@ class SocketFaults(Generic[FaultT]):
         """Answer before the pushes that the request brings about: the wrong way round.
 
         Args:
-            which: The requests that are meant.
+            which: The requests that the fault applies to.
         """
 
         async def effect(exchange: SocketExchange) -> Answer:
@@ -53,7 +53,7 @@ class SocketFaults(Generic[FaultT]):
         """Tell a write that its hash is stale, whatever is stored: the client runs its transaction again.
 
         Args:
-            which: The requests that are meant; PUTs, unless a method is given.
+            which: The requests that the fault applies to; PUTs, unless a method is given.
         """
 
         async def effect(exchange: SocketExchange) -> Answer:
@@ -66,7 +66,7 @@ class SocketFaults(Generic[FaultT]):
 
         Args:
             host: Where the client is to go, as `host:port`.
-            which: The requests that are meant; an opening, unless a method is given.
+            which: The requests that the fault applies to; an opening, unless a method is given.
         """
 
         async def effect(exchange: SocketExchange) -> Answer:
@@ -80,7 +80,7 @@ class SocketFaults(Generic[FaultT]):
 
         Args:
             text: The reason that the client is given.
-            which: The requests that are meant.
+            which: The requests that the fault applies to.
         """
 
         async def effect(exchange: SocketExchange) -> Answer:
@@ -93,7 +93,7 @@ class SocketFaults(Generic[FaultT]):
         """Do what is asked, and close the connection in the middle of the answer, which is in segments.
 
         Args:
-            which: The requests that are meant.
+            which: The requests that the fault applies to.
         """
 
         async def effect(exchange: SocketExchange) -> Answer:
@@ -106,7 +106,7 @@ class SocketFaults(Generic[FaultT]):
         """Read and write nothing from this request on, until the emulator's `silence` has passed: a pulled cable.
 
         Args:
-            which: The requests that are meant.
+            which: The requests that the fault applies to.
         """
 
         async def effect(exchange: SocketExchange) -> Answer:
@@ -120,7 +120,7 @@ class SocketFaults(Generic[FaultT]):
 
         Args:
             seconds: How far off; negative is in the past.
-            which: The openings that are meant.
+            which: The openings that the fault applies to.
         """
 
         async def effect(exchange: SocketExchange) -> Answer:
