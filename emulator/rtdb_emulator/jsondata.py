@@ -27,7 +27,7 @@ _INDEX = re.compile(r"(0|[1-9][0-9]*)\Z")
 
 
 class NeedsServer(Exception):
-    """Data has a server value, and whoever parses it doesn't know what the server will have."""
+    """The data has a server value, and the caller can't resolve it: only the write knows the time and the old value."""
 
 
 def decode(body: bytes | bytearray) -> object:
@@ -41,7 +41,7 @@ def decode(body: bytes | bytearray) -> object:
 
 
 def decode_patch(body: bytes | bytearray) -> dict[str, object] | None:
-    """The JSON object of a PATCH body; None for `null`, which deletes."""
+    """Return the JSON object of a PATCH body; None for `null`, which deletes."""
     try:
         data = decode(body)
     except BadRequest as error:
@@ -59,17 +59,17 @@ def encode(data: object, *, pretty: bool = False) -> bytes:
 
 
 def parse(data: object, *, now: int | None, existing: Node = EMPTY, depth: int = 0) -> Node:
-    """The node that `data` stands for, server values resolved; a node stands for itself.
+    """Return the node of `data`, with server values resolved; a node stands for itself.
 
-    `now` is what `{".sv": "timestamp"}` becomes (without it a server value raises NeedsServer), `existing` the node
-    that is replaced (increments add to it), `depth` how many levels of keys already lie above.
+    `now` is the value of `{".sv": "timestamp"}` (without it a server value raises NeedsServer). `existing` is the node
+    that the new one replaces (increments add to it). `depth` is the number of levels above.
     """
     member = parse_member(data, now, existing, depth)
     return EMPTY if member is None else as_node(member)
 
 
 def parse_member(data: object, now: int | None, existing: Node, depth: int) -> Member | None:
-    """The same as its parent keeps it; None for nothing."""
+    """Return the same in the form that its parent keeps; None for no data."""
     if isinstance(data, str):
         return _string(data)
     if data is None or isinstance(data, bool):
@@ -86,7 +86,7 @@ def parse_member(data: object, now: int | None, existing: Node, depth: int) -> M
 
 
 def parse_priority(data: object, *, now: int | None, existing: Priority = None) -> Priority:
-    """A priority: null, a number, a string, or a server value."""
+    """Return a priority: of null, a number, a string, or a server value."""
     if isinstance(data, dict) and set(data) == {".sv"}:
         return _server_value(data[".sv"], now, existing)
     if data is None:
@@ -116,13 +116,13 @@ def render(node: Node, *, priorities: bool = False, arrays: bool = True) -> obje
 
 
 def as_array(members: dict[str, object]) -> object:
-    """An object as the array that RTDB shows for it: if all keys are indexes and more than half of them are taken."""
+    """Return an array for an object that RTDB shows as one: of indexes, of which more than half are there."""
     length = array_length(members)
     return members if length is None else [members.get(str(index)) for index in range(length)]
 
 
 def array_length(keys: Collection[str]) -> int | None:
-    """How long the array of these keys is; None if they make none."""
+    """Return the length of the array of these keys; None if RTDB shows them as an object."""
     if not all(map(_INDEX.match, keys)) or not keys:
         return None
     length = max(map(int, keys)) + 1
@@ -159,7 +159,7 @@ def _parse_object(data: dict[str, object], now: int | None, existing: Node, dept
         if item is None:
             continue
         check_depth(depth + 1)
-        # Most of what is written is below what isn't there: that has no children to look for.
+        # Most writes go below absent nodes, which have no children to look for.
         child = parse_member(item, now, EMPTY if existing is EMPTY else existing.child(key), depth + 1)
         if child is not None:
             children[key] = child

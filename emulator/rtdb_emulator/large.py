@@ -1,11 +1,11 @@
 """JSON too large to be read or written at once: the same as `jsondata`, in steps.
 
-`json.loads` of forty megabytes holds the interpreter for a tenth of a second and makes objects that nobody keeps. Here
-a reader goes through the text by pieces, has the members of a large object decoded one by one, and makes nodes of them
-at once. Each function is a generator: it yields after at most a millisecond or so of work, and whoever runs it may do
-something else then.
+`json.loads` of forty megabytes holds the interpreter for a tenth of a second and makes objects that are soon dropped.
+Here a reader goes through the text in pieces, decodes the members of a large object one by one, and makes nodes of them
+at once. Each function is a generator: it yields after about a millisecond of work, so that the caller can do other
+work.
 
-What has a server value is left to `jsondata`, because what it becomes depends on the moment of the write: NeedsServer.
+`jsondata` parses data with server values, because their value depends on the moment of the write: NeedsServer.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from rtdb_emulator.paths import PRIORITY, check_depth, is_key
 from rtdb_emulator.table import SMALL, Table, empty_buckets, fill, finished
 from rtdb_emulator.tree import EMPTY, Member, Node, Priority, as_node
 
-# Bytes, or characters: what has fewer is read at once.
+# Bytes, or characters: smaller data is read at once.
 LARGE: Final = 256 * 1024
 
 CHUNK = 64 * 1024
-# Members between two yields: of those that were just read, of those that are only moved, of those that are sorted.
+# Members between two yields: while they are read, while they are moved, while they are sorted.
 _READ, _MOVED, _SORTED = 50, 2_000, 20_000
-# As much as is encoded at once: members, and as if they were some, so many characters.
+# How many members are encoded at once; a text counts as one more member for each so many characters.
 WEIGHT, _CHARACTERS = 500, 200
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-_LATER = object()  # what is too large to be decoded at once
+_LATER = object()  # stands for a value that is too large to be decoded at once
 
 
 def reading(body: bytes | bytearray, depth: int) -> Generator[None, None, Node]:
-    """The node of a PUT's or POST's body, with `depth` levels above it."""
+    """Return the node of a PUT's or POST's body, with `depth` levels above it."""
     try:
         member = yield from _Reader(body).whole(depth)
     except _NotJson:
@@ -57,7 +57,7 @@ def reading(body: bytes | bytearray, depth: int) -> Generator[None, None, Node]:
 
 
 def reading_patch(body: bytes | bytearray, depth: int) -> Generator[None, None, dict[str, object]]:
-    """The values of a PATCH's body by their paths: nodes, but for priorities and null, which are as they are."""
+    """Return the values of a PATCH's body by their paths: nodes, except priorities and null, which stay plain data."""
     try:
         return (yield from _Reader(body).patch(depth))
     except _NotJson:
@@ -65,7 +65,7 @@ def reading_patch(body: bytes | bytearray, depth: int) -> Generator[None, None, 
 
 
 def load_json(body: bytes) -> object:
-    """What a file holds that is no request's, for a write: a node where it is large, which takes less memory."""
+    """Return the content of a file, for a write: as a node if it is large, because a node takes less memory."""
     if len(body) < LARGE:
         return decode(body)
     steps = reading(body, 0)
@@ -80,7 +80,7 @@ def load_json(body: bytes) -> object:
 
 
 def writing(node: Node) -> Iterator[bytes]:
-    """The node's JSON with its priorities, as the answer to a write shows it, in pieces."""
+    """Yield the node's JSON with its priorities, as the answer to a write shows it, in pieces."""
     if not node.members:
         yield encode(render(node, priorities=True))
         return
@@ -132,7 +132,7 @@ _decoder = json.JSONDecoder(parse_constant=_no_constant)
 
 
 class _Reader:
-    """A place in the text of a body, of which no more is decoded than is needed."""
+    """A position in the text of a body. It decodes no more of the text than it needs."""
 
     def __init__(self, body: bytes | bytearray) -> None:
         self._body = memoryview(body)
@@ -142,7 +142,7 @@ class _Reader:
         self._at = 0
 
     def whole(self, depth: int) -> Generator[None, None, Member | None]:
-        """The member that the whole text is."""
+        """Return the whole text as one member."""
         self.peek()
         member = yield from self.member(depth)
         self.end()
@@ -163,14 +163,14 @@ class _Reader:
         return values
 
     def member(self, depth: int) -> Generator[None, None, Member | None]:
-        """The value here, as its parent will keep it."""
+        """Return the value here, in the form that its parent keeps."""
         data = self.scanned()
         if data is _LATER:
             return (yield from self.container(depth))
         return parse_member(data, None, EMPTY, depth)
 
     def container(self, depth: int) -> Generator[None, None, Member | None]:
-        """The object or array here, member by member."""
+        """Return the object or array here, read member by member."""
         is_object = self._text[self._at] == "{"
         members: dict[str, Member] = {}
         priority: Priority = None
@@ -201,7 +201,7 @@ class _Reader:
         return (yield from _branch(members, priority))
 
     def keys(self, closing: str) -> Iterator[str]:
-        """The keys of the container here, one after the other; the value of each is to be read before the next."""
+        """Yield the keys of the container here. The caller reads the value of a key before it takes the next key."""
         self._at += 1
         if self.peek() == closing:
             self._at += 1
@@ -229,32 +229,32 @@ class _Reader:
             self.peek()
 
     def small(self) -> object:
-        """The value here, which can't be large."""
+        """Return the value here, which can't be large."""
         data = self.scanned()
         if data is _LATER:
             raise BadRequest(INVALID)
         return data
 
     def scanned(self) -> object:
-        """The value here, decoded; `_LATER` for an object or array that is large."""
+        """Return the value here, decoded; `_LATER` for a large object or array."""
         while True:
             try:
                 data, end = _decoder.raw_decode(self._text, self._at)
             except (ValueError, RecursionError):
-                # Broken, or not whole yet.
+                # The text is broken, or ends inside the value.
                 if len(self._text) - self._at >= LARGE and self._text[self._at] in "{[":
                     return _LATER
                 if not self.more():
                     raise _NotJson from None
                 continue
-            # Digits may go on where the text so far ends.
+            # The next piece may have more digits of this number.
             if isinstance(data, int | float) and len(self._text) - end < 4 and self.more():
                 continue
             self._at = end
             return data
 
     def peek(self) -> str:
-        """The next character that is no space; nothing at the end."""
+        """Return the next character other than space; an empty text at the end."""
         while True:
             space = _SPACE.match(self._text, self._at)
             assert space is not None  # the pattern matches the empty text as well
@@ -269,7 +269,7 @@ class _Reader:
             raise _NotJson
 
     def more(self) -> bool:
-        """Decode a further piece, as large as what waits already; False at the end."""
+        """Decode one more piece, at least as large as the text that waits. Return False at the end."""
         if self._next >= len(self._body):
             return False
         waiting = self._text[self._at :]
@@ -296,7 +296,7 @@ def _branch(members: dict[str, Member], priority: Priority) -> Generator[None, N
     while run := sorted(islice(keys, _SORTED)):
         runs += run
         yield
-    # Runs that are sorted by themselves are merged in little time.
+    # The runs are sorted already, so `in_key_order` merges them in little time.
     order = in_key_order(runs)
     yield
     return Node(None, finished(buckets, order), priority)

@@ -1,7 +1,7 @@
-"""The newest operations on the databases and their verdicts, for whoever looks at them.
+"""The newest operations on the databases and their verdicts, for the emulator's page.
 
-Unlike the log of requests, which counts, this remembers why: what was refused keeps what its rules were asked with. So
-it is short. An operation is described when somebody looks, and costs an entry in a queue until then.
+The log of requests counts. This list also has the reasons: a refused operation keeps what its rules were evaluated
+with. So the list is short. An operation is described when a page shows it; until then it costs an entry in a queue.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rtdb_emulator.bell import Bell
 from rtdb_emulator.database import Access
 from rtdb_emulator.rules.explain import Refused, explain
 
-# What a reason may have of characters, and a path: an operation is a line or a few on a screen.
+# The most characters of a reason or a path: an operation takes a few lines of a screen.
 _LONGEST = 2_000
 _CUT = "…"
 
@@ -26,19 +26,19 @@ Verdict: TypeAlias = Literal["allowed", "denied", "stale", "refused", "failed", 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation that has its verdict.
+    """One operation and its verdict.
 
     Args:
-        at: When, in milliseconds of this machine's clock: a test may count how often the emulator's is asked.
-        namespace: On which database.
-        how: What was asked: a method of HTTP, or an action on a socket.
-        path: Where, decoded.
-        access: Who asked; None where no credential could be read.
+        at: The time in milliseconds, of this machine's clock: a test may count the calls of the emulator's clock.
+        namespace: The database.
+        how: The method of HTTP, or the action on a socket.
+        path: The path, decoded.
+        access: The rights of the client; None if its credential can't be read.
         verdict: `denied` by rules or for its credentials, `stale` if its condition didn't hold, `refused` as a bad
-            request; `failed` and `dropped` are the work of faults.
-        detail: What else was asked, such as the query.
+            request; `failed` and `dropped` come from faults.
+        detail: The rest of the request, such as its query.
         text: The error that the client got.
-        refused: What the rules have denied.
+        refused: The denied operation, with what its rules were evaluated with.
     """
 
     at: int
@@ -64,15 +64,15 @@ class Operation:
         }
 
 
-# Describes an operation, when somebody looks.
+# Describes an operation when a page shows it.
 Account: TypeAlias = Callable[[], Operation]
 
 
 class Operations:
-    """The newest operations in their order, with numbers that rise; `changed` rings after each. For any thread.
+    """The newest operations in their order, with rising numbers. `changed` rings after each. Any thread may use it.
 
     Args:
-        limit: How many it holds.
+        limit: The number of operations that it holds.
     """
 
     def __init__(self, limit: int = 200) -> None:
@@ -89,7 +89,7 @@ class Operations:
         self.changed.ring()
 
     def since(self, number: int) -> list[tuple[int, Operation]]:
-        """Those after this number that are still known, oldest first."""
+        """Return the operations after this number that the list still holds, oldest first."""
         with self._lock:
             newer = [entry for entry in self._newest if entry[0] > number]
         return [(number, account()) for number, account in newer]

@@ -31,7 +31,7 @@ def key_order(key: str) -> SortKey:
 
 
 def in_key_order(keys: Iterable[str]) -> list[str]:
-    """The keys as `key_order` sorts them."""
+    """Return the keys in the order of `key_order`."""
     integers, words = [], []
     for key in keys:
         # Most keys don't end in a digit, or don't begin with one: they need no closer look.

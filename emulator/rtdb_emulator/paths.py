@@ -1,4 +1,4 @@
-"""Keys and paths: which are legal, and how a URL's path and query become keys and parameters."""
+"""Keys and paths: their limits, and how the path and the query of a URL become keys and parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INVALID_TOKEN = "Invalid path: Invalid token in path"
 
 
 def is_namespace(name: str) -> bool:
-    """Whether a database may be called so: what can be the first label of a host's name, and underscores."""
+    """Return whether a database may have this name: the first label of a host name, with underscores."""
     return _NAMESPACE.match(name) is not None
 
 
@@ -38,7 +38,7 @@ def is_key(key: str) -> bool:
 
 
 def known_key(key: str) -> str | None:
-    """The key, if RTDB stores children under it. A key that comes again and again is one text, and checked once."""
+    """Return the key if RTDB accepts it, else None. A key that comes often is one text, and is checked once."""
     known = _known.get(key)
     if known is None and is_key(key):
         if len(_known) >= _MOST_KNOWN:
@@ -72,12 +72,12 @@ def check_depth(depth: int) -> None:
 
 
 def parse_url_query(raw: str) -> dict[str, str]:
-    """The parameters of a URL's percent-encoded query."""
+    """Return the parameters of a URL's percent-encoded query."""
     try:
         if not _BROKEN_ENCODING.search(raw):
             return dict(parse_qsl(raw, keep_blank_values=True, errors="strict"))
     except UnicodeDecodeError:
-        pass  # said below
+        pass  # the error is below
     raise BadRequest("Invalid query: its percent-encoding is broken")
 
 
@@ -86,7 +86,7 @@ def _decoded(segment: str) -> str:
         if not _BROKEN_ENCODING.search(segment):
             return unquote(segment, errors="strict")
     except UnicodeDecodeError:
-        pass  # said below
+        pass  # the error is below
     raise BadRequest(_INVALID_TOKEN)
 
 

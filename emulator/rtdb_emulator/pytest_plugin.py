@@ -1,12 +1,13 @@
-"""The pytest fixture `rtdb`: a fresh database for each test, on one emulator a test process.
+"""The pytest fixture `rtdb`: an empty database for each test, on one emulator for the whole test process.
 
     def test_counts(rtdb):
         app = firebase_admin.initialize_app(options={"databaseURL": rtdb.url}, name=rtdb.namespace)
         db.reference("visits", app).set(1)
         assert rtdb.get("/visits") == 1
 
-While a test has it, `FIREBASE_DATABASE_EMULATOR_HOST` names the emulator and `FIRECRON_DATABASE_URL` the test's own
-database. Under pytest-xdist each worker has an emulator of its own. Nothing is loaded until a test asks for it.
+While a test uses the fixture, `FIREBASE_DATABASE_EMULATOR_HOST` names the emulator and `FIRECRON_DATABASE_URL` the
+test's database. Under pytest-xdist each worker has an emulator of its own. The emulator is loaded for the first test
+that needs it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from rtdb_emulator.http.faults import Faults
     from rtdb_emulator.http.matching import Criteria
 
-# Seconds. `ListenerRegistration.close()` of the Python SDK returns only when the stream says something again.
+# Seconds. `ListenerRegistration.close()` of the Python SDK returns when the stream sends its next event.
 KEEP_ALIVE = 0.2
 
 _OPEN = {"rules": {".read": True, ".write": True}}
@@ -57,7 +58,7 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class Rtdb:
-    """A test's own database, which the fixture `rtdb` makes.
+    """A test's own database, made by the fixture `rtdb`.
 
     Args:
         emulator: The emulator of this test process.
@@ -78,10 +79,10 @@ class Rtdb:
         return self.emulator.faults
 
     def get(self, path: str = "/") -> object:
-        """What is stored at a path, past all rules.
+        """Return the value at a path, past all rules.
 
         Args:
-            path: Where, such as `/visits`.
+            path: The path, such as `/visits`.
         """
         return self.emulator.get(self.namespace, path)
 
@@ -89,13 +90,13 @@ class Rtdb:
         """Store a value at a path, past all rules.
 
         Args:
-            path: Where, such as `/visits`.
-            value: What; None deletes.
+            path: The path, such as `/visits`.
+            value: The value, as JSON's types in Python; None deletes.
         """
         self.emulator.set(self.namespace, path, value)
 
     def set_rules(self, rules: str | Mapping[str, object] | Path) -> None:
-        """Give this database rules.
+        """Replace the rules of this database.
 
         Args:
             rules: The text of a rules file, the same as a mapping, or the file's path.
@@ -103,11 +104,11 @@ class Rtdb:
         self.emulator.set_rules(self.namespace, rules)
 
     def count(self, **criteria: Unpack[Criteria]) -> int:
-        """How many requests to this database fit: `rtdb.count(method="PUT", path="/visits")`.
+        """Return how many requests to this database fit: `rtdb.count(method="PUT", path="/visits")`.
 
         Args:
-            criteria: What a request must be: `method`, `path` (wildcards as in "/cron-locks/*"), `header` (name and
-                value), `port`.
+            criteria: `method`, `path` (wildcards as in "/cron-locks/*"), `header` (name and value), `port` and `wire`;
+                a request fits if it agrees with all that are given.
         """
         criteria["namespace"] = self.namespace
         return self.emulator.requests.count(**criteria)
@@ -116,7 +117,7 @@ class Rtdb:
 @pytest.fixture(scope="session")
 def rtdb_emulator() -> Iterator[Emulator]:
     """The emulator of this test process."""
-    # Imported here, not above: pytest loads this plugin in every run, also in those that never need it.
+    # Imported here, not above: pytest loads this plugin in every run, also in runs that never need it.
     from rtdb_emulator import Emulator
 
     with Emulator(keep_alive=KEEP_ALIVE) as emulator:
@@ -133,9 +134,9 @@ def rtdb_namespace() -> str:
 def rtdb(
     rtdb_emulator: Emulator, rtdb_namespace: str, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
 ) -> Iterator[Rtdb]:
-    """A fresh Realtime Database; `FIREBASE_DATABASE_EMULATOR_HOST` and `FIRECRON_DATABASE_URL` lead to it."""
+    """An empty Realtime Database; `FIREBASE_DATABASE_EMULATOR_HOST` and `FIRECRON_DATABASE_URL` lead to it."""
     database = Rtdb(rtdb_emulator, rtdb_namespace)
-    # Before the test too: a request that a fault of the last one had delayed may have come in since.
+    # Before the test too: a request that a fault of the last test had delayed may have arrived since.
     _reset(database)
     monkeypatch.setenv("FIREBASE_DATABASE_EMULATOR_HOST", rtdb_emulator.host)
     monkeypatch.setenv("FIRECRON_DATABASE_URL", database.url)

@@ -1,6 +1,6 @@
-"""What the tests show of rules: why a failed test's requests were denied, and whether the rules were tested.
+"""Rules in pytest's report: why requests of a failed test were denied, and which outcomes of rules were never seen.
 
-Part of `pytest_plugin`, which has the fixtures. Under pytest-xdist each process hands its counts to the first.
+Part of `pytest_plugin`, which has the fixtures. Under pytest-xdist each process passes its counts to the first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Seen: TypeAlias = dict[str, list[list[int]]]
 _OPTION = "--rtdb-coverage-fail-under"
 _DENIED = "denied by rules of the database"
 _PERCENT = pytest.StashKey[float | None]()
-# By the emulator that has counted: its counts only grow, and the last ones are all.
+# By the emulator that has counted: its counts only grow, so the last ones are complete.
 _SEEN = pytest.StashKey[dict["Emulator", Seen]]()
 _WORKERS = pytest.StashKey[list[Seen]]()
 _VERDICT = pytest.StashKey[list[str]]()
@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def remember(config: pytest.Config, emulator: Emulator) -> None:
-    """Keep what the rules of an emulator were asked so far; a test with the fixture is over."""
+    """Keep the coverage of an emulator's rules so far. The fixture calls it at the end of a test."""
     if config.stash[_PERCENT] is not None:
         config.stash[_SEEN][emulator] = {
             rules.source: coverage.counts for rules, coverage in emulator.coverage() if not rules.are_open
@@ -52,7 +52,7 @@ def remember(config: pytest.Config, emulator: Emulator) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the rules have denied in a test that failed."""
+    """Add the operations that rules have denied to the report of a failed test."""
     report = yield
     rtdb = getattr(item, "funcargs", {}).get("rtdb")
     if report.failed and report.when == "call" and rtdb is not None:
@@ -91,10 +91,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def _judge(seen: Mapping[str, list[list[int]]]) -> tuple[list[str], float]:
-    """What to say of all rules, and the percentage of their outcomes that were seen."""
+    """Return the lines for all rules, and the percentage of their outcomes that were seen."""
     if not seen:
         return ["No test with the fixture rtdb has set any rules."], 0.0
-    # Imported here, not above: pytest loads this plugin in every run, also in those that never need it.
+    # Imported here, not above: pytest loads this plugin in every run, also in runs that never need it.
     from rtdb_emulator.rules import Rules
     from rtdb_emulator.rules.coverage import Coverage, percent
 
@@ -136,5 +136,5 @@ def _percent(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 100:
-        raise ValueError(f"{text!r} is no percentage: 0 to 100")
+        raise ValueError(f"{text!r} is not a percentage from 0 to 100")
     return value

@@ -33,7 +33,10 @@ def run(
     wait: Callable[[], object],
     say: Callable[[str], None],
 ) -> None:
-    """Serve until `wait` returns. OSError or ValueError, with a line for the user, for what can't be used."""
+    """Serve until `wait` returns.
+
+    Raises OSError or ValueError, with a line for the user, for rules, data or a port that can't be used.
+    """
     if export is not None:
         _check_export(export)
     emulator = _make(
@@ -80,15 +83,15 @@ def save(emulator: Emulator, project: str, file: Path) -> list[Path]:
 
 
 def _check_export(file: Path) -> None:
-    """Say before there is anything to lose what would fail at the end."""
+    """Raise OSError for an export that would fail at the end, when the data would be lost."""
     if file.is_dir():
         raise OSError(f"can't write the export {file}: it is a folder")
     if not file.parent.is_dir():
-        raise OSError(f"can't write the export {file}: {file.parent} is no folder")
+        raise OSError(f"can't write the export {file}: {file.parent} is not a folder")
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all. What is no file (a pipe, a device) is written to, never replaced by one."""
+    """Write a file whole or not at all. A pipe or a device is written to, and never replaced by a file."""
     if path.exists() and not path.is_file():
         path.write_bytes(content)
         return

@@ -1,4 +1,4 @@
-"""All databases of one emulator, what their rules have said (refusals, and coverage), and what was done last."""
+"""All databases of one emulator, with the refusals and the coverage of their rules, and the newest operations."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ logger = logging.getLogger("rtdb_emulator")
 
 @dataclass(frozen=True, slots=True)
 class RefusedRequest:
-    """What the rules of a namespace have denied."""
+    """One operation that the rules of a namespace have denied."""
 
     namespace: str
     refused: Refused
 
     @property
     def lines(self) -> list[str]:
-        """Why: which rule said no, in which part of it, and with which values."""
+        """The reason: which rule denied the operation, which part of the rule, and with which values."""
         return explain(self.refused)
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Refusals:
             self._refused.clear()
 
     def of(self, namespace: str) -> list[RefusedRequest]:
-        """Those of one namespace."""
+        """Return the refusals of one namespace."""
         return [refused for refused in self if refused.namespace == namespace]
 
     def __len__(self) -> int:
@@ -65,10 +65,11 @@ class Refusals:
 
 
 class Store:
-    """All databases of one emulator. Each has the same rules at first, and exists from its first write, or rules, on.
+    """All databases of one emulator. They begin with the same rules. A database exists from its first write, or from
+    rules of its own, on.
 
-    One that was only read from, or listened to, is known for as long as somebody holds it. `changed` rings when there
-    is one more or less.
+    A database that clients only read or listen to is known as long as an object refers to it. `changed` rings when a
+    database is added or dropped.
     """
 
     def __init__(self, now: Callable[[], int], rules: Rules = OPEN) -> None:
@@ -83,7 +84,7 @@ class Store:
         self._known: WeakValueDictionary[str, Database] = WeakValueDictionary()
 
     def database(self, namespace: str) -> Database:
-        """The database of that name; BadRequest if none can have it."""
+        """Return the database of that name. Raises BadRequest for a name that no database can have."""
         with self._lock:
             found = self._known.get(namespace)
             if found is None:
@@ -100,7 +101,7 @@ class Store:
             return sorted(self._databases)
 
     def drop(self, namespace: str) -> None:
-        """Delete a database and its rules; who listens hears of it."""
+        """Delete a database and its rules. Its listeners hear of it."""
         database = self.database(namespace)
         database.write((), None, ADMIN)
         database.set_rules(self._rules)
@@ -115,11 +116,11 @@ class Store:
         self.changed.ring()
 
     def total(self, rules: Rules) -> Coverage:
-        # A database may be made while the lock is taken; adding to a dictionary is one step by itself.
+        # The caller may hold the lock. Adding to a dictionary is one step, and needs none.
         return self._totals.setdefault(rules.source, (rules, Coverage(rules.all)))[1]
 
     def totals(self) -> list[tuple[Rules, Coverage]]:
-        """What was counted so far, for each text of rules that any database had."""
+        """Return the coverage so far of each text of rules that a database had."""
         return list(self._totals.values())
 
     def refused(self, namespace: str, refused: Refused) -> None:

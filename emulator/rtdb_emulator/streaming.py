@@ -1,6 +1,6 @@
-"""What a stream says: the events that a commit means for somebody who watches one location.
+"""The events of a stream: what a commit changes at one location, or in a query's window on it.
 
-Pure: `View.events` is a function of a commit. Sockets, keep-alives and permission are `http.sse`'s.
+Pure: `View.events` is a function of a commit. `http.sse` has sockets, keep-alives and permission.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class View:
     query: Query | None = None
 
     def first(self, root: Node) -> Event:
-        """The event that every stream begins with: all there is."""
+        """Return the first event of every stream: the whole value."""
         node = root.at(self.path)
         if self.query is None or node.is_empty:
             return _put("/", node)
         return Event("put", "/", as_array({key: render(child) for key, child in self.query.select(node).items()}))
 
     def events(self, commit: Commit) -> list[Event]:
-        """What this view has to say of a commit; nothing where nothing in it has changed."""
+        """Return the events of a commit for this view; none if nothing in the view has changed."""
         seen = seen_at(self.path, commit)
         if seen is None:
             return []

@@ -14,9 +14,9 @@ from typing import Generic, TypeAlias, TypeVar, final
 
 T = TypeVar("T")
 
-# As many members as a dict may have, and as a bucket has where a table was just made.
+# The most members of a dict, and the members of a bucket in a new table.
 SMALL = 128
-# A bucket may have as many times more before the table is made anew.
+# A bucket may grow to this many times as much before the table is made anew.
 _CROWDED = 4
 
 
@@ -59,7 +59,7 @@ class Table(Generic[T]):
         return Table(self._replaced(number, bucket), size, self.order if key in old else None)
 
     def without(self, key: str) -> Members[T]:
-        """All but this key, which is there."""
+        """Return the members without this key, which must be there."""
         number = hash(key) & (len(self._buckets) - 1)
         bucket = {**self._buckets[number]}
         del bucket[key]
@@ -68,7 +68,7 @@ class Table(Generic[T]):
         return Table(self._replaced(number, bucket), self._size - 1)
 
     def differing(self, other: Table[T]) -> Iterator[tuple[Mapping[str, T], Mapping[str, T]]]:
-        """The pairs of buckets that aren't the same object; two tables with other numbers of buckets are one pair."""
+        """Yield the pairs of buckets that differ. Tables with different numbers of buckets are one pair."""
         if len(self._buckets) != len(other._buckets):
             yield dict(self.items()), dict(other.items())
             return
@@ -84,33 +84,33 @@ Members: TypeAlias = dict[str, T] | Table[T]
 
 
 def with_member(members: Members[T], key: str, member: T) -> Members[T]:
-    """These and this one, in the place of any other with the key."""
+    """Return the members with this one, which replaces another member with its key."""
     if isinstance(members, Table):
         return members.with_member(key, member)
     return compact({**members, key: member})
 
 
 def without(members: Members[T], key: str) -> Members[T]:
-    """These but for one, which is there."""
+    """Return the members without this key, which must be there."""
     if isinstance(members, Table):
         return members.without(key)
     return {other: member for other, member in members.items() if other != key}
 
 
 def compact(members: dict[str, T]) -> Members[T]:
-    """The dict itself, or a table where it is large."""
+    """Return the dict itself, or a table if it is large."""
     return members if len(members) <= SMALL else made_of(members.items(), len(members))
 
 
 def made_of(members: Iterable[tuple[str, T]], size: int) -> Table[T]:
-    """A table of these, of which there are so many at most; a later one replaces an earlier one with its key."""
+    """Return a table of at most `size` members; a later one replaces an earlier one with its key."""
     buckets: list[dict[str, T]] = empty_buckets(size)
     fill(buckets, members)
     return finished(buckets)
 
 
 def empty_buckets(size: int) -> list[dict[str, T]]:
-    """Buckets for a table of so many members, to `fill` in pieces and make a table of when `finished`."""
+    """Return buckets for a table of `size` members: `fill` them in pieces, then `finished` makes the table."""
     return [{} for _ in range(1 << max(0, (size // SMALL).bit_length()))]
 
 

@@ -1,9 +1,9 @@
-"""The tree: immutable nodes, so that a write is a new root and the old one stays whole for whoever still reads it.
+"""The tree: immutable nodes. A write makes a new root, and readers of the old root still see the old tree.
 
 A node is absent (`EMPTY`), a leaf (string, number or boolean) or an object with at least one child. There are no stored
 nulls, empty objects or arrays; `Node.put` keeps it so. A write copies the nodes on its path and nothing else (`table`).
 Most nodes are leaves without a priority: those are kept as their bare value among the `members` of their parent, and
-are nodes only for whoever asks for one. Hashes are computed when asked for; those of objects are kept.
+become nodes only when code asks for one. Hashes are computed when they are needed; objects keep theirs.
 
 No I/O, no clock, no JSON: `jsondata` turns JSON into nodes and back.
 """
@@ -57,23 +57,23 @@ class Node:
 
     @property
     def children(self) -> Mapping[str, Node]:
-        """All children as nodes; `members` and `child` make none that nobody needs."""
+        """All children as nodes; `members` and `child` make fewer nodes."""
         return _Children(self.members)
 
     def child(self, key: str) -> Node:
-        """The child of that name; `EMPTY` where there is none."""
+        """Return the child of that name; `EMPTY` if there is no such child."""
         member = self.members.get(key)
         return EMPTY if member is None else as_node(member)
 
     def at(self, path: Iterable[str]) -> Node:
-        """The node at a path below this one; `EMPTY` where there is none."""
+        """Return the node at a path below this one; `EMPTY` if there is no such node."""
         node = self
         for key in path:
             node = node.child(key)
         return node
 
     def put(self, path: Path, new: Node) -> Node:
-        """This tree with `new` at `path`. An object that loses its last child is gone, up to the root."""
+        """Return this tree with `new` at `path`. An object that loses its last child is removed, up to the root."""
         if not path:
             return new
         key, rest = path[0], path[1:]
@@ -88,11 +88,11 @@ class Node:
         return Node(None, members, self.priority) if members else EMPTY
 
     def with_priority(self, priority: Priority) -> Node:
-        """This node with another priority; nothing has none."""
+        """Return this node with another priority. `EMPTY` has no priority."""
         return self if self.is_empty else Node(self.value, self.members, priority)
 
     def ordered_keys(self) -> list[str]:
-        """The names of the children, in key order; of many children they are sorted once."""
+        """Return the names of the children, in key order. The names of many children are sorted once."""
         if not isinstance(self.members, Table):
             return in_key_order(self.members)
         if self.members.order is None:
@@ -110,7 +110,7 @@ class Node:
         return self._hash
 
     def keep_hash(self, computed: str) -> None:
-        """Spare `hash` the work: this is it."""
+        """Keep a hash that was computed elsewhere, for `hash`."""
         self._hash = computed
 
     def __eq__(self, other: object) -> bool:
@@ -140,14 +140,14 @@ def leaf(value: Scalar, priority: Priority = None) -> Node:
 
 
 def branch(children: Mapping[str, Node], priority: Priority = None) -> Node:
-    """An object of these children, none of which may be `EMPTY`; without any, `EMPTY` itself."""
+    """Return an object of these children, none of which may be `EMPTY`; `EMPTY` itself for no children."""
     if not children:
         return EMPTY
     return Node(None, compact({key: as_member(child) for key, child in children.items()}), priority)
 
 
 def as_member(node: Node) -> Member:
-    """The node as its parent keeps it."""
+    """Return the node in the form that its parent keeps."""
     return node if node.value is None or node.priority is not None else node.value
 
 
@@ -170,7 +170,7 @@ class _Children(Mapping[str, Node]):
 
 
 def _same_scalar(left: object, right: object) -> bool:
-    """Equal, and of one type: True == 1 in Python, not in RTDB."""
+    """Return whether two values are equal and of one type: True == 1 in Python, not in RTDB."""
     return type(left) is type(right) and left == right
 
 
@@ -191,7 +191,7 @@ def _same_members(left: Members[Member], right: Members[Member]) -> bool:
 
 
 def hashing(node: Node) -> Iterator[None]:
-    """Compute the hash of a large node step by step; `hash` has it after the last."""
+    """Compute the hash of a large node step by step; `hash` has it after the last step."""
     if not node.members:
         return
     for number, member in enumerate(node.members.values()):
@@ -214,7 +214,7 @@ def _hash(node: Node) -> str:
 
 
 def _texts(node: Node) -> Iterator[str]:
-    """The text that a node's hash is of, in pieces."""
+    """Yield the text whose hash is the node's, in pieces."""
     if node.priority is not None:
         yield f"priority:{_scalar_text(node.priority)}:"
     if node.value is not None:

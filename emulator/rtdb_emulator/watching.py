@@ -1,6 +1,6 @@
-"""What a commit means for somebody who watches one location: the least that has to be said of it.
+"""The smallest change of a commit at one location, for its listeners.
 
-Pure. In which words it is said is `streaming`'s and `ws.listens`'s.
+Pure. `streaming` and `ws.listens` make events and messages of the change.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rtdb_emulator.tree import Node, Path
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """The node at this path is another one."""
+    """The node at this path has changed to `node`."""
 
     path: Path
     node: Node
@@ -23,7 +23,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """The nodes at these paths below `path` are others."""
+    """The nodes at these paths below `path` have changed."""
 
     path: Path
     nodes: Mapping[Path, Node]
@@ -33,7 +33,7 @@ Seen: TypeAlias = Put | Merge
 
 
 def seen_at(place: Path, commit: Commit) -> Seen | None:
-    """What has changed at or below a place; None where nothing has."""
+    """Return the change at or below a place; None if nothing there has changed."""
     changes = [change for change in commit.changes if _is_affected(place, change, commit)]
     if not changes:
         return None
@@ -48,18 +48,18 @@ def seen_at(place: Path, commit: Commit) -> Seen | None:
 
 
 def merged(base: Path, changes: Sequence[Change], after: Node) -> Seen:
-    """What several changes at or below one path come to."""
+    """Return several changes at or below one path as one change."""
     written = [change.path for change in changes]
     paths = set(written)
     if base in paths:  # only a priority can be written at the base itself
         return Put(base, after.at(base))
-    # Beside a node's priority, something below the node may have been written: the node as a whole says both.
+    # The same write may have changed a node's priority and nodes below it: the whole node has both.
     least = [path for path in written if not any(path[:end] in paths for end in range(len(path)))]
     return Merge(base, {path[len(base) :]: after.at(path) for path in least})
 
 
 def is_within(path: Path, base: Path) -> bool:
-    """Whether `path` is `base` or lies below it."""
+    """Return whether `path` is `base` or lies below it."""
     return path[: len(base)] == base
 
 

@@ -162,7 +162,7 @@ def test_bad_rules_are_one_line(run: Run, tmp_path: Path, rules: str | bytes, wo
         (["--rules", "."], ["rules .", "Is a directory"]),
         (["--import", "missing.json"], ["import missing.json", "No such file"]),
         (["--import", "."], ["import .", "Is a directory"]),
-        (["--export-on-exit", "nowhere/data.json"], ["export nowhere/data.json", "no folder"]),
+        (["--export-on-exit", "nowhere/data.json"], ["export nowhere/data.json", "not a folder"]),
         (["--export-on-exit", "."], ["export .", "is a folder"]),
         (["--host", "256.0.0.1"], ["256.0.0.1"]),
     ],

@@ -1,4 +1,4 @@
-"""What was asked of the emulator, so that tests can count."""
+"""The log of requests, so that tests can count them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rtdb_emulator.http.matching import Criteria, RequestFacts, check, fits
 
 @dataclass(slots=True)
 class LoggedRequest:
-    """One request: what it was, how large it was on the wire, and how it ended.
+    """One request: its facts, its size on the wire, and its result.
 
     The bytes are HTTP's (heads and bodies), without TCP and TLS; of a stream's answer only the head counts.
 
     Args:
-        facts: What the request is known by: method, path, namespace, parameters, headers and port.
-        request_bytes: How large the request was.
-        status: The answer's status; None until it is made, and for a dropped request.
-        response_bytes: How large the answer was; 0 until it is made, and for a dropped request.
+        facts: The method, path, namespace, parameters, headers and port.
+        request_bytes: The size of the request.
+        status: The status of the answer; None before the answer, and for a dropped request.
+        response_bytes: The size of the answer; 0 before the answer, and for a dropped request.
     """
 
     facts: RequestFacts
@@ -31,29 +31,29 @@ class LoggedRequest:
 
     @property
     def method(self) -> str:
-        """Its method, in capitals."""
+        """The method, in capitals."""
         return self.facts.method
 
     @property
     def namespace(self) -> str:
-        """Its database."""
+        """The name of the database."""
         return self.facts.namespace
 
     @property
     def path(self) -> str:
-        """Its path, decoded and without `.json`."""
+        """The path, decoded and without `.json`."""
         return self.facts.path
 
 
 class Forgotten(RuntimeError):
-    """Older requests than the log holds would have been counted: call `clear()` before the part to count."""
+    """The log has dropped requests that would count: call `clear()` before the part of the test that counts."""
 
 
 class RequestLog:
     """The newest requests in the order of their arrival; iterate, index, `count` or `clear` it from any thread.
 
     Args:
-        limit: How many requests it holds.
+        limit: The number of requests that it holds.
     """
 
     def __init__(self, limit: int = 10_000) -> None:
@@ -73,10 +73,11 @@ class RequestLog:
             self._forgotten = 0
 
     def matching(self, **criteria: Unpack[Criteria]) -> list[LoggedRequest]:
-        """The requests that fit: `log.matching(method="PUT", path="/cron-locks/*")`. Raises Forgotten.
+        """Return the requests that fit: `log.matching(method="PUT", path="/cron-locks/*")`. Raises Forgotten.
 
         Args:
-            criteria: What a request must be: `method`, `path`, `namespace`, `header` (name and value), `port`.
+            criteria: `method`, `path`, `namespace`, `header` (name and value), `port` and `wire`; a request fits if it
+                agrees with all that are given.
         """
         check(criteria)
         with self._lock:
@@ -88,7 +89,7 @@ class RequestLog:
             return [request for request in self._requests if fits(criteria, request.facts)]
 
     def count(self, **criteria: Unpack[Criteria]) -> int:
-        """How many requests fit. Raises Forgotten.
+        """Return how many requests fit. Raises Forgotten.
 
         Args:
             criteria: As with `matching`.

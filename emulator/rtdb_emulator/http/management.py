@@ -1,4 +1,4 @@
-"""The endpoints beside the data: rules, the list of databases, and what the Firebase CLI expects to be there."""
+"""The endpoints beside the data: rules, coverage, the list of databases, and those that the Firebase CLI needs."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def _rules(method: str, request: RestRequest, access: Access, store: Store, name
     except UnicodeDecodeError:
         raise BadRequest("1:1: The rules are not UTF-8.\n") from None
     except RulesError as error:
-        # What it quotes may be half of a surrogate pair, which is no character.
+        # The error may quote half of a surrogate pair, which isn't a character.
         raise BadRequest(f"{error}\n".encode(errors="replace").decode()) from None
     try:
         encode(rules.as_json())
     except UnicodeEncodeError:
-        raise BadRequest("1:1: A string has half of a surrogate pair, which is no character.\n") from None
+        raise BadRequest("1:1: A string has half of a surrogate pair, which isn't a character.\n") from None
     if request.parameters.get("dryRun") != "true":
         database.set_rules(rules)
     return Reply(200, _OK)

@@ -1,4 +1,4 @@
-"""Which requests a fault or a count means."""
+"""Which requests fit the criteria of a fault or a count."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ Wire: TypeAlias = Literal["http", "socket"]
 
 @dataclass(frozen=True, slots=True)
 class RequestFacts:
-    """What a request is known by: `path` is decoded, without `.json`; header names are lower-case; `port` took it.
+    """The facts of a request: `path` is decoded, without `.json`; header names are lower-case; `port` received it.
 
-    Over a socket, each request of its client is one, and so is its opening; parameters and headers are the handshake's.
+    A socket's opening is a request, and so is each message of its client that asks for something. They have the
+    parameters and headers of the handshake.
     """
 
     method: str
@@ -26,7 +27,7 @@ class RequestFacts:
 
 
 class Criteria(TypedDict, total=False):
-    """What may be asked of a request: `path` may have wildcards ("/cron-locks/*"), `header` is name and value."""
+    """The facts that a request must have: `path` may have wildcards ("/cron-locks/*"), `header` is name and value."""
 
     method: str
     path: str
@@ -37,8 +38,8 @@ class Criteria(TypedDict, total=False):
 
 
 def check(criteria: Criteria, known: frozenset[str] = frozenset(Criteria.__annotations__)) -> None:
-    """Refuse what would silently match everything, or nothing: a word that means nothing, a method or path in another
-    form.
+    """Raise TypeError or ValueError for criteria that would match everything, or nothing, without a word: an unknown
+    name, or a method or path in another form.
     """
     unknown = set(criteria) - known
     if unknown:
@@ -52,7 +53,7 @@ def check(criteria: Criteria, known: frozenset[str] = frozenset(Criteria.__annot
 
 
 def fits(criteria: Criteria, request: RequestFacts) -> bool:
-    """Whether a request agrees in everything that is asked."""
+    """Return whether a request agrees with all criteria."""
     if "header" in criteria:
         name, value = criteria["header"]
         if request.headers.get(name.lower()) != value:

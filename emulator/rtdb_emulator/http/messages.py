@@ -18,7 +18,7 @@ TEXT = "text/plain; charset=utf-8"
 HTML = "text/html; charset=utf-8"
 SCRIPT = "application/javascript; charset=utf-8"
 
-# The node of a PUT or POST, the values of a PATCH by their paths, or what is wrong with them.
+# The node of a PUT or POST, the values of a PATCH by their paths, or the error in them.
 Content: TypeAlias = Node | dict[str, object] | BadRequest
 
 CORS = {"access-control-allow-origin": "*", "access-control-expose-headers": "ETag"}
@@ -28,8 +28,8 @@ CORS = {"access-control-allow-origin": "*", "access-control-expose-headers": "ET
 class RestRequest:
     """`path` is still percent-encoded, `headers` have lower-case names, `parameters` are decoded.
 
-    `content` is what a large body says, which then is empty; `size` is the body's own in bytes. `rules_first`, which
-    only a fault sets, has a conditional write's rules asked before its ETag is compared.
+    `content` is the content of a large body, and `body` is empty then; `size` is the size of the body in bytes. With
+    `rules_first`, which only a fault sets, the rules of a conditional write are evaluated before its ETag is compared.
     """
 
     method: str
@@ -47,7 +47,7 @@ class RestRequest:
 
 
 def method_of(request: RestRequest) -> str:
-    """The method that is meant: a POST may name another."""
+    """Return the method that the client means: a POST may name another one."""
     if request.method != "POST":
         return request.method
     override = request.headers.get("x-http-method-override") or request.parameters.get("x-http-method-override")
@@ -56,9 +56,9 @@ def method_of(request: RestRequest) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One whole answer; `pause` is how long to wait before each of its bytes.
+    """One whole answer; `pause` is the seconds to wait before each of its bytes.
 
-    `shown` is a large node, of which the body is made while it is sent; `refused` is what the rules have denied.
+    `shown` is a large node, whose JSON is made while it is sent; `refused` is the operation that the rules have denied.
     """
 
     status: int
@@ -72,7 +72,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An answer without end: what changes in `view`, for as long as `access` may read it."""
+    """An answer without end: the changes in `view`, as long as `access` may read it."""
 
     database: Database
     view: View

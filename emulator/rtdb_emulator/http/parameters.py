@@ -12,9 +12,9 @@ from rtdb_emulator.query import PARAMETERS
 
 MEBIBYTE = 1024 * 1024
 MAX_BODY = 256 * MEBIBYTE
-# The real service estimates how long a write would take. These bytes stand for its 1, 10, 30 and 60 seconds, the last
-# of which are also the documented limit of any request. An admin has none where it asks for none: an import is as large
-# as it is.
+# The real service estimates the seconds that a write would take. These bytes stand for its 1, 10, 30 and 60 seconds;
+# the last number is also the documented limit of any request. An admin's write without a limit may have any size, for
+# imports.
 WRITE_SIZE_LIMITS: dict[str, int | None] = {
     "tiny": 4 * MEBIBYTE,
     "small": 42 * MEBIBYTE,
@@ -25,7 +25,7 @@ WRITE_SIZE_LIMITS: dict[str, int | None] = {
 WRITE_TOO_LARGE = "Data to write exceeds the maximum size that can be modified with a single request."
 READ_TOO_LARGE = "Data requested exceeds the maximum size that can be accessed with a single request."
 
-# A name, or names with dots between: nothing that could be a program of its own.
+# A name, or names with dots between them: a program can't look like this.
 _CALLBACK = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*\Z", re.ASCII)
 _TIMEOUT = re.compile(r"([0-9]{1,9})(ms|s|min)\Z")
 _MILLISECONDS = {"ms": 1, "s": 1000, "min": 60_000}
@@ -34,7 +34,7 @@ _MAX_TIMEOUT = 15 * 60_000
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the answer shall look, and what the request may cost."""
+    """The form of the answer, and the largest cost of the request."""
 
     printing: Literal["", "pretty", "silent"]
     shallow: bool

@@ -1,9 +1,8 @@
-"""What the database answers to a REST request: a function of the request and the store, without sockets.
+"""REST: the answer to a request is a function of the request and the store, without sockets.
 
-Each method of HTTP has its function here; what they share is the order of the checks: credentials, the form of the
-request, permission and what can't be mixed (for a conditional write after its precondition), validation.
-`Service.answer` never raises for a bad request: it
-answers.
+Each method of HTTP has its function here. All of them check in the same order: credentials, the form of the request,
+permission and parameters that can't be mixed (of a conditional write after its precondition), validation.
+`Service.answer` returns an answer for every bad request, and raises nothing.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class Service:
         self._hinted: set[str] = set()
 
     def is_door(self, request: RestRequest) -> bool:
-        """Whether this is none of the database's business: tests set the emulator up with it."""
+        """Return whether a request is for the emulator's own endpoints (`doors`), and not for a database."""
         return request.path.strip("/") in self._doors
 
     def answer(self, request: RestRequest) -> Answer:
@@ -85,7 +84,10 @@ class Service:
         return answer
 
     def namespace(self, request: RestRequest) -> str:
-        """`?ns=`, else the first label of the host, else (on a bare address) the only database, else the project."""
+        """Return the database of a request.
+
+        That is `?ns=`, else the first label of the host; on a bare address the only database, else the project's.
+        """
         if request.parameters.get("ns"):
             return request.parameters["ns"]
         host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
@@ -104,7 +106,7 @@ class Service:
         return self._project
 
     def note(self, account: Account) -> None:
-        """Remember an operation for those who look on."""
+        """Remember an operation for the emulator's page."""
         self._store.operations.add(account)
 
     def _route(self, request: RestRequest) -> Answer:
@@ -153,7 +155,7 @@ class Service:
         else:
             query = parse_query(request.parameters)
             database.check_read(path, access, query)
-        # From here on the rules have been asked; what is left is the index.
+        # The rules allow the read. From here on `ADMIN` only stands for that; the index is checked still.
         _check_readable_together(request, options, has_query(request.parameters))
         if "text/event-stream" in request.headers.get("accept", "") and method_of(request) == "GET":
             if options.shallow or path[-1:] == (PRIORITY,):
@@ -200,7 +202,7 @@ class Service:
         _check_plain_write(request)
         _check_write_size(request.size, options)
         data = _patch_data(request)
-        if data is None:  # the Firebase CLI's way to delete
+        if data is None:  # the Firebase CLI deletes so
             _check_removal(database, path, options)
             database.write(path, None, access)
             return _stored(EMPTY, request, options)
@@ -217,7 +219,9 @@ class Service:
     def _precondition(
         self, request: RestRequest, database: Database, path: Path, data: object, access: Access, options: Options
     ) -> str | None:
-        """The ETag that a PUT or DELETE asks for. Raises BadRequest (after Denied) for what can't go with it."""
+        """Return the ETag of a conditional PUT or DELETE. Raises BadRequest (after Denied) for parameters that can't go
+        with it.
+        """
         queried = has_query(request.parameters)
         if_match = request.headers.get("if-match")
         if if_match is not None and (options.shallow or queried or options.printing == "silent"):
@@ -305,8 +309,8 @@ def _reply(body: bytes, headers: Mapping[str, str], options: Options) -> Reply:
 
 
 def _script(function: str, body: bytes) -> bytes:
-    """JSON as a call, for pages that load it as a script; it begins with a comment, so that it is nothing else."""
-    # These two are no line breaks in JSON, but in older JavaScript.
+    """Return JSON as a call, for pages that load it as a script. No other format begins with this comment."""
+    # These two characters are line breaks in older JavaScript, and not in JSON.
     for separator in ("\u2028", "\u2029"):
         body = body.replace(separator.encode(), f"\\u{ord(separator):04x}".encode())
     return b"/**/%s(%s);" % (function.encode(), body)

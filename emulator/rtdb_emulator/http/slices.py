@@ -1,4 +1,4 @@
-"""Long work on the event loop, in slices: whoever else wants the loop gets it after a few milliseconds."""
+"""Long work on the event loop, in slices: other work gets the loop after a few milliseconds."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# Seconds; what nobody waits for leaves more to the others.
+# Seconds of one slice; work that no client waits for has smaller slices.
 SLICE = 0.005
 SMALL_SLICE = 0.001
-# Bytes that are sent together.
+# The number of bytes that are sent together.
 _PIECE = 64 * 1024
 
 
@@ -35,7 +35,7 @@ async def in_slices(
 async def sent_in_slices(
     pieces: Iterator[bytes], clock: Callable[[], float] = time.perf_counter
 ) -> AsyncIterator[bytes]:
-    """The same bytes in pieces of a good size."""
+    """Yield the same bytes, in larger pieces."""
     until = clock() + SLICE
     waiting = bytearray()
     for piece in pieces:

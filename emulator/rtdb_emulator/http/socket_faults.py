@@ -1,4 +1,4 @@
-"""Faults that only a socket can have. What they share with HTTP's, and how requests are chosen, is in `faults`."""
+"""Faults that only a socket can have. `faults` has those that HTTP has too, and the choice of requests."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SocketEffect: TypeAlias = Callable[[SocketExchange], Awaitable[Answer | None]]
 
 
 class SocketFaults(Generic[FaultT]):
-    """The faults of an emulator's sockets: each takes the words of `Faults` for the requests that are meant.
+    """The faults of an emulator's sockets. Each method takes the keywords of `Faults` for its requests.
 
-    A socket's opening is a request with the method "OPEN", and its hello is the answer to that. The others are
+    A socket's opening is a request with the method "OPEN", and the hello is its answer. The others are
     "LISTEN", "UNLISTEN", "GET", "PUT", "PATCH" and "ONDISCONNECT", and "AUTH", "GAUTH" and so on for actions without a
     path.
     """
@@ -24,7 +24,7 @@ class SocketFaults(Generic[FaultT]):
         self._make = add
 
     def swallow(self, **which: Unpack[Which]) -> FaultT:
-        """Do what is asked, and never answer it; the connection stays.
+        """Handle the request, and never answer it; the connection stays open.
 
         Args:
             which: The requests that the fault applies to.
@@ -37,7 +37,7 @@ class SocketFaults(Generic[FaultT]):
         return self._add(effect, which)
 
     def answer_first(self, **which: Unpack[Which]) -> FaultT:
-        """Answer before the pushes that the request brings about: the wrong way round.
+        """Send the answer before the pushes that the request causes: the wrong way round.
 
         Args:
             which: The requests that the fault applies to.
@@ -50,7 +50,7 @@ class SocketFaults(Generic[FaultT]):
         return self._add(effect, which)
 
     def stale(self, **which: Unpack[Which]) -> FaultT:
-        """Tell a write that its hash is stale, whatever is stored: the client runs its transaction again.
+        """Answer a write that its hash is stale, whatever the database holds. The client runs its transaction again.
 
         Args:
             which: The requests that the fault applies to; PUTs, unless a method is given.
@@ -62,10 +62,10 @@ class SocketFaults(Generic[FaultT]):
         return self._add(effect, Which(method="PUT") | which)
 
     def reset(self, host: str, **which: Unpack[Which]) -> FaultT:
-        """Send the client to another host, in place of an answer; nothing is done.
+        """Send the client to another host, in place of an answer. The request has no effect.
 
         Args:
-            host: Where the client is to go, as `host:port`.
+            host: The other host, as `host:port`.
             which: The requests that the fault applies to; an opening, unless a method is given.
         """
 
@@ -76,10 +76,10 @@ class SocketFaults(Generic[FaultT]):
         return self._add(effect, Which(method="OPEN") | which)
 
     def expire(self, text: str = "Auth token is expired", **which: Unpack[Which]) -> FaultT:
-        """Tell the client that its credential has expired, then do what is asked.
+        """Send the message that the client's credential has expired, then handle the request.
 
         Args:
-            text: The reason that the client is given.
+            text: The reason in the message.
             which: The requests that the fault applies to.
         """
 
@@ -90,7 +90,7 @@ class SocketFaults(Generic[FaultT]):
         return self._add(effect, which)
 
     def cut(self, **which: Unpack[Which]) -> FaultT:
-        """Do what is asked, and close the connection in the middle of the answer, which is in segments.
+        """Handle the request, and close the connection in the middle of the answer, which is in segments.
 
         Args:
             which: The requests that the fault applies to.
@@ -116,10 +116,10 @@ class SocketFaults(Generic[FaultT]):
         return self._add(effect, which)
 
     def skew(self, seconds: float, **which: Unpack[Which]) -> FaultT:
-        """Tell a client in its hello a time that is off, from which it takes its `.info/serverTimeOffset`.
+        """Put a wrong time into the hello. The client computes its `.info/serverTimeOffset` from it.
 
         Args:
-            seconds: How far off; negative is in the past.
+            seconds: The difference from the right time; a negative one is in the past.
             which: The openings that the fault applies to.
         """
 
@@ -130,5 +130,5 @@ class SocketFaults(Generic[FaultT]):
         return self._add(effect, Which(method="OPEN") | which)
 
     def _add(self, effect: _SocketEffect, which: Which) -> FaultT:
-        # The requests that fit come over a socket, and their exchange is a socket's.
+        # With this wire, only requests of sockets fit, and their exchange is a `SocketExchange`.
         return self._make(cast(Effect, effect), which | Which(wire="socket"))

@@ -1,7 +1,7 @@
 """Server-sent events: a view of a database as an endless text.
 
-What the official Python SDK can read decides the form: LF only, no comments, `data: null` for keep-alive and cancel. A
-listener that doesn't read is cut off once more than `BACKLOG` events wait for it; it reconnects and gets the whole
+The official Python SDK decides the form: LF only, no comments, `data: null` for keep-alive and cancel. If more than
+`BACKLOG` events wait for a client that doesn't read, the connection closes; the client reconnects and gets the whole
 value again.
 """
 
@@ -25,7 +25,10 @@ CANCEL = b"event: cancel\ndata: null\n\n"
 
 
 class Subscription:
-    """Commits come in on whatever thread wrote; frames go out on the event loop. None in the queue is the end."""
+    """One client of a stream. Commits come in on the thread that wrote; frames go out on the event loop.
+
+    None in the queue is the end.
+    """
 
     def __init__(self, stream: Stream, cut_off: Callable[[], None]) -> None:
         self._stream = stream
@@ -48,9 +51,9 @@ class Subscription:
         self._send(None)
 
     async def frames(self, keep_alive: float) -> AsyncGenerator[bytes, None]:
-        """The text to send, a frame at a time, with a keep-alive in each silence of so many seconds."""
+        """Yield the frames to send, with a keep-alive after each `keep_alive` seconds without one."""
         with self._stream.database.listening(self) as root:
-            if not self._may_read():  # the rules may have changed since the request was let in
+            if not self._may_read():  # the rules may have changed since the request was allowed
                 yield CANCEL
                 return
             yield _frame(self._stream.view.first(root))

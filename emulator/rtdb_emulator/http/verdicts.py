@@ -1,4 +1,4 @@
-"""A request and its answer as an operation, for those who look on."""
+"""A REST request and its answer as an operation, for the emulator's page."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from rtdb_emulator.http.matching import RequestFacts
 from rtdb_emulator.http.messages import Answer, Reply, RestRequest
 from rtdb_emulator.operations import Account, Operation, Verdict
 
-# Credentials, and what is said of an operation in another way.
+# Credentials, and parameters that other fields of an operation show.
 _HIDDEN = ("ns", "auth", "access_token", "auth_variable_override")
 _VERDICTS: dict[int, Verdict] = {401: "denied", 403: "denied", 412: "stale"}
 _LONGEST_ERROR = 1_000
 
 
 def is_operation(request: RestRequest) -> bool:
-    """Whether a request is for data or rules."""
+    """Return whether a request is for data or rules."""
     return request.method != "OPTIONS" and request.path.endswith(".json") and not request.path.startswith("/.inspect/")
 
 
 def account(facts: RequestFacts, answer: Answer | None) -> Account:
-    """What describes it later, and keeps no more of the answer than it needs. `answer` is None where a fault has
-    dropped it.
+    """Return a function that describes the operation later, and keeps no more of the answer than that needs.
+
+    `answer` is None if a fault has dropped the request.
     """
     status = None if answer is None else answer.status if isinstance(answer, Reply) else 200
     refused = answer.refused if isinstance(answer, Reply) else None
@@ -55,7 +56,7 @@ def _verdict(status: int | None) -> Verdict:
 
 
 def _text(body: bytes) -> str:
-    """The error in an answer's body."""
+    """Return the error in an answer's body."""
     text = body.decode(errors="replace")
     try:
         return str(json.loads(text)["error"])

@@ -54,7 +54,7 @@ class Rules:
 
     @property
     def are_open(self) -> bool:
-        """Whether they let everybody read and write everything, as a database without rules does."""
+        """Whether the rules let every client read and write everything, as a database without rules does."""
         return self.as_json() == {"rules": {".read": True, ".write": True}}
 
     def may_read(

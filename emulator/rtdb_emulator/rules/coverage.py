@@ -13,7 +13,7 @@ from typing import TypeAlias, final
 from rtdb_emulator.rules.evaluate import Rule
 from rtdb_emulator.rules.show import show
 
-# Of one rule: how often it was true, false, and broken.
+# The counts of one rule: true, false, and broken.
 Counts: TypeAlias = list[int]
 
 _COLUMN = {True: 0, False: 1, None: 2}
@@ -28,7 +28,7 @@ class Row:
 
     @property
     def seen(self) -> int:
-        """How many of its outcomes were seen."""
+        """The number of its outcomes that were seen."""
         if self.rule.is_constant:
             return int(any(self.counts))
         return (self.counts[0] > 0) + (self.counts[1] + self.counts[2] > 0)
@@ -54,7 +54,7 @@ class Row:
 
 @final
 class Coverage:
-    """The counts of one database's rules; what is counted here counts in `total` as well."""
+    """The counts of one database's rules. `total` counts the same outcomes as well."""
 
     __slots__ = ("_counts", "_rules", "_total")
 
@@ -69,7 +69,7 @@ class Coverage:
             self._total.count(rule, outcome)
 
     def add(self, counts: Sequence[Counts]) -> None:
-        """Count what another process has counted of the same rules."""
+        """Add the counts of another process, of the same rules."""
         for mine, theirs in zip(self._counts, counts, strict=True):
             mine[:] = [ours + others for ours, others in zip(mine, theirs, strict=True)]
 
@@ -79,12 +79,12 @@ class Coverage:
 
     @property
     def rows(self) -> list[Row]:
-        """All rules, in the order in which they stand."""
+        """All rules, in the order of the rules' text."""
         rows = map(Row, self._rules, self.counts)
         return sorted(rows, key=lambda row: row.rule.place)
 
 
 def percent(rows: Sequence[Row]) -> float:
-    """The share of the outcomes that were seen; 100 where there are no rules."""
+    """Return the percentage of the outcomes that were seen; 100 without rules."""
     possible = sum(row.possible for row in rows)
     return 100.0 * sum(row.seen for row in rows) / possible if possible else 100.0

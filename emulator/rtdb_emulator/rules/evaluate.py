@@ -49,9 +49,9 @@ Evaluation: TypeAlias = Callable[[Scope], object]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: what it says, where it stands, and how it is evaluated.
+    """One rule: its expression, its place, and its evaluation.
 
-    `number` counts the rules of one document, `place` is line and column, `path` that of the node that it stands at. A
+    `number` counts the rules of one document, `place` is line and column, `path` is the path of the rule's node. A
     variable is the key at that place of a request's path.
     """
 
@@ -64,7 +64,7 @@ class Rule:
     evaluate: Evaluation
 
     def outcome(self, scope: Scope) -> bool | None:
-        """Whether it holds; None where it breaks, which counts as false."""
+        """Return whether the rule holds; None if it breaks, which counts as false."""
         try:
             return self.evaluate(scope) is True
         except RuleFailed:
@@ -72,7 +72,7 @@ class Rule:
 
     @property
     def reads_data(self) -> bool:
-        """Whether it says something about the tree, so that a write may change its outcome."""
+        """Whether the rule reads the tree, so that a write may change its outcome."""
         waiting = [self.expression]
         while waiting:
             part = waiting.pop()

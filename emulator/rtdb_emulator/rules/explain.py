@@ -1,11 +1,11 @@
-"""Why an operation was denied: which rule said no, in which part of it, and with which values.
+"""Why an operation was denied: by which rule, which part of the rule, and with which values.
 
     except Denied as denied:
         if denied.refused is not None:
             lines = explain(denied.refused)
 
-Nothing is noted while rules are evaluated. A refused operation keeps what it was decided on, which never changes, and
-its rules are evaluated once more, part by part, when somebody wants to know.
+Rules are evaluated without notes. A refused operation keeps the tree and the other values of its evaluation, which
+never change. To explain it, its rules are evaluated once more, part by part.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _BROKEN = object()
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An operation that the rules have denied: at which step, and all that they were asked with.
+    """An operation that the rules have denied: the step, and all values of the evaluation.
 
-    `why_read` is why a write had to be a read as well.
+    `why_read` is the reason why a write needed the right to read.
     """
 
     step: OneOf["read", "write", "validate"]
@@ -58,7 +58,7 @@ class Refused:
 
 
 def explain(refused: Refused) -> list[str]:
-    """The lines that say why: what was denied to whom, then each rule that said no, with its decisive parts."""
+    """Return the reason as lines: the operation and its user, then each rule that denied it, and its parts."""
     who = "nobody signed in" if refused.auth is None else f"auth = {show_value(refused.auth)}"
     asked = "read" if refused.step == "read" else "write"
     first = f"{asked} of {_shown(refused.path)} denied to {who}"
@@ -122,7 +122,7 @@ class _Parts:
             return _BROKEN
 
     def why(self, expression: Expression) -> Iterator[str]:
-        """Which parts make the expression what it is."""
+        """Yield a line for each part that decides the value of the expression."""
         match expression:
             case Unary("!", operand):
                 yield from self.why(operand)
@@ -146,7 +146,7 @@ class _Parts:
                 yield from (f"  {line}" for line in self.values(expression))
 
     def values(self, expression: Expression) -> list[str]:
-        """What the parts of a comparison or a call are, each once, the outermost first."""
+        """Return the values of the parts of a comparison or a call, each once, the outermost first."""
         found: dict[str, str] = {}
         waiting = list(_operands(expression))
         while waiting:
@@ -163,7 +163,7 @@ class _Parts:
 
 
 def _operands(expression: Expression) -> tuple[Expression, ...]:
-    """What an expression is made of; the name of a method is none of it."""
+    """Return the parts of an expression that have a value; the name of a method has none."""
     if isinstance(expression, Call) and isinstance(expression.callee, Member):
         return (expression.callee.target, *expression.arguments)
     return parts(expression)

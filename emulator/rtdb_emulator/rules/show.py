@@ -24,7 +24,7 @@ from rtdb_emulator.table import Table
 from rtdb_emulator.tree import Node
 
 _LONGEST = 100
-# A larger value is not looked at in full.
+# An object with more children is shown by their number.
 _MOST_KEYS = 50
 
 
@@ -53,7 +53,7 @@ def show(expression: Expression) -> str:
 
 
 def show_value(value: object) -> str:
-    """A value that an expression has, cut where it is long."""
+    """Return the text of an expression's value, cut if it is long."""
     if value is OBJECT:
         return "an object"
     if isinstance(value, Snapshot):
@@ -72,7 +72,7 @@ def _node(node: Node) -> str:
 
 
 def _operand(expression: Expression) -> str:
-    """Inside of another expression: operators keep together by parentheses, whether they need them or not."""
+    """Return the text of an operand: in parentheses if it has operators, unless it is a comparison."""
     text = show(expression)
     compared = isinstance(expression, Chain) and expression.steps[0].operator not in (
         "&&",
