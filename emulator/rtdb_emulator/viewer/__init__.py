@@ -2,7 +2,7 @@
 
     http://127.0.0.1:9000/?ns=demo-firecron&path=/cron-locks
 
-`pages` serves the static files, `windows` cuts what a page shows out of a tree, `inspector` keeps one open page up to
-date over its socket. The page reads a node's children a window at a time, whatever lies below them, and writes as any
-other client of the socket does. It trusts whoever reaches the emulator, as all of the emulator does.
+`pages` serves the static files, `windows` cuts the page's part out of a tree, `inspector` keeps one open page up to
+date over its socket. The page reads a node's children a window at a time, and writes as every client of the socket
+does. Every client that reaches the emulator may use the page, as it may use the emulator.
 """

@@ -1,8 +1,9 @@
-"""One open page, kept up to date: the windows that it shows, the databases that there are, the newest operations.
+"""One open page, kept up to date: its windows, the list of databases, the newest operations.
 
-The page says what it shows, and gets what of it is new, as a whole, whenever something may have changed. Nothing is
-queued: a change only marks the page as behind, and what it gets is read from the tree when it is sent. So a page that
-is slow, or asleep, skips states and holds up nobody; and the next state waits until the page has confirmed the last.
+The page names the windows that it shows. When something may have changed, it gets a state: each part that has changed,
+as a whole. No states are queued: a change only marks the page as behind, and a state is read from the tree when it is
+sent. So a page that is slow, or asleep, skips states and holds up nothing. The next state waits until the page has
+confirmed the last one.
 
     asked:  {"show": {"3": {"path": "/cron-locks", "start": null}}}    all its windows, each by a name of its own
             {"seen": 7}                                               the state of that number is on the screen
@@ -10,8 +11,8 @@ is slow, or asleep, skips states and holds up nobody; and the next state waits u
     answer: {} or, to the last, {"text": "…", "hash": "…"}
     pushed: {"state": 7, "namespace": "…", "databases": […], "windows": {"3": {…}}, "operations": […]}
 
-These are the bodies of requests and pushes of protocol 5 whose action is `inspect`, which only an administrator may
-ask. They only read: the page writes as any client does.
+These are the bodies of requests and pushes of protocol 5 with the action `inspect`, which only an administrator may
+send. They only read: the page writes as every client does.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from rtdb_emulator.store import Store
 from rtdb_emulator.tree import Node, Path
 from rtdb_emulator.viewer.windows import Json, whole, window
 
-# As many windows as a page may show.
+# The most windows of a page.
 MOST_WINDOWS = 200
-# The pause after a state, in seconds; and if making it took long, so many times as long, so that most of the time is
-# left to the clients.
+# The pause after a state, in seconds. A state that took long to make has a pause of this many times as long, so that
+# the clients get most of the time.
 _PAUSE = 0.03
 _SHARE = 4
 
@@ -65,7 +66,7 @@ class Inspector:
             self._timer.cancel()
 
     def receive(self, message: Mapping[str, object]) -> Json:
-        """Answer what the page asks. Raises BadRequest for what no page of ours does."""
+        """Answer a request of the page. Raises BadRequest for a request that our page never sends."""
         match message:
             case {"show": dict(shown)}:
                 if len(shown) > MOST_WINDOWS:
@@ -75,14 +76,14 @@ class Inspector:
                 self._unseen = False
                 self._plan(0)
             case {"seen": int()}:
-                pass  # of a state that is no longer waited for
+                pass  # the confirmation of an earlier state
             case {"read": str(path)}:
                 return whole(self._database.read(split_path(path), ADMIN))
             case _:
                 raise BadRequest("this emulator's own page asks something else: reload it")
         return {}
 
-    # A database calls these on whatever thread has written.
+    # A database calls these on the thread of the write.
 
     def committed(self, commit: Commit) -> None:
         self.changed()
@@ -91,7 +92,7 @@ class Inspector:
         pass  # an administrator reads
 
     def changed(self) -> None:
-        """Something may have changed; from any thread."""
+        """Note that something may have changed. Any thread may call this."""
         if not self._is_behind:
             self._is_behind = True
             self._loop.call_soon_threadsafe(self._plan, 0)
@@ -103,7 +104,7 @@ class Inspector:
         self._plan(0)
 
     def _plan(self, delay: float) -> None:
-        """Send the next state after so many seconds, unless the page has to see one first, or a pause is not over."""
+        """Send the next state after `delay` seconds, but not before the page has confirmed the last, and a pause is over."""
         if self._is_behind and not self._unseen and self._timer is None:
             self._timer = self._loop.call_later(delay, self._update)
 
@@ -112,7 +113,7 @@ class Inspector:
         if self._unseen or not self._is_behind:
             return
         began = self._loop.time()
-        # Before anything is read: what changes from here on is sent with the next state.
+        # Before the state is read: the next state has the changes from here on.
         self._is_behind = False
         state = self._news()
         if state:
@@ -157,5 +158,5 @@ def _place(place: object) -> tuple[Path, str | None]:
 
 
 def _same(sent: Node, node: Node) -> bool:
-    """Whether this is the very node; a leaf is one anew each time, and compared by its value."""
+    """Return whether this is the same node. A leaf is a new node each time, so its value is compared."""
     return sent is node or (not sent.members and not node.members and sent == node)

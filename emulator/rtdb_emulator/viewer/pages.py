@@ -1,4 +1,4 @@
-"""The page and its files, for browsers. Nothing of it is made of data: the page fetches that, and sets it as text."""
+"""The page and its files, for browsers. They hold no data: the page fetches the data, and sets it as text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def front_page() -> Reply:
 
 
 def file(path: str) -> Reply | None:
-    """The file of the page at this path of a URL; None if there is none."""
+    """Return the page's file at this path of a URL; None if there is no such file."""
     name = path.removeprefix(BELOW)
     return _reply(name) if path.startswith(BELOW) and name in _contents() else None
 

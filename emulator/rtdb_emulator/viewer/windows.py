@@ -1,6 +1,6 @@
-"""What the page shows of a node: a window of its children, a line each, as JSON. Pure, and bounded in size.
+"""The page's view of a node: a window of its children, a line each, as JSON. Pure, and bounded in size.
 
-A window begins at a key, not at a number: what is added or deleted before it doesn't move its rows.
+A window begins at a key, not at a number: children that are added or deleted before it don't move its rows.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from rtdb_emulator.tree import Member, Node, as_node
 Json: TypeAlias = dict[str, object]
 
 ROWS = 100
-# Texts are cut for a row; an editor reads the whole value.
+# The most characters of a text in a row; an editor reads the whole value.
 LONGEST_TEXT = 500
-# How many leaves a value may have that is edited as one text.
+# The most leaves of a value that can be edited as one text.
 LARGEST_VALUE = 5_000
 # A browser's numbers are doubles.
 _LARGEST_EXACT = 2**53
-# An object shows so many of its leaves in its own row, if it has no more children than these.
+# An object shows the first number of leaves in its own row, if it has no more children than the second number.
 _PEEKED = 8
 _PEEKED_OF = 100
 _LONGEST_PEEK = 48
 
 
 def window(node: Node, start: str | None) -> Json:
-    """The node's own line, and its children from the key `start` on.
+    """Return the node's own line, and its children from the key `start` on.
 
-    `first` is how many children come before the window; `previous` and `next` are where the windows beside it begin.
+    `first` is the number of children before the window; `previous` and `next` are the first keys of the windows beside
+    it.
     """
     shown = _line(node)
     if not node.members:
@@ -52,9 +53,9 @@ def window(node: Node, start: str | None) -> Json:
 
 
 def whole(node: Node) -> Json:
-    """The node's value as the text of an export, with its hash for a conditional write; only `count` if it is large.
+    """Return the node's value as an export, with its hash for a conditional write; only `count` if the value is large.
 
-    A text, because a browser rounds integers of more than 53 bits.
+    The value is a text, because a browser rounds integers of more than 53 bits.
     """
     if sum(1 for _ in islice(_leaves(node), LARGEST_VALUE + 1)) > LARGEST_VALUE:
         return {"count": len(node.members)}

@@ -1,4 +1,4 @@
-"""What a connection may be asked: a client's operation, and before all of them the opening, which a hello answers."""
+"""The requests of a connection: first the opening, whose answer is the hello, then the operations of the client."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ _LONGEST_ACTION = 40
 
 
 class Asked(Protocol):
-    """What can be done, and answered."""
+    """A request that can be done and answered."""
 
     @property
     def facts(self) -> RequestFacts:
-        """What faults and the log know it by."""
+        """The facts of the request, for faults and the log."""
 
     def do(self, *, rules_first: bool = False) -> Answer:
-        """Do it."""
+        """Do the request, and return its answer."""
 
     def undisturbed(self) -> AbstractContextManager[object]:
         """For a read, as long as this lasts nobody writes: done and answered within, it comes in the commits' order."""
 
     def message(self, answer: Answer) -> Message:
-        """The message of an answer to it."""
+        """Return the message of an answer to the request."""
 
     def account(self, answer: Answer | None) -> Account | None:
-        """What is remembered of it, for those who look on; None if nothing is. `answer` is None if there is none."""
+        """Return the entry for the emulator's page, if the request has one. `answer` is None if there was no answer."""
 
 
 class Operation:
-    """A client's request. `where` says what the connection is known by."""
+    """A client's request. `where` has the facts of the connection."""
 
     __slots__ = ("_request", "_session", "facts")
 
@@ -90,7 +90,7 @@ class Operation:
 
 
 class Opening:
-    """The start of a connection: the server says who it is, and what time it has."""
+    """The start of a connection. The hello says the server's name and time."""
 
     def __init__(self, facts: RequestFacts, size: int, now: Callable[[], int], session: str) -> None:
         self.facts = facts

@@ -1,7 +1,8 @@
-"""One socket: what comes in, in its order, and its end.
+"""One socket: its requests in their order, and its end.
 
-A connection ends once, whatever ends it: a close frame, a reset, silence, too much that waits, a client that is back.
-What has come before that is done before that. Everything here runs on the event loop, but for `send`.
+A connection ends once, for one of these reasons: a close frame, a reset, silence, too many bytes that wait, a client
+that is back. Requests that arrived before the end are done before it. Everything here runs on the event loop, except
+`send`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from rtdb_emulator.ws.session import Session
 
 logger = logging.getLogger("rtdb_emulator")
 
-# Seconds that one client's requests may take before it is others' turn.
+# Seconds that the requests of one client may take before others get their turn.
 _TURN: Final = 0.005
 _GONE: Final = None
 _STATUSES = {"ok": 200, "permission_denied": 401, "invalid_token": 401, "datastale": 412}
@@ -64,7 +65,7 @@ class Connection(asyncio.Protocol):
         self._outlet = Outlet(transport, protocol, loop, self.drop)
         self._assembler = Assembler()
         self._fragments: bytearray | None = None
-        # What is to be done: requests, and at the end that the client is gone.
+        # The work to do: requests, and at the end the client's leave.
         self._inbox: deque[str | Broken | None] = deque()
         self._befallen: asyncio.Task[None] | None = None
         self._over: asyncio.Event | None = None
@@ -81,7 +82,7 @@ class Connection(asyncio.Protocol):
         self._begin(opening, opening.size)
 
     def send(self, message: Message) -> None:
-        """Queue a message, on any thread."""
+        """Queue a message. Any thread may call this."""
         self._outlet.send(message)
 
     def drop(self) -> None:
@@ -90,10 +91,10 @@ class Connection(asyncio.Protocol):
         self._end()
 
     def stop(self) -> None:
-        """The emulator ends: say so, and write nothing for the client."""
+        """Close the connection because the emulator stops. The client's onDisconnect writes don't run."""
         self._outlet.close(1001, "the emulator stops")
         self._end(writes=False)
-        # The loop ends before the client's answer; and what the client doesn't read would keep the socket open.
+        # The loop ends before the client answers, and bytes that the client doesn't read would keep the socket open.
         self._transport.close()
         if self._transport.get_write_buffer_size():
             self._transport.abort()
@@ -127,7 +128,7 @@ class Connection(asyncio.Protocol):
         self._work()
 
     def _take(self, frame: Frame) -> None:
-        """One frame of the client's. Raises Broken."""
+        """Take one frame of the client. Raises Broken."""
         if frame.opcode is Opcode.BINARY:
             raise Broken(1003, "a frame is a text")
         if frame.opcode not in (Opcode.TEXT, Opcode.CONT):
@@ -147,7 +148,7 @@ class Connection(asyncio.Protocol):
             self._inbox.append(message)
 
     def _work(self) -> None:
-        """Do what the client has asked, in its order, until it is others' turn, or a fault holds it up."""
+        """Do the client's requests in their order, until others get their turn, or a fault holds a request up."""
         if self._is_frozen:
             return
         until = self._loop.time() + _TURN
@@ -167,7 +168,7 @@ class Connection(asyncio.Protocol):
         self._read_if(not self._inbox)
 
     def _read_if(self, wanted: bool) -> None:
-        """What isn't done yet is bounded by what is read at once."""
+        """Read on, or stop reading: so the inbox holds no more than one read's requests."""
         if wanted is self._is_paused and not self._is_frozen and not self._transport.is_closing():
             self._is_paused = not wanted
             if wanted:
@@ -183,7 +184,7 @@ class Connection(asyncio.Protocol):
             return
         if isinstance(said, Request):
             asked = Operation(self._session, said, self.facts)
-            if said.action == INSPECT:  # whoever looks on is not counted, and meets no faults
+            if said.action == INSPECT:  # the page's own requests are not in the log, and no fault applies to them
                 self.send(asked.message(asked.do()))
             else:
                 self._begin(asked, len(text))
@@ -226,7 +227,7 @@ class Connection(asyncio.Protocol):
                 else:
                     self.send(self._answered(asked, logged, outcome))
         except Ended:
-            pass  # nobody waits for it any more
+            pass  # no client waits for the answer
         except Exception:
             logger.exception("a fault broke the emulator")
             self.drop()
@@ -247,7 +248,7 @@ class Connection(asyncio.Protocol):
             self._operations.add(account)
 
     def _refuse(self, broken: Broken | None) -> None:
-        """Do no more: the client is gone, or has said what is no message."""
+        """End the connection: the client is gone, or has sent something that is not a message."""
         if broken is not None:
             self._outlet.close(broken.code, broken.reason)
         self._end()
@@ -271,11 +272,11 @@ class Connection(asyncio.Protocol):
         self._ended()
         self._session.end(writes=writes)
 
-    # A fault may tamper with these.
+    # The rest is for faults.
 
     @property
     def over(self) -> asyncio.Event:
-        """The end of this connection."""
+        """Set at the end of this connection."""
         if self._over is None:
             self._over = asyncio.Event()
             if self._is_over:

@@ -1,7 +1,7 @@
-"""What a client leaves to be written when it is gone: a sparse tree of pending writes.
+"""The onDisconnect writes of a client: a sparse tree of pending writes.
 
-A value is kept as the client has sent it, server values too: what they become is known when they are written. A tree is
-either a pending value, or has trees below it, or nothing. Pure.
+A value is kept as the client has sent it, with its server values, because they are resolved at the write. A tree is a
+pending value, or has trees below it, or is empty. Pure.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ class Disconnects:
         self._below: dict[str, Disconnects] = {}
 
     def remember(self, path: Path, value: _Json) -> None:
-        """Write this later, in place of whatever is pending at and below the path."""
+        """Add a pending write. It replaces all pending writes at and below the path."""
         if not path:
             self._is_set, self._value, self._below = True, value, {}
         elif self._is_set:
             self._value = _with(self._value, path, value)
         else:
-            # Arrived last, written last.
+            # The last to arrive is the last to be written.
             below = self._below.pop(path[0], None) or Disconnects()
             self._below[path[0]] = below
             below.remember(path[1:], value)
 
     def forget(self, path: Path) -> None:
-        """Write nothing at and below the path; what is pending beside it stays."""
+        """Drop the pending writes at and below the path; those beside it stay."""
         if not path:
             self._is_set, self._value, self._below = False, None, {}
             return
         if self._is_set:
             members = _members(self._value)
             if members is None and self._value is not None:
-                return  # a single value has nothing below it to take out
+                return  # a single value has no part below it to remove
             self._is_set, self._value = False, None
             for key, item in (members or {}).items():
                 self.remember((key,), item)
@@ -61,7 +61,7 @@ class Disconnects:
         return not self._is_set and not self._below
 
     def take(self) -> list[tuple[Path, _Json]]:
-        """All pending writes, which then are pending no longer; a priority comes after the value that it is for."""
+        """Return all pending writes, and forget them. A priority comes after its value."""
         writes = sorted(self._writes(()), key=lambda write: write[0][-1:] == (PRIORITY,))
         self.forget(())
         return writes
@@ -74,7 +74,7 @@ class Disconnects:
 
 
 def _with(value: _Json, path: Path, new: _Json) -> _Json:
-    """A value with another one at a path below it; None where nothing is left."""
+    """Return a value with another one at a path below it; None if nothing is left."""
     if not path:
         return new
     members = _members(value)
@@ -91,7 +91,7 @@ def _with(value: _Json, path: Path, new: _Json) -> _Json:
 
 
 def _is_nothing(value: _Json) -> bool:
-    """Whether writing this deletes."""
+    """Return whether a write of this value deletes."""
     if isinstance(value, dict) and ".value" in value:
         return value[".value"] is None
     members = _members(value)
@@ -101,7 +101,7 @@ def _is_nothing(value: _Json) -> bool:
 
 
 def _members(value: _Json) -> dict[str, _Json] | None:
-    """The children of an object or array, its priority among them; None for a leaf."""
+    """Return the children of an object or array, with its priority; None for a leaf."""
     if isinstance(value, list):
         return {str(index): item for index, item in enumerate(value) if item is not None}
     if isinstance(value, dict) and not {".value", ".sv"} & value.keys():

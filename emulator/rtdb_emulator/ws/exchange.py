@@ -1,4 +1,4 @@
-"""One request of a socket's under way, as a fault sees it, and what the fault has made of it as an answer."""
+"""One request of a socket under way, as a fault sees it, and the answer that the fault makes of it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _WORDS = {401: "permission_denied", 403: "permission_denied", 412: "datastale", 
 
 
 class Ended(Exception):
-    """The emulator stops, or the client is gone, while a fault keeps a request back."""
+    """The emulator stops, or the client is gone, while a fault holds a request up."""
 
 
 class Line(Protocol):
-    """The connection, as far as a fault may tamper with it."""
+    """The parts of a connection that faults need."""
 
     @property
     def over(self) -> asyncio.Event: ...
@@ -37,7 +37,7 @@ class Line(Protocol):
 
 
 class Exchange:
-    """What faults do, done to a socket (`http.exchange.SocketExchange`)."""
+    """A socket's request under way (`http.exchange.SocketExchange`)."""
 
     def __init__(self, line: Line, asked: Asked) -> None:
         self._line = line
@@ -86,7 +86,7 @@ class Exchange:
             self._asked.skew = milliseconds
 
     def outcome(self, reply: Reply) -> Answer | str:
-        """The answer that a fault has left of the request, or a frame that is none."""
+        """Return the answer that a fault has made, or a frame that is not an answer."""
         if self._served is not None and reply is self._served[0]:
             return self._served[1]
         text = reply.body.decode(errors="replace")
@@ -104,7 +104,7 @@ class Exchange:
 
 
 def _error_in(text: str) -> str:
-    """What an error of REST's says."""
+    """Return the text of a REST error."""
     try:
         data = json.loads(text)
     except ValueError:

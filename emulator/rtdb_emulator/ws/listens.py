@@ -1,8 +1,8 @@
-"""All listens over WebSocket to one database: what each commit means for them, and who may no longer hear of it.
+"""All listens over WebSocket to one database: the messages of each commit, and the listens that a commit ends.
 
-Listens of one place and query are a group: a commit is worked out once for it, and all of them send the same bytes.
-Nothing here takes a lock: whoever calls holds the database's (`Database.still`), as a commit does. So every listen
-hears of the commits in their order.
+The listens of one place and query are a group: a commit's change is computed once for the group, and all its listens
+send the same bytes. Nothing here takes a lock: the caller holds the database's lock (`Database.still`), as a commit
+does. So every listen sends the commits in their order.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _GroupKey: TypeAlias = tuple[Path, str]
 
 
 class Holder(Protocol):
-    """Whose listen it is."""
+    """The client of a listen."""
 
     access: Access
 
     def send(self, message: Message) -> None:
-        """Queue a message, on whatever thread this is; it must not block."""
+        """Queue a message, on any thread; it must not block."""
 
     def revoked(self, listen: Listen, denied: Denied) -> None:
-        """The rules have ended this listen, which is gone already."""
+        """The rules have ended this listen, and it is removed already."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listen:
-    """What one client listens to. `asked` is its query, in its own words `spelled`.
+    """One listen of a client. `asked` is its query, and `spelled` the query as the client wrote it.
 
-    `shown` is the window that it is sent: None for all, which is also what a query without its index gets.
+    `shown` is the query of the window that the client gets. None shows all children, also of a query without its index.
     """
 
     holder: Holder
@@ -95,9 +95,9 @@ class Listens:
     def __init__(self, database: Database) -> None:
         self.database = database
         self._at: dict[Path, dict[str, _Group]] = {}
-        # How many groups lie below each path.
+        # The number of groups below each path.
         self._below: Counter[Path] = Counter()
-        # Those whose rules say something about data, so that any write may end them.
+        # The listens whose rules read data, so that any write may end them.
         self._revocable: dict[Listen, None] = {}
         self._size = 0
 
@@ -106,7 +106,7 @@ class Listens:
         return self._size
 
     def add(self, listen: Listen, root: Node) -> Node:
-        """Have a listen hear of every commit after this tree; returns what it shows now."""
+        """Add a listen, which gets every commit after this tree. Return the node that it shows now."""
         if not self._size:
             self.database.attach(self)
         self._size += 1
@@ -149,7 +149,7 @@ class Listens:
                 self._note_rules(listen)
 
     def committed(self, commit: Commit) -> None:
-        # First who may no longer hear of it, then the news.
+        # First end listens that the commit revokes: they must not get it.
         self.recheck(self._revocable)
         for group in self._affected(commit):
             group.tell(commit)
@@ -164,7 +164,7 @@ class Listens:
             self._revocable.pop(listen, None)
 
     def _affected(self, commit: Commit) -> Iterator[_Group]:
-        """The groups at, above and below what was written."""
+        """Yield the groups at, above and below the places of the write."""
         paths: dict[Path, None] = {}
         for change in commit.changes:
             for end in range(len(change.path) + 1):

@@ -1,6 +1,6 @@
-"""The texts of the messages: what a client asks, and what it is answered, pushed and told.
+"""The texts of the messages: requests of the client, and answers, pushes and control messages of the server.
 
-Values are JSON texts already where they may be large; everything is ASCII.
+Values that may be large are JSON texts already. All texts are ASCII.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from rtdb_emulator.tree import Node, Path
 from rtdb_emulator.ws.segments import Broken, Message
 
 VERSION: Final = "5"
-# The one action that is not the protocol's, but the emulator's own page's.
+# The only action outside the protocol; the emulator's own page uses it.
 INSPECT: Final = "inspect"
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client asks: its number, the action, and the body."""
+    """A client's request: its number, the action, and the body."""
 
     number: int
     action: str
@@ -31,14 +31,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What a client says about the connection itself."""
+    """A client's message about the connection itself."""
 
     kind: str
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a request is answered: a status, and its data as JSON. `refused` is what the rules have denied."""
+    """The answer to a request: a status, and its data as JSON. `refused` is the operation that rules have denied."""
 
     status: str
     data: str = '""'
@@ -49,12 +49,12 @@ OK: Final = Answer("ok")
 
 
 def refusal(status: str, text: str) -> Answer:
-    """An answer that says no; its data must be a string, or a Java client breaks."""
+    """Return an answer that refuses; its data must be a string, or a Java client breaks."""
     return Answer(status, dumps(text))
 
 
 def parse(text: str) -> Request | Control:
-    """What a message says. Raises Broken for what can't be answered, because it has no form or no number."""
+    """Return the content of a message. Raises Broken for a text without a message's form, or without its number."""
     try:
         envelope = _decoder.decode(text)
     except (ValueError, RecursionError):
@@ -74,7 +74,7 @@ def dumps(data: object) -> str:
 
 
 def exported(node: Node) -> str:
-    """A value as it goes over the wire, with its priorities."""
+    """Return a value in the form of the protocol, with its priorities."""
     return dumps(render(node, priorities=True, arrays=False))
 
 
@@ -87,13 +87,13 @@ def answered(number: int, answer: Answer) -> Message:
 
 
 def pushed(kind: Literal["d", "m"], path: Path, data: str, tag: int | None = None) -> Message:
-    """The value at a path is this now, or (m) the values below it are."""
+    """Return the push of a new value at a path (d), or of new values below it (m)."""
     tagged = "" if tag is None else f',"t":{tag}'
     return Message(f'{{"t":"d","d":{{"a":"{kind}","b":{{"p":{dumps("/".join(path))},"d":{data}{tagged}}}}}}}')
 
 
 def ended(path: Path, query: object | None) -> Message:
-    """A listen is over. The client knows one with a query by the very query that it has sent."""
+    """Return the message that ends a listen. The client finds the listen by the very query that it has sent."""
     body: dict[str, object] = {"p": "/".join(path)}
     if query is not None:
         body["q"] = [query]
@@ -101,17 +101,17 @@ def ended(path: Path, query: object | None) -> Message:
 
 
 def expired(text: str) -> Message:
-    """The credential is no longer good: the client comes back with another one."""
+    """Return the message that the credential has expired: the client reconnects with another one."""
     return Message(dumps({"t": "d", "d": {"a": "ac", "b": {"s": "expired_token", "d": text}}}))
 
 
 def inspected(state: Mapping[str, object]) -> Message:
-    """What is new on an open page of the emulator's own."""
+    """Return the message with the news of an open page."""
     return Message(dumps({"t": "d", "d": {"a": INSPECT, "b": state}}))
 
 
 def said(text: str) -> Message:
-    """A text for the client's console."""
+    """Return the message with a text for the client's console."""
     return Message(dumps({"t": "d", "d": {"a": "sd", "b": {"msg": text}}}))
 
 
@@ -119,6 +119,6 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-# `json.loads` and `json.dumps` would make one of these for each message.
+# Made once: `json.loads` and `json.dumps` would make one of these for each message.
 _decoder = json.JSONDecoder(parse_constant=_no_constant)
 _encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)

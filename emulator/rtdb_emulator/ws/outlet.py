@@ -1,7 +1,7 @@
-"""What goes out of a socket: a queue that any thread may put a message into, and that the event loop empties.
+"""The way out of a socket: a queue that any thread may put messages into, and that the event loop empties.
 
-A message is queued in the commit that it tells of, so the queue has the order of the commits. A client that reads
-slowly holds up nobody: what the system doesn't take is kept for it, up to `MAX_WAITING`; then the client is dropped.
+A message is queued inside its commit, so the queue has the order of the commits. A client that reads slowly holds up no
+other client: bytes that the system doesn't take wait for it, up to `MAX_WAITING`; then the client is dropped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CLOSE_GRACE = 2.0
 
 @final
 class Outlet:
-    """The way out of one connection; `give_up` is called when too much waits."""
+    """The way out of one connection. It calls `give_up` when too many bytes wait."""
 
     __slots__ = (
         "_give_up", "_is_frozen", "_is_held", "_is_woken", "_loop", "_protocol", "_queue", "_thread", "_transport"
@@ -50,7 +50,7 @@ class Outlet:
         self._is_frozen = False
 
     def send(self, message: Message) -> None:
-        """Queue a message, on any thread. Everything else belongs to the event loop."""
+        """Queue a message, on any thread. Everything else runs on the event loop."""
         if self._is_frozen:
             return
         self._queue.append(message)
@@ -63,7 +63,7 @@ class Outlet:
                 self._loop.call_soon_threadsafe(self.flush)
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the messages that wait."""
         self._is_woken = False
         if self._is_held or not self._queue:
             return
@@ -79,7 +79,7 @@ class Outlet:
         self._transport.write(wires[0] if len(wires) == 1 else b"".join(wires))
 
     def write_frames(self) -> None:
-        """Write what the protocol itself has to say: the answer to a handshake, pongs, the end."""
+        """Write the frames of WebSocket itself: the answer to a handshake, pongs, the close."""
         for data in self._protocol.data_to_send():
             if not data:
                 self._transport.close()
@@ -87,7 +87,7 @@ class Outlet:
                 self._transport.write(data)
 
     def close(self, code: int, reason: str) -> None:
-        """Say that this is the end, and leave the client a moment to hear of it."""
+        """Send a close frame, and give the client a moment to answer it."""
         self.flush()
         if self._protocol.state is OPEN:
             self._protocol.send_close(code, reason)
@@ -97,11 +97,11 @@ class Outlet:
     # The rest is for faults.
 
     def mark(self) -> int:
-        """Where the queue ends now."""
+        """Return the present end of the queue."""
         return len(self._queue)
 
     def send_before(self, mark: int, message: Message) -> None:
-        """Queue a message before all that was queued after the mark."""
+        """Queue a message before all messages that were queued after the mark."""
         self._queue.insert(mark, message)
         self.flush()
 

@@ -1,4 +1,4 @@
-"""A query as the wire has it: short names, and the extremes of keys spelled out."""
+"""A query in the form of the protocol: short names, and names for the lowest and the highest key."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LOWEST, _HIGHEST = "[MIN_NAME]", "[MAX_NAME]"
 
 
 def parse_wire_query(asked: object) -> Query | None:
-    """The query that a client describes; None for `{}`, which describes none. Raises BadRequest."""
+    """Return the query that a client describes; None for `{}`. Raises BadRequest."""
     if not isinstance(asked, dict):
         raise BadRequest(f"Invalid query: an object is wanted, not {type(asked).__name__}")
     if not asked:
         return None
     if unknown := sorted(set(asked) - set(_MEMBERS)):
-        raise BadRequest(f"Invalid query: {unknown[0]!r} is none of {', '.join(_MEMBERS)}")
+        raise BadRequest(f"Invalid query: {unknown[0]!r} is not one of {', '.join(_MEMBERS)}")
     order = _order(asked.get("i", ".priority"))
     start = _bound(order, asked, "s") if "sp" in asked else None
     end = _bound(order, asked, "e") if "ep" in asked else None
@@ -45,7 +45,7 @@ def _order(index: object) -> str:
 
 
 def _bound(order: str, asked: Mapping[str, object], side: str) -> Bound | None:
-    """One end of the range; None where it is the end of all keys."""
+    """Return one end of the range; None if the range is open there."""
     value, key, inclusive = asked[f"{side}p"], asked.get(f"{side}n"), asked.get(f"{side}in", True)
     if isinstance(value, dict | list):
         raise BadRequest(f"Invalid query: {side}p must be a JSON primitive")
@@ -60,7 +60,7 @@ def _bound(order: str, asked: Mapping[str, object], side: str) -> Bound | None:
         raise BadRequest(f"Invalid query: ordered by priority, {side}p must be a string, a number or null")
     scalar = parse(value, now=0).value
     if key in (_LOWEST, _HIGHEST):
-        # All children with the value lie on one side of the extreme.
+        # All children with this value lie on one side of such a key.
         return Bound(scalar, None, inclusive=(key == _LOWEST) == (side == "s"))
     if key is not None and not (isinstance(key, str) and is_key(key)):
         raise BadRequest(f"Invalid query: {side}n must be a key, not {key!r}")

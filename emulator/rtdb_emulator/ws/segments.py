@@ -1,4 +1,4 @@
-"""Messages as frames: a long message is a count, then so many segments.
+"""Messages as frames: a long message is a count, then that number of segments.
 
 A client counts a segment's length in UTF-16 units, and a character must not be torn. What we send is ASCII (other
 characters are escaped), so it may be cut anywhere.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, final
 
 SEGMENT: Final = 16_384
-# What a client may send in one message: the SDKs' own limit for a write.
+# The most characters of a client's message: the SDKs' own limit for a write.
 MAX_MESSAGE: Final = 16 * 1024 * 1024
 KEEP_ALIVE: Final = "0"
 
@@ -17,7 +17,7 @@ _LONGEST_COUNT = 6
 
 
 class Broken(Exception):
-    """What came is no message; the connection closes with this code."""
+    """A client has sent something that is not a message; the connection closes with this code."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -27,7 +27,7 @@ class Broken(Exception):
 
 @final
 class Assembler:
-    """Puts the messages of one client together."""
+    """Puts the segments of one client's messages together."""
 
     def __init__(self, limit: int = MAX_MESSAGE) -> None:
         self._limit = limit
@@ -36,7 +36,7 @@ class Assembler:
         self._size = 0
 
     def feed(self, frame: str) -> str | None:
-        """The message that this frame completes; None for a count, a segment and a keep-alive. Raises Broken."""
+        """Return the message that this frame completes; None for a count, a segment or a keep-alive. Raises Broken."""
         if not self._missing:
             if len(frame) <= _LONGEST_COUNT and frame.isascii() and frame.isdigit():
                 self._missing = int(frame)
@@ -59,7 +59,7 @@ class Assembler:
 
 
 def cut(text: str) -> list[str]:
-    """The frames of a message, which is ASCII."""
+    """Return the frames of a message, which is ASCII."""
     if len(text) <= SEGMENT:
         return [text]
     segments = [text[start : start + SEGMENT] for start in range(0, len(text), SEGMENT)]
@@ -67,7 +67,7 @@ def cut(text: str) -> list[str]:
 
 
 def framed(text: str) -> bytes:
-    """One text frame as the bytes of a server's, which has no mask."""
+    """Return the bytes of a text frame. A server's frame has no mask."""
     data = text.encode()
     size = len(data)
     if size < 126:
@@ -81,7 +81,7 @@ def framed(text: str) -> bytes:
 
 @final
 class Message:
-    """A message that is sent, maybe to many clients: its bytes are made once."""
+    """A message to send, maybe to many clients: its bytes are made once."""
 
     __slots__ = ("_wire", "text")
 

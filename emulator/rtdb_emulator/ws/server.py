@@ -1,4 +1,4 @@
-"""All sockets of one emulator: handshakes, sessions by their ids, and the end of all of them."""
+"""All sockets of one emulator: handshakes, the sessions by their ids, and the end of all sockets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rtdb_emulator.ws.segments import MAX_MESSAGE
 from rtdb_emulator.ws.session import Session
 
 PATH = "/.ws"
-# UTF-8 has up to three bytes for each of the units that a message is counted in.
+# A message is counted in UTF-16 units, and each of them has up to three bytes in UTF-8.
 _MAX_FRAME = 3 * MAX_MESSAGE
 
 _NO_HANDSHAKE = (
@@ -36,15 +36,17 @@ _NO_HANDSHAKE = (
     b"This is no handshake: a GET has at most 128 headers, and lines of 8 KiB.\n"
 )
 
-# Of a connection that goes, nobody needs to know.
+# A connection that ends is not worth a line in the log.
 _silent = logging.getLogger("rtdb_emulator.websockets")
 _silent.setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How sockets behave. `silence` is the seconds after which a client that says nothing is gone; with `explains` a
-    client is told why the rules refuse it.
+    """Settings of all sockets.
+
+    After `silence` seconds without a byte, a client counts as gone. With `explains` a client gets the reason for each
+    refusal.
     """
 
     silence: float = 120.0
@@ -115,12 +117,12 @@ class Sockets:
         connection.open(session, Opening(facts, len(head), self._store.now, name))
 
     def end(self, name: str) -> None:
-        """End the session of this name, if there still is one: its client has come back."""
+        """End the session of this name, if it still runs: its client has come back."""
         if name in self._connections:
             self._connections[name].drop()
 
     def interrupt(self, criteria: Criteria) -> None:
-        """Drop all connections that fit."""
+        """Drop all connections that fit the criteria."""
         for connection in tuple(self._connections.values()):
             if fits(criteria, connection.facts):
                 connection.drop()
@@ -129,7 +131,7 @@ class Sockets:
         self._connections.pop(name, None)
 
     def stop(self) -> None:
-        """Close all connections; what their clients have left to be written is not."""
+        """Close all connections. The onDisconnect writes of their clients don't run."""
         for connection in tuple(self._connections.values()):
             connection.stop()
 

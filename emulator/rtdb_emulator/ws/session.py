@@ -1,8 +1,8 @@
-"""One client of a database: who it is, what it listens to, and what it leaves behind.
+"""One client of a database: its rights, its listens, and its onDisconnect writes.
 
-`Session.handle` is a request in, an answer out. What the request means for listens, the client's own too, is sent
-meanwhile, in the commit itself: so pushes come before the answer, and in the order of the commits on every connection.
-It never raises for what a client has sent.
+`Session.handle` takes a request and returns its answer. The pushes of a request, also those to the client itself, are
+sent inside the commit: so they come before the answer, and in the order of the commits on every connection. It raises
+nothing for any request.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ logger = logging.getLogger("rtdb_emulator")
 _SIGNED_OUT: Final = Access(admin=False)
 _STALE: Final = refusal("datastale", "Transaction hash does not match")
 _Body: TypeAlias = Mapping[str, object]
-# A listen as its client knows it: by its place and query.
+# The place and the query of a listen: so the client names it.
 _Known: TypeAlias = tuple[Path, str]
 
 
 class Sink(Protocol):
-    """Where messages for the client go; called on whatever thread has committed, and never blocks."""
+    """Queue a message for the client. The thread of a commit calls this, and it never blocks."""
 
     def send(self, message: Message) -> None: ...
 
 
 class Session:
-    """A client, from its hello to its end. With `explains` it is told why the rules refuse it; `inspect` begins to
-    serve one that is the emulator's own page.
+    """A client, from its hello to its end. With `explains` it gets the reason for each refusal. `inspect` begins to
+    serve the emulator's own page.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Session:
         self._inspector: Inspector | None = None
 
     def handle(self, request: Request, *, rules_first: bool = False) -> Answer:
-        """Do what a request asks. After its answer, `settle` does what comes of it."""
+        """Do a request, and return its answer. After the answer is sent, the caller calls `settle`."""
         action = _ACTIONS.get(request.action)
         if action is None:
             return refusal("error", f"Unknown action {request.action[:40]!r}")
@@ -91,7 +91,7 @@ class Session:
             return replace(refusal("permission_denied", denied.text), refused=denied.refused)
         except BadRequest as error:
             return refusal("failed", error.text.removeprefix("Invalid path: "))
-        except (RecursionError, ValueError):  # a user too deep, or with a number that JSON can't have
+        except (RecursionError, ValueError):  # a token's user that is too deep, or has a number that JSON can't have
             return refusal("failed", INVALID)
 
     def undisturbed(self) -> AbstractContextManager[object]:
@@ -99,7 +99,7 @@ class Session:
         return self._database.still()
 
     def settle(self) -> None:
-        """With other rights than before, end the listens that they don't allow."""
+        """If the rights have changed, end the listens that they don't allow."""
         if self._has_other_rights:
             self._has_other_rights = False
             with self._database.still():
@@ -111,7 +111,7 @@ class Session:
         self.send(ended(listen.path, listen.spelled))
 
     def end(self, *, writes: bool) -> None:
-        """The client is gone: listen no more, and write what it has left to be written; the emulator's end drops it."""
+        """The client is gone: end its listens, and with `writes` run its onDisconnect writes."""
         self._close_inspector()
         with self._database.still():
             for listen in self._listens.values():
@@ -122,7 +122,7 @@ class Session:
             try:
                 self._database.write(path, value, self.access)
             except (Denied, BadRequest) as refused:
-                logger.info("onDisconnect at /%s came to nothing: %s", "/".join(path), refused.text)
+                logger.info("an onDisconnect write at /%s was refused: %s", "/".join(path), refused.text)
 
     def _listen(self, body: _Body) -> Answer:
         path, spelled, tag = _path(body), body.get("q"), body.get("t")
@@ -172,7 +172,7 @@ class Session:
         known = body.get("h")
         if known is not None and not isinstance(known, str):
             raise BadRequest(f"Invalid hash: a string is wanted, not {known!r}")
-        # The answer to a stale write shows nothing, so it takes no right to read.
+        # The answer to a stale write shows no data, so the client needs no right to read.
         self._database.write(
             _path(body),
             _data(body),
@@ -248,13 +248,13 @@ class Session:
 
     def _become(self, access: Access) -> None:
         self._close_inspector()
-        # A commit on another thread reads this while it looks at the listens.
+        # A commit on another thread reads this when it checks the listens.
         with self._database.still():
             self.access = access
         self._has_other_rights = True
 
     def _forget(self, listen: Listen) -> bool:
-        """Whether it was known until now."""
+        """Forget a listen. Return whether the session had it."""
         known = _known(listen.path, listen.asked, listen.spelled)
         if self._listens.get(known) is not listen:
             return False

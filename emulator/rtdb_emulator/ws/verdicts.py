@@ -1,4 +1,4 @@
-"""A request and its answer as an operation, for those who look on."""
+"""A socket's request and its answer as an operation, for the emulator's page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rtdb_emulator.http.matching import RequestFacts
 from rtdb_emulator.operations import Account, Operation, Verdict
 from rtdb_emulator.ws.messages import Answer, Request
 
-# Those for data; the end of a listen can't fail.
+# The actions for data, without the end of a listen, which can't fail.
 _FOR_DATA = frozenset(("q", "g", "p", "m", "o", "om", "oc"))
 _SIGN_INS = frozenset(("auth", "gauth"))
 _VERDICTS: dict[str, Verdict] = {
@@ -25,10 +25,10 @@ _LONGEST_ERROR = 2_000
 
 
 def account(facts: RequestFacts, access: Access, request: Request, answer: Answer | None) -> Account | None:
-    """What describes it later, and keeps a line of each thing that was asked; None for what is no operation.
+    """Return a function that describes the operation later, and keeps one line of the request.
 
-    Operations are the requests for data, and credentials that are not accepted. `answer` is None where a fault has
-    withheld it.
+    Operations are the requests for data, and refused credentials; None for other requests. `answer` is None if a fault
+    has withheld it.
     """
     is_refused_sign_in = request.action in _SIGN_INS and answer is not None and answer.status != "ok"
     if request.action not in _FOR_DATA and not is_refused_sign_in:

@@ -1,7 +1,7 @@
-"""What a query shows of a node, kept up to date child by child.
+"""The children of a node that a query shows, kept up to date child by child.
 
 A window keeps the places of all children in the query's range in order, so a write below one child costs by that child
-and by what the window shows, whatever lies beside it. Pure.
+and by the window's own children, not by the node's other children. Pure.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Window:
         self._start(node)
 
     def node(self) -> Node:
-        """What the window shows, as a node."""
+        """Return the window's children, as a node."""
         return branch({key: self._node.child(key) for key in self._shown()}, self._node.priority)
 
     def move(self, path: Path, seen: Seen, after: Node) -> Seen | None:
-        """Follow a commit that is `seen` at or below `path`, where `after` is now; returns what the window says of it.
+        """Follow a commit whose change `seen` is at or below `path`, where `after` is now. Return the window's change.
 
-        Children that leave come first: a client's full window has no room for one more.
+        Children that leave come first, because a client's full window has no room for one more.
         """
         before, size = self._node, self._size
         changed = _children(path, seen)
@@ -85,14 +85,14 @@ class Window:
         self._node = after
 
     def _place(self, key: str, child: Node) -> Place | None:
-        """Where a child stands, if it is there and in the range."""
+        """Return the place of a child, if the child exists and is in the range."""
         if child.is_empty:
             return None
         place = self._query.place(key, child, self._child_path)
         return place if self._query.contains(place) else None
 
     def _visible(self, keys: Collection[str] | None) -> dict[str, None]:
-        """The children that are shown; without a limit, a change of these keys leaves the others as they are."""
+        """Return the children that the window shows; without a limit, only those of `keys`: the others stay as they are."""
         if keys is None or self._query.limit is not None:
             return dict.fromkeys(self._shown())
         return {key: None for key in keys if self._place(key, self._node.child(key)) is not None}
@@ -106,7 +106,7 @@ class Window:
 
 
 def _children(path: Path, seen: Seen) -> set[str] | None:
-    """The children that something was written to; None where the node itself was."""
+    """Return the children that a commit has changed; None if it has changed the node itself."""
     if len(seen.path) > len(path):
         return {seen.path[len(path)]}
     return {below[0] for below in seen.nodes} if isinstance(seen, Merge) else None
