@@ -223,7 +223,7 @@ def _load_rules(rules: str | Mapping[str, object] | FilePath | None) -> Rules:
     if rules is None:
         return OPEN
     if isinstance(rules, str) and "{" not in rules:
-        raise ValueError(f"rules={rules!r} is no text of rules; to name a file, give a pathlib.Path")
+        raise ValueError(f"rules={rules!r} is not the text of rules; to name a file, give a pathlib.Path")
     return Rules.parse(rules.read_text("utf-8") if isinstance(rules, FilePath) else rules)
 
 

@@ -40,7 +40,7 @@ LARGE: Final = 256 * 1024
 CHUNK = 64 * 1024
 # Members between two yields: while they are read, while they are moved, while they are sorted.
 _READ, _MOVED, _SORTED = 50, 2_000, 20_000
-# How many members are encoded at once; a text counts as one more member for each so many characters.
+# How many members are encoded at once; a text counts as one more member for every 200 characters.
 WEIGHT, _CHARACTERS = 500, 200
 
 _SPACE = re.compile(r"[ \t\n\r]*")

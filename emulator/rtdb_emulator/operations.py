@@ -89,7 +89,11 @@ class Operations:
         self.changed.ring()
 
     def since(self, number: int) -> list[tuple[int, Operation]]:
-        """Return the operations after this number that the list still holds, oldest first."""
+        """Return the operations after this number that the list still holds, oldest first, with their numbers.
+
+        Args:
+            number: The number of an operation; 0 for all.
+        """
         with self._lock:
             newer = [entry for entry in self._newest if entry[0] > number]
         return [(number, account()) for number, account in newer]

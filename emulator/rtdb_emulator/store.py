@@ -23,7 +23,12 @@ logger = logging.getLogger("rtdb_emulator")
 
 @dataclass(frozen=True, slots=True)
 class RefusedRequest:
-    """One operation that the rules of a namespace have denied."""
+    """One operation that the rules of a namespace have denied.
+
+    Args:
+        namespace: The database's name.
+        refused: The operation, with all values of the evaluation.
+    """
 
     namespace: str
     refused: Refused
@@ -38,7 +43,11 @@ class RefusedRequest:
 
 
 class Refusals:
-    """The newest refusals in their order; iterate or `clear` them from any thread."""
+    """The newest refusals in their order. Any thread may iterate or clear them.
+
+    Args:
+        limit: The number of refusals that it holds.
+    """
 
     def __init__(self, limit: int = 100) -> None:
         self._lock = threading.Lock()
@@ -49,11 +58,16 @@ class Refusals:
             self._refused.append(refused)
 
     def clear(self) -> None:
+        """Forget all refusals."""
         with self._lock:
             self._refused.clear()
 
     def of(self, namespace: str) -> list[RefusedRequest]:
-        """Return the refusals of one namespace."""
+        """Return the refusals of one namespace.
+
+        Args:
+            namespace: The database's name.
+        """
         return [refused for refused in self if refused.namespace == namespace]
 
     def __len__(self) -> int:

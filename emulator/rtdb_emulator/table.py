@@ -3,7 +3,7 @@
 A few members are a dict, which is copied; many are a `Table`, which copies one of its buckets and shares the others. So
 a write costs by what it writes, whatever lies beside it, and walking over all members costs what it does for a dict.
 
-Knows nothing of nodes. Iteration is in no order; `Table.order` keeps one for whoever has sorted the keys.
+Knows nothing of nodes. Iteration has no order; `Table.order` keeps the sorted keys, once they were sorted.
 """
 
 from __future__ import annotations

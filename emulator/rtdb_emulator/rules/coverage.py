@@ -21,7 +21,12 @@ _COLUMN = {True: 0, False: 1, None: 2}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One rule and its counts."""
+    """One rule and its counts.
+
+    Args:
+        rule: The rule.
+        counts: How often it was true, false, and broken.
+    """
 
     rule: Rule
     counts: Counts
@@ -35,9 +40,11 @@ class Row:
 
     @property
     def possible(self) -> int:
+        """The number of its outcomes: 1 for a constant rule, else 2."""
         return 1 if self.rule.is_constant else 2
 
     def as_json(self) -> dict[str, object]:
+        """Return the row as `/.inspect/coverage.json` shows it."""
         line, column = self.rule.place
         true, false, error = self.counts
         return {

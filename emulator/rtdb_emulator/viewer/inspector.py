@@ -104,7 +104,7 @@ class Inspector:
         self._plan(0)
 
     def _plan(self, delay: float) -> None:
-        """Send the next state after `delay` seconds, but not before the page has confirmed the last, and a pause is over."""
+        """Send the next state after `delay` seconds, but not before the page has confirmed the last one."""
         if self._is_behind and not self._unseen and self._timer is None:
             self._timer = self._loop.call_later(delay, self._update)
 

@@ -92,7 +92,7 @@ class Window:
         return place if self._query.contains(place) else None
 
     def _visible(self, keys: Collection[str] | None) -> dict[str, None]:
-        """Return the children that the window shows; without a limit, only those of `keys`: the others stay as they are."""
+        """Return the children that the window shows; without a limit, only those of `keys`, as no others change."""
         if keys is None or self._query.limit is not None:
             return dict.fromkeys(self._shown())
         return {key: None for key in keys if self._place(key, self._node.child(key)) is not None}
