@@ -32,7 +32,7 @@ _FAULTS = (
     *("sockets.freeze", "sockets.skew"),
 )
 
-# What the words of faults may be; all others are texts.
+# The types of the faults' parameters; the others are texts.
 _FORMS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("nth", "port", "status"), (int,)),
     "times": (int, NoneType),
@@ -42,7 +42,7 @@ _FORMS: Mapping[str, tuple[type, ...]] = {
     "headers": (dict,),
 }
 _MOMENTS = ("before", "after")
-# Push ids have eight characters for the time.
+# A push id has eight characters for the time.
 _LAST_INSTANT = 64**8 - 1
 
 
@@ -126,7 +126,7 @@ class Doors:
 
 
 def _check(words: Mapping[str, object]) -> None:
-    """Raise BadRequest for what a fault would stumble over when it befalls a request."""
+    """Raise BadRequest for parameters with which the fault would fail later, at a request."""
     for word, value in words.items():
         forms = _FORMS.get(word, (str,))
         is_meant = isinstance(value, forms) and (bool in forms or not isinstance(value, bool))

@@ -27,7 +27,7 @@ _METHODS = {
 }
 
 
-# What the log and the operations keep of a path. No node has a longer one.
+# The most characters of a path in the log and in operations. No node has a longer path.
 _LONGEST_PATH = MAX_DEPTH * (MAX_KEY_BYTES + 1) + len(PRIORITY) + 1
 _LONGEST_ACTION = 40
 
@@ -43,7 +43,7 @@ class Asked(Protocol):
         """Do the request, and return its answer."""
 
     def undisturbed(self) -> AbstractContextManager[object]:
-        """For a read, as long as this lasts nobody writes: done and answered within, it comes in the commits' order."""
+        """Return a block to do and answer a read in. No write happens in it: so its answer is in the commits' order."""
 
     def message(self, answer: Answer) -> Message:
         """Return the message of an answer to the request."""
@@ -79,7 +79,8 @@ class Operation:
             return refusal("error", "Internal Server Error: see the emulator's log")
 
     def undisturbed(self) -> AbstractContextManager[object]:
-        # Another thread may write between the read and its answer; a client would take the answer for the newer value.
+        # Without this, another thread may write between the read and its answer. The client would get the write's push
+        # first, and the older value after it.
         return self._session.undisturbed() if self._request.action == "g" else nullcontext()
 
     def message(self, answer: Answer) -> Message:

@@ -236,7 +236,7 @@ class Connection(asyncio.Protocol):
         self._work()
 
     def _answered(self, asked: Asked, logged: LoggedRequest, answer: Answer) -> Message:
-        """The message of an answer, which is logged, and remembered for those who look on."""
+        """Return the message of an answer, after the answer is in the log and on the emulator's page."""
         message = asked.message(answer)
         self._note(asked, answer)
         logged.status = _STATUSES.get(answer.status, 400)

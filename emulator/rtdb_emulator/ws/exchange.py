@@ -43,7 +43,7 @@ class Exchange:
         self._line = line
         self._asked = asked
         self._served: tuple[Reply, Answer] | None = None
-        # What the client has been answered already.
+        # The answer that the client has got already.
         self.answered: Answer | None = None
 
     def serve(self, *, rules_first: bool = False) -> Reply:

@@ -178,8 +178,9 @@ class Listens:
 
 
 def _applicable(merge: Merge, commit: Commit) -> Seen:
-    """The merge, if a client that removes first what is gone gets the node that there is: one that loses its last child
-    for a moment loses its priority.
+    """Return the merge if a client can apply it, else a put of the whole node.
+
+    A client first removes the children that are gone. A node that loses its last child for a moment loses its priority.
     """
     gone = {path for path, node in merge.nodes.items() if node.is_empty}
     after = commit.after.at(merge.path)

@@ -33,7 +33,7 @@ _MAX_FRAME = 3 * MAX_MESSAGE
 
 _NO_HANDSHAKE = (
     b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: text/plain\r\n\r\n"
-    b"This is no handshake: a GET has at most 128 headers, and lines of 8 KiB.\n"
+    b"This is not a handshake: a GET has at most 128 headers, and lines of 8 KiB.\n"
 )
 
 # A connection that ends is not worth a line in the log.
@@ -78,7 +78,7 @@ class Sockets:
         protocol.receive_data(head)
         (handshake,) = protocol.events_received() or (None,)
         if not isinstance(handshake, Handshake):
-            # Its line or a header is too long, or it has too many; what reads it says nothing by itself.
+            # A line or a header is too long, or there are too many headers. websockets sends no answer of its own.
             transport.write(_NO_HANDSHAKE)
             transport.close()
             return
@@ -94,7 +94,8 @@ class Sockets:
             transport.close()
             return
         self.end(facts.parameters.get("ls", ""))
-        # Never the same in two runs: a client that comes back from an earlier one would end another one's session.
+        # Never the same in two runs: else a client that comes back from an earlier run would end another client's
+        # session.
         name = secrets.token_hex(12)
         connection = Connection(
             transport,

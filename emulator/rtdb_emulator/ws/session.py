@@ -95,7 +95,7 @@ class Session:
             return refusal("failed", INVALID)
 
     def undisturbed(self) -> AbstractContextManager[object]:
-        """As long as this lasts, nobody writes; requests that write would wait for ever."""
+        """Return a block in which no write happens. A request that writes would wait for ever in it."""
         return self._database.still()
 
     def settle(self) -> None:

@@ -25,7 +25,7 @@ _LONGEST_ERROR = 2_000
 
 
 def account(facts: RequestFacts, access: Access, request: Request, answer: Answer | None) -> Account | None:
-    """Return a function that describes the operation later, and keeps one line of the request.
+    """Return a function that describes the operation later, and keeps at most a line of each part of the request.
 
     Operations are the requests for data, and refused credentials; None for other requests. `answer` is None if a fault
     has withheld it.
@@ -60,7 +60,7 @@ def account(facts: RequestFacts, access: Access, request: Request, answer: Answe
 
 
 def _shown(query: object) -> str:
-    """A query as JSON, cut: it may be as long as a message, and as deep."""
+    """Return a query as JSON, cut if it is long: a query may be as long and as deep as a message."""
     try:
         return json.dumps(query, ensure_ascii=False)[:_LONGEST_QUERY]
     except RecursionError:

@@ -53,7 +53,7 @@ class Window:
             return Put(path, self.node())
         if not gone and not other:
             return None
-        # Where all leave, a client would take the node itself for gone, with its priority.
+        # If all children left one by one, a client would drop the node itself, with its priority.
         if len(gone) == size or not self._places:
             return Put(path, self.node())
         news: dict[Path, Node] = dict.fromkeys([(key,) for key in gone], EMPTY)
