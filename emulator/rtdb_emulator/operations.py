@@ -105,7 +105,7 @@ def _who(access: Access | None) -> str:
     if access.admin:
         return "admin"
     if access.auth is None:
-        return "signed out"
+        return "a client not signed in"
     uid = access.auth.get("uid") if isinstance(access.auth, dict) else None
     return _cut(uid) if isinstance(uid, str) else f"auth = {json.dumps(access.auth)[:80]}"
 

@@ -189,7 +189,7 @@ def test_the_log_says_why(rtdb: Rtdb, caplog: pytest.LogCaptureFixture) -> None:
         assert opened.frame() == CANCEL
     said = [record.getMessage() for record in caplog.records if record.name == "rtdb_emulator"]
     assert [line.splitlines()[0] for line in said] == [
-        f"{rtdb.namespace}: read of /n denied to nobody signed in",
+        f"{rtdb.namespace}: read of /n denied to a client not signed in",
         f'{rtdb.namespace}: write of /n denied to auth = {{"uid": "alice"}}',
         f'{rtdb.namespace}: read of /n denied to auth = {{"uid": "alice"}}',
     ]
@@ -206,7 +206,7 @@ def test_a_stale_write_without_the_right_to_read_says_so(rtdb: Rtdb) -> None:
     assert call(rtdb, "PUT", "/n.json", "2", {"if-match": "null_etag"}).status_code == 401
     (refusal,) = rtdb.emulator.refusals.of(rtdb.namespace)
     assert refusal.lines == [
-        "read of /n denied to nobody signed in",
+        "read of /n denied to a client not signed in",
         "  its if-match is stale, and the answer would show the node",
         "  no .read rule stands on the way to /n",
     ]
@@ -233,6 +233,8 @@ def test_only_the_newest_refusals_are_kept() -> None:
     for name in "abc":
         kept.add(store.RefusedRequest(name, Refused("read", (name,), rules, EMPTY, None, (), None, 0)))
     assert [refusal.namespace for refusal in kept] == ["b", "c"]
-    assert str(next(iter(kept))) == "read of /b denied to nobody signed in\n  no .read rule stands on the way to /b"
+    assert (
+        str(next(iter(kept))) == "read of /b denied to a client not signed in\n  no .read rule stands on the way to /b"
+    )
     kept.clear()
     assert len(kept) == 0

@@ -45,10 +45,10 @@ def test_each_request_has_its_verdict(rtdb: Rtdb) -> None:
     call(rtdb, "GET", "/a.json?auth=nonsense")
     assert [(shown["how"], shown["who"], shown["verdict"], shown["detail"]) for shown in remembered(rtdb)] == [
         ("PUT", "alice", "allowed", "print=silent"),
-        ("GET", "signed out", "allowed", "shallow=true"),
+        ("GET", "a client not signed in", "allowed", "shallow=true"),
         ("PUT", "admin", "stale", "if-match"),
         ("PUT", "admin", "refused", ""),
-        ("GET", "signed out", "failed", ""),
+        ("GET", "a client not signed in", "failed", ""),
         ("PUT", "admin", "dropped", ""),
         ("GET", "an unreadable credential", "denied", ""),
     ]

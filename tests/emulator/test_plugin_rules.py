@@ -51,7 +51,7 @@ def test_fails_by_itself():
     assert "3 failed, 1 passed" in finished.stdout
     assert finished.stdout.count("denied by rules of the database") == 1
     for line in (
-        "write of /n denied to nobody signed in",
+        "write of /n denied to a client not signed in",
         "  .write of /n (4:17) is false: newData.val() > 5",
         "      newData.val() = 4",
     ):

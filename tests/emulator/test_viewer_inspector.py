@@ -137,7 +137,12 @@ def test_operations_of_the_page_s_own_database_are_sent_once() -> None:
         page.store.operations.add(operation("shop"))
         first, second = operations(await page.next())
         assert (first["number"], second["number"]) == (1, 3)
-        assert (first["how"], first["path"], first["who"], first["verdict"]) == ("PUT", "/a", "signed out", "allowed")
+        assert (first["how"], first["path"], first["who"], first["verdict"]) == (
+            "PUT",
+            "/a",
+            "a client not signed in",
+            "allowed",
+        )
         page.store.operations.add(operation("shop"))
         assert [row["number"] for row in operations(await page.next())] == [4]
 

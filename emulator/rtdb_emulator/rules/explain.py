@@ -59,7 +59,7 @@ class Refused:
 
 def explain(refused: Refused) -> list[str]:
     """Return the reason as lines: the operation and its user, then each rule that denied it, and its parts."""
-    who = "nobody signed in" if refused.auth is None else f"auth = {show_value(refused.auth)}"
+    who = "a client not signed in" if refused.auth is None else f"auth = {show_value(refused.auth)}"
     asked = "read" if refused.step == "read" else "write"
     first = f"{asked} of {_shown(refused.path)} denied to {who}"
     return [first, *(f"  {line}" for line in _reasons(refused))]
