@@ -242,6 +242,7 @@ class Database:
             raise self._denied(Refused("read", real, self.rules, root, None, (), auth, now, facts, why_read))
 
     def _denied(self, refused: Refused) -> Denied:
+        refused = refused.bounded()
         if self._keeper is not None:
             self._keeper.refused(self.name, refused)
         return Denied(refused=refused)

@@ -45,6 +45,9 @@ class RefusedRequest:
 class Refusals:
     """The newest refusals in their order. Any thread may iterate or clear them.
 
+    A refusal keeps at most 64 KiB of its operation (`Refused.bounded`), and the database's tree as it was then, which
+    shares with later trees all that was not written since.
+
     Args:
         limit: The number of refusals that it holds.
     """

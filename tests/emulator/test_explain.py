@@ -7,6 +7,7 @@ import logging
 from urllib.parse import quote
 
 import pytest
+from tests.emulator.sockets import socket_client
 from tests.emulator.test_rest_wire import OWNER, call
 from tests.emulator.test_stream_frames import stream
 
@@ -224,6 +225,41 @@ def test_nobody_is_explained_to_who_does_not_ask(
     assert call(rtdb, "GET", "/n.json").status_code == 401
     assert len(rtdb.emulator.refusals.of(rtdb.namespace)) == 1
     assert asked == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x" * 70_000,
+        {f"k{number}": number for number in range(9_000)},
+        {"a": {"b": {"y" * 700 + str(number): True for number in range(100)}}},
+        {".value": 1, ".priority": "p" * 70_000},
+    ],
+)
+def test_the_reason_of_a_large_write_is_kept_in_place_of_its_value(rtdb: Rtdb, body: object) -> None:
+    """A refused write may have 256 MiB, and the newest 100 are kept: of a large one only its reason."""
+    rtdb.set("/n", 5)
+    rtdb.set_rules({"rules": {"n": {".write": "newData.val() == data.val()"}}})
+    assert call(rtdb, "PUT", "/n.json", json.dumps(body)).status_code == 401
+    [kept] = rtdb.emulator.refusals.of(rtdb.namespace)
+    assert (kept.refused.before, kept.refused.after, kept.refused.writes) == (EMPTY, None, ())
+    assert kept.lines[0] == "write of /n denied to nobody signed in"
+    assert "    newData.val() == data.val() is false" in kept.lines
+    assert "      data.val() = 5" in kept.lines
+    assert sum(map(len, kept.lines)) < 1_000
+    [shown] = [shown for _, shown in rtdb.emulator.operations.since(0) if shown.namespace == rtdb.namespace]
+    assert shown.as_json()["why"] == kept.lines
+
+
+def test_the_reason_of_a_large_query_is_kept_in_place_of_its_bounds(rtdb: Rtdb) -> None:
+    """A query may have a message's size too."""
+    rtdb.set_rules({"rules": {"n": {".read": "query.startAt == 'a'", ".indexOn": ".value"}}})
+    with socket_client(rtdb.emulator, rtdb.namespace) as client:
+        assert client.ask("g", p="/n", q={"i": ".value", "sp": "x" * 70_000})[0] == "permission_denied"
+    [kept] = rtdb.emulator.refusals.of(rtdb.namespace)
+    assert kept.refused.query is None
+    assert f'      query.startAt = "{"x" * 50}' in "\n".join(kept.lines)
+    assert sum(map(len, kept.lines)) < 1_000
 
 
 def test_only_the_newest_refusals_are_kept() -> None:

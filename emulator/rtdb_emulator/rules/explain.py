@@ -5,15 +5,17 @@
             lines = explain(denied.refused)
 
 Rules are evaluated without notes. A refused operation keeps the tree and the other values of its evaluation, which
-never change. To explain it, its rules are evaluated once more, part by part.
+never change. To explain it, its rules are evaluated once more, part by part. A client may send much more than the lines
+of a reason: an operation that carries much is explained at once (`Refused.bounded`), and keeps these lines instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
+from rtdb_emulator.ordering import Scalar
 from rtdb_emulator.rules import Rules
 from rtdb_emulator.rules.authorize import Asked, Write
 from rtdb_emulator.rules.evaluate import compiled
@@ -33,8 +35,11 @@ from rtdb_emulator.rules.syntax import (
     parts,
 )
 from rtdb_emulator.rules.values import RuleFailed
-from rtdb_emulator.tree import Node, Path
+from rtdb_emulator.tree import EMPTY, Node, Path
+from rtdb_emulator.tree import Member as Below
 
+# The most characters of keys and texts that a refused operation keeps; another value counts as eight.
+MOST_KEPT = 64 * 1024
 _BROKEN = object()
 
 
@@ -42,7 +47,8 @@ _BROKEN = object()
 class Refused:
     """An operation that the rules have denied: the step, and all values of the evaluation.
 
-    `why_read` is the reason why a write needed the right to read.
+    `why_read` is the reason why a write needed the right to read. `lines` is the reason of an operation that carried
+    too much to keep, without its values.
     """
 
     step: OneOf["read", "write", "validate"]
@@ -55,10 +61,19 @@ class Refused:
     now: int
     query: QueryFacts | None = None
     why_read: str = ""
+    lines: tuple[str, ...] = ()
+
+    def bounded(self) -> Refused:
+        """Return the operation, or if it carries more than `MOST_KEPT`, its reason in place of its values."""
+        if not _is_more(MOST_KEPT, self):
+            return self
+        return replace(self, before=EMPTY, after=None, writes=(), query=None, lines=tuple(explain(self)))
 
 
 def explain(refused: Refused) -> list[str]:
     """Return the reason as lines: the operation and its user, then each rule that denied it, and its parts."""
+    if refused.lines:
+        return list(refused.lines)
     who = "a client not signed in" if refused.auth is None else f"auth = {show_value(refused.auth)}"
     asked = "read" if refused.step == "read" else "write"
     first = f"{asked} of {_shown(refused.path)} denied to {who}"
@@ -181,3 +196,27 @@ def _said(value: object) -> str:
 
 def _shown(path: Path) -> str:
     return "/" + "/".join(path)
+
+
+def _is_more(most: int, refused: Refused) -> bool:
+    """Return whether an operation carries more than this. The count ends there: a write may have millions of nodes."""
+    query = refused.query
+    size = sum(len(text) for text in (query.start_at, query.end_at) if isinstance(text, str)) if query else 0
+    size += sum(_size(key) for write in refused.writes for key in write.path)
+    waiting: list[Below] = [write.carried for write in refused.writes]
+    while waiting and size <= most:
+        member = waiting.pop()
+        if not isinstance(member, Node):
+            size += _size(member)
+            continue
+        size += _size(member.value) + _size(member.priority)
+        for key, below in member.members.items():
+            size += _size(key)
+            if size > most:
+                break
+            waiting.append(below)
+    return size > most
+
+
+def _size(value: Scalar | None) -> int:
+    return len(value) if isinstance(value, str) else 8
