@@ -42,20 +42,23 @@ def find() -> str | None:
 def main() -> None:
     found = find()
     for install in (_from_npm, _from_debian):
-        if found is None or not _works(found):
+        if problem(found):
             install()
             found = find()
-    if found is None or not _works(found):
-        sys.exit(f"{MISSING}; the tests that need it will be skipped")
+    if why := problem(found):
+        sys.exit(f"{why}; the tests that need it will be skipped")
     print(f"the tests in tests/browser use {found}")
 
 
-def _works(chromium: str) -> bool:
+def problem(chromium: str | None, timeout: float = 60) -> str | None:
+    """Why the tests can't use this Chromium; None if it runs."""
+    if chromium is None:
+        return MISSING
     try:
-        done = subprocess.run([chromium, "--version"], capture_output=True, text=True, timeout=60, check=False)
-    except OSError:
-        return False
-    return done.returncode == 0
+        subprocess.run([chromium, "--version"], capture_output=True, timeout=timeout, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"this Chromium does not run: {error}"
+    return None
 
 
 def _from_npm() -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from tools.browser import MISSING, find
+from tools.browser import find, problem
 
 # The last six keep it from calling home. Each start has a folder of its own for the user's data.
 FLAGS = (
@@ -30,10 +30,10 @@ PATIENCE = 20_000
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A Chromium; tests that need it are skipped where there is none."""
+    """A Chromium; tests that need it are skipped where there is none that runs."""
     chromium = find()
-    if chromium is None:
-        pytest.skip(MISSING)
+    if why := problem(chromium):
+        pytest.skip(why)
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         yield playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
