@@ -38,11 +38,15 @@ def is_installed(fingerprint: str) -> bool:
 
 
 def machines_own() -> tuple[str, list[str]] | None:
-    """The machine's Node.js and its npm; None if one is missing, or Node.js is too old."""
+    """The machine's Node.js and its npm; None if one is missing, or Node.js is too old or doesn't run."""
     node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None or int(version(node).partition(".")[0]) < OLDEST:
+    if node is None or npm is None:
         return None
-    return node, [npm]
+    try:
+        is_recent = int(version(node).partition(".")[0]) >= OLDEST
+    except (OSError, subprocess.SubprocessError, ValueError):  # such as a version manager's shim without a version
+        return None
+    return (node, [npm]) if is_recent else None
 
 
 def from_pypi() -> tuple[str, list[str]]:
