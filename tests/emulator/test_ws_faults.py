@@ -230,6 +230,18 @@ def test_faults_are_scripted_over_http(rtdb: Rtdb) -> None:
         assert rtdb.count() == 4
 
 
+def test_the_faults_that_a_test_has_removed_are_not_listed(rtdb: Rtdb) -> None:
+    """A fault that was scripted over HTTP ends with `clear` in this process too; one that is used up stays listed."""
+    first = _door(rtdb, "POST", {"fault": "answer", "status": 503, "path": "/a"})["id"]
+    url = f"{rtdb.emulator.url}/a.json?ns={rtdb.namespace}"
+    assert requests.get(url, timeout=PATIENCE).status_code == 503
+    assert [fault["id"] for fault in _door(rtdb, "GET")] == [first]
+    rtdb.faults.clear()
+    assert _door(rtdb, "GET") == []
+    second = _door(rtdb, "POST", {"fault": "drop_reply"})["id"]
+    assert [fault["id"] for fault in _door(rtdb, "GET")] == [second]
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [

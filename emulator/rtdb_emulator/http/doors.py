@@ -1,7 +1,7 @@
 """Endpoints for tests in any language: they script the emulator's faults, and set its clock.
 
     POST   /.inspect/faults.json   {"fault": "delay", "seconds": 2, "method": "PUT", "path": "/visits"}  → {"id": "1"}
-    GET    /.inspect/faults.json   the faults that were added, and how many requests each was applied to
+    GET    /.inspect/faults.json   those that were added here and not removed, and how many requests each was applied to
     DELETE /.inspect/faults.json   removes all of them, or with ?id=1 that one (a removed hold releases its requests)
     GET    /.inspect/clock.json    {"now": 1700000000000}
     PUT    /.inspect/clock.json    {"now": 1700000000000}, or {"advance": 60000}
@@ -61,6 +61,8 @@ class Doors:
     def _script(self, method: str, request: RestRequest, access: Access, store: Store, namespace: str) -> Reply:
         if not access.admin:
             raise Denied
+        # A test in this process may have removed some.
+        self._added = {number: added for number, added in self._added.items() if added[0] in self._faults}
         wanted = request.parameters.get("id")
         if wanted is not None and wanted not in self._added:
             return error_reply(404, f"there is no fault {wanted!r}")

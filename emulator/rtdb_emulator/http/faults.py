@@ -288,6 +288,11 @@ class Faults:
         for fault in faults:
             fault.remove()
 
+    def __contains__(self, fault: Fault) -> bool:
+        """Return whether nobody has removed this fault."""
+        with self._lock:
+            return any(other is fault for other in self._faults)
+
     def take(self, request: RequestFacts) -> Fault | None:
         """Return the fault that applies to this request, if any."""
         with self._lock:
