@@ -222,6 +222,28 @@ def test_new_rules_and_users_are_asked_again_after_writes(rtdb: Rtdb) -> None:
             assert listener.pushed() == [{"a": "c", "b": {"p": "doc"}}]
 
 
+@pytest.mark.parametrize(
+    ("before", "patch", "told"),
+    [
+        (None, {"b": 1, "c": 2}, {"b": 1, "c": 2}),
+        ({"z": 0}, {"b": 1, "c": 2}, {"b": 1, "c": 2}),
+        ({"b": 1, "c": 2}, {"b": None, "c": None}, None),
+        ({"b": 1, "c": 2, "z": 0}, {"b": None, "c": None, "z": 5}, None),
+    ],
+)
+def test_a_window_that_was_or_becomes_empty_is_put_whole(
+    rtdb: Rtdb, before: object, patch: dict[str, object], told: object
+) -> None:
+    """One `d` at the query's place, and no merge; what is outside the query's range doesn't count."""
+    rtdb.set("/q", before)
+    with socket_client(rtdb.emulator, rtdb.namespace) as client:
+        client.ask("q", p="/q", q={"i": ".key", "ep": "y", "l": 3, "vf": "l"}, t=7, h="")
+        client.pushes.clear()
+        assert client.ask("m", p="/q", d=patch) == ("ok", "")
+        [push] = client.pushed()
+        assert (push["a"], push["b"]) == ("d", {"p": "q", "d": told, "t": 7})
+
+
 def test_a_tag_alone_ends_its_listen(rtdb: Rtdb) -> None:
     """Also where the query is spelled in other words than when the listen began."""
     with socket_client(rtdb.emulator, rtdb.namespace) as client:

@@ -53,8 +53,9 @@ class Window:
             return Put(path, self.node())
         if not gone and not other:
             return None
-        # If all children left one by one, a client would drop the node itself, with its priority.
-        if len(gone) == size or not self._places:
+        # The window was empty, or all its children leave. If they left one by one, a client would drop the node itself,
+        # with its priority.
+        if len(gone) == size:
             return Put(path, self.node())
         news: dict[Path, Node] = dict.fromkeys([(key,) for key in gone], EMPTY)
         news.update({(key,): after.child(key) for key in other})
