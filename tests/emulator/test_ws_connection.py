@@ -199,6 +199,19 @@ def test_a_client_that_reads_nothing_is_dropped_and_holds_up_nobody(
         assert rtdb.emulator.listeners(rtdb.namespace) == 0
 
 
+def test_a_value_may_be_larger_than_what_may_wait(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits is bounded where more is to be sent: a client that reads gets one large value, and is not dropped."""
+    bound = 64 * 1024
+    monkeypatch.setattr(outlet, "MAX_WAITING", bound)
+    large = "x" * (100 * bound)
+    with socket_client(rtdb.emulator, rtdb.namespace) as client:
+        client.ask("q", p="/big", h="")
+        client.pushes.clear()
+        rtdb.set("/big", large)
+        assert client.push()["b"]["d"] == large
+        assert client.ask("s", c={})[0] == "ok"
+
+
 def rtdb_raw(rtdb: Rtdb) -> socket.socket:
     """A socket whose handshake is sent and answered, with nobody who reads it."""
     raw = socket.create_connection(("127.0.0.1", rtdb.emulator.port), PATIENCE)

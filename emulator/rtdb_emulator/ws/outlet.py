@@ -1,7 +1,9 @@
 """The way out of a socket: a queue that any thread may put messages into, and that the event loop empties.
 
 A message is queued inside its commit, so the queue has the order of the commits. A client that reads slowly holds up no
-other client: bytes that the system doesn't take wait for it, up to `MAX_WAITING`; then the client is dropped.
+other client: bytes that the system doesn't take wait for it. When there is more to send and more than `MAX_WAITING`
+bytes still wait, the client is dropped. So what waits has at most these bytes and the messages of one `flush`, often
+those of one commit: one value may be larger than the bound, and a client that reads gets it whole.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from rtdb_emulator.ws.segments import Message, cut, framed
 
 logger = logging.getLogger("rtdb_emulator")
 
-# Bytes that may wait for a client that doesn't read.
+# Bytes that may wait for a client when there is more to send.
 MAX_WAITING: Final = 64 * 1024 * 1024
 # Seconds that one client may take to answer our close frame.
 _CLOSE_GRACE = 2.0
