@@ -243,7 +243,7 @@ def test_the_reason_of_a_large_write_is_kept_in_place_of_its_value(rtdb: Rtdb, b
     assert call(rtdb, "PUT", "/n.json", json.dumps(body)).status_code == 401
     [kept] = rtdb.emulator.refusals.of(rtdb.namespace)
     assert (kept.refused.before, kept.refused.after, kept.refused.writes) == (EMPTY, None, ())
-    assert kept.lines[0] == "write of /n denied to nobody signed in"
+    assert kept.lines[0] == "write of /n denied to a client not signed in"
     assert "    newData.val() == data.val() is false" in kept.lines
     assert "      data.val() = 5" in kept.lines
     assert sum(map(len, kept.lines)) < 1_000
