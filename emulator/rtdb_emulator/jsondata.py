@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Collection
+from json.encoder import encode_basestring
 from typing import NoReturn, TypeGuard
 
 from rtdb_emulator.errors import BadRequest
@@ -129,11 +130,18 @@ def array_length(keys: Collection[str]) -> int | None:
     return length if length <= 2 * len(keys) else None
 
 
-def shallow(node: Node, keys: list[str] | None = None) -> object:
-    """Return a leaf's value, an object as `{key: true}` (for `keys` only, if given), and an empty node as None."""
+def encode_shallow(node: Node, keys: list[str] | None = None, *, pretty: bool = False) -> bytes:
+    """Encode a leaf's value, an object as `{key: true}` (for `keys` only, if given), and an empty node as null.
+
+    `json` makes a tuple of each key and value, and with each hundred of them Python's collector of garbage looks at the
+    whole tree: it took ten times as long as this.
+    """
     if node.is_empty or node.is_leaf:
-        return node.value
-    return dict.fromkeys(node.ordered_keys() if keys is None else keys, True)
+        return encode(node.value, pretty=pretty)
+    keys = node.ordered_keys() if keys is None else keys
+    if pretty or not keys:
+        return encode(dict.fromkeys(keys, True), pretty=pretty)
+    return ("{" + ":true,".join(map(encode_basestring, keys)) + ":true}").encode()
 
 
 def _parse_object(data: dict[str, object], now: int | None, existing: Node, depth: int) -> Member | None:

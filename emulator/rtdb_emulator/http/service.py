@@ -26,7 +26,7 @@ from rtdb_emulator.http.parameters import (
     has_query,
     parse_options,
 )
-from rtdb_emulator.jsondata import as_array, decode, decode_patch, encode, render, shallow
+from rtdb_emulator.jsondata import as_array, decode, decode_patch, encode, encode_shallow, render
 from rtdb_emulator.operations import Account
 from rtdb_emulator.paths import PRIORITY, parse_url_path
 from rtdb_emulator.pushid import PushIds
@@ -173,7 +173,7 @@ class Service:
             return Reply(304, headers=headers)
         if options.printing == "silent":
             return _reply(b"", headers, options)
-        body = encode(_shown(node, query, options), pretty=options.printing == "pretty")
+        body = _body(node, query, options)
         if len(body) > MAX_READ:
             raise BadRequest(READ_TOO_LARGE)
         if options.callback:
@@ -284,9 +284,14 @@ def _check_removal(database: Database, path: Path, options: Options) -> None:
         _check_write_size(len(encode(render(database.root.at(path)))), options)
 
 
-def _shown(node: Node, query: Query | None, options: Options) -> object:
+def _body(node: Node, query: Query | None, options: Options) -> bytes:
+    pretty = options.printing == "pretty"
     if options.shallow:
-        return shallow(node, list(query.select(node)) if query else None)
+        return encode_shallow(node, list(query.select(node)) if query else None, pretty=pretty)
+    return encode(_shown(node, query, options), pretty=pretty)
+
+
+def _shown(node: Node, query: Query | None, options: Options) -> object:
     if query is None or node.is_empty:
         return render(node, priorities=options.export, arrays=not options.export)
     chosen: Mapping[str, Node] = query.select(node)
