@@ -16,6 +16,8 @@ Node: TypeAlias = dict[str, object] | None
 NULL_ETAG = "null_etag"
 # The database replaces this value by its own time, in milliseconds.
 SERVER_TIME = {".sv": "timestamp"}
+# The database adds one to the number that is there; without a number it stores 1.
+ONE_MORE = {".sv": {"increment": 1}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,11 @@ class Paths:
         """The path of the signs of life of the processes that tick. The node also has the child `clock`."""
         return self._below("cron-instances")
 
+    @property
+    def groups(self) -> str:
+        """The path of the counters of heartbeats. The node has a child for each group of instances."""
+        return self._below("cron-groups")
+
     def lock(self, name: str) -> str:
         """Return the path of the record of one lock."""
         return f"{self.locks}/{name}"
@@ -51,6 +58,10 @@ class Paths:
     def clock(self) -> str:
         """The path that a process writes to learn RTDB's time."""
         return f"{self.instances}/clock/seenAt"
+
+    def relative(self, path: str) -> str:
+        """Return one of these paths as seen from the prefix, as a key for `Store.merge` at the prefix."""
+        return path.removeprefix(f"{self.prefix}/") if self.prefix else path
 
     def _below(self, node: str) -> str:
         return f"{self.prefix}/{node}" if self.prefix else node
@@ -86,8 +97,12 @@ class Store(Protocol):
     def timestamp(self, path: str, deadline: Deadline) -> int:
         """Write the server's time at the path, and return that time in milliseconds."""
 
-    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
-        """Replace these children of the node (None deletes a child), and leave the others. Return what was written."""
+    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
+        """Replace these children of the node (None deletes a child), and leave the others. Return what was written.
+
+        A key may be a path below the node. All children are replaced at once, or none. An empty path is the root of the
+        database. The returned dict has the same keys, with None for what the database did not tell.
+        """
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:
         """Return the names of the node's children."""

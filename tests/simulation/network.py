@@ -79,7 +79,7 @@ class Network:
     def timestamp(self, path: str, deadline: Deadline) -> int:
         return self._call("timestamp", path, deadline, lambda: self._store.timestamp(path, deadline))
 
-    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
+    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
         return self._call("merge", path, deadline, lambda: self._store.merge(path, values, deadline))
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:

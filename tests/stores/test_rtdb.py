@@ -21,7 +21,7 @@ from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target
 from firecron.rtdb.tokens import StaticToken
 from firecron.rtdb.transport import NoReply, Transport
-from firecron.store import SERVER_TIME, Node
+from firecron.store import ONE_MORE, SERVER_TIME, Node
 from firecron.testing import MemoryStore
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -44,6 +44,42 @@ def test_a_merge_replaces_the_children_named_and_no_others(rtdb: Rtdb, store: Rt
     assert isinstance(stored, dict)
     found = rtdb.get("/m")
     assert found == {"a": 5, "c": 3, "d": {"x": 1}, "at": stored["at"]}
+
+
+def test_a_merge_reaches_any_path_at_once(rtdb: Rtdb, store: RtdbStore) -> None:
+    """The keys of a merge may be paths, also from the root, and an increment tells the number that it has made."""
+    path = "groups/g/beats"
+    values = {"a/b": {"at": SERVER_TIME, "n": 1}, path: ONE_MORE, "c": None}
+    assert [store.merge("", values, soon())[path] for _ in range(2)] == [1, 2]
+    rtdb.set("/ops/groups/g/beats", "many")
+    assert store.merge("ops", values, soon())[path] == 1
+    found = rtdb.get("/")
+    assert isinstance(found, dict)
+    assert found["groups"] == {"g": {"beats": 2}}
+    assert found["ops"]["groups"] == {"g": {"beats": 1}}
+
+
+@pytest.mark.parametrize(
+    ("body", "number"),
+    [
+        (b'{"a/b":{"at":1794992400000},"g/beats":7}', 7),
+        (b'{"a":{"b":{"at":1794992400000}},"g":{"beats":7}}', 7),
+        (b'{"a/b":{"at":1794992400000}}', None),
+        (b'{"a/b":{"at":1794992400000},"g/beats":{".sv":{"increment":1}}}', {".sv": {"increment": 1}}),
+    ],
+)
+def test_a_merge_of_paths_is_told_flat_or_nested(body: bytes, number: object) -> None:
+    """The answer has the paths as keys, or nodes within nodes. A number that is left out is not known."""
+    with replying(body) as (store, _):
+        stored = store.merge("", {"a/b": {"at": SERVER_TIME}, "g/beats": ONE_MORE}, soon())
+    assert stored == {"a/b": {"at": 1_794_992_400_000}, "g/beats": number}
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"a/b":{}}', b'{"a/b":{"at":1794992400000,"n":2}}', b'{"a/b":7}'])
+def test_a_merge_of_paths_is_confirmed_by_what_is_below_them(body: bytes) -> None:
+    """An answer without a value that was sent below a path confirms nothing."""
+    with replying(body) as (store, _), pytest.raises(Unavailable, match="to a write, but"):
+        store.merge("", {"a/b": {"at": SERVER_TIME, "n": 1}}, soon())
 
 
 @pytest.mark.parametrize(("node", "keys"), [(None, []), ("leaf", []), ({"b": 1, "a": {"c": 1}}, ["a", "b"])])

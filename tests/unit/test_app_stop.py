@@ -27,7 +27,7 @@ class Silent(MemoryStore):
         self.answers = threading.Event()
         self.answers.set()
 
-    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
+    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
         assert self.answers.wait(PATIENCE)
         return super().merge(path, values, deadline)
 
@@ -141,7 +141,7 @@ def test_the_node_is_gone_while_runs_go_on(go_on: threading.Event) -> None:
     removed = threading.Event()
     merge = bench.store.merge
 
-    def watch(path: str, values: dict[str, object], deadline: Deadline) -> object:
+    def watch(path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
         stored = merge(path, values, deadline)
         if None in values.values():
             removed.set()

@@ -28,7 +28,7 @@ from firecron.errors import ConfigurationError, Denied, EmulatorDown, Unavailabl
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import RefreshingTokens, StaticToken, Tokens, google_fetch
 from firecron.rtdb.transport import NoReply, Reply, Transport
-from firecron.store import NULL_ETAG, SERVER_TIME, Node, Snapshot
+from firecron.store import NULL_ETAG, ONE_MORE, SERVER_TIME, Node, Snapshot
 
 _POOL_SIZE = 32
 _UNKNOWN_ETAG = "unknown"
@@ -106,10 +106,11 @@ class RtdbStore:
             raise _stray("a request for its time", now)
         return now
 
-    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
-        stored = _body(self._call("PATCH", path, values, {}, deadline))
-        if not isinstance(stored, dict) or not all(_is_echo(stored.get(key), sent) for key, sent in values.items()):
-            raise _stray("a write", stored)
+    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
+        body = _body(self._call("PATCH", path, values, {}, deadline))
+        stored = {key: _child(body, key) for key in values}
+        if not isinstance(body, dict) or not all(_is_echo(stored[key], sent) for key, sent in values.items()):
+            raise _stray("a write", body)
         return stored
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:
@@ -225,11 +226,23 @@ def _is_time(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and _EARLIEST <= value <= _LATEST
 
 
+def _child(body: object, key: str) -> object:
+    """Return what the answer to a merge has for a key that may be a path: as one key, or as nested nodes."""
+    if isinstance(body, dict) and key in body:
+        return body[key]
+    for name in key.split("/"):
+        body = body.get(name) if isinstance(body, dict) else None
+    return body
+
+
 def _is_echo(answered: object, sent: object) -> bool:
     """Return whether the answer to a merge has the value that was sent, as far as the answer can tell."""
     if sent == SERVER_TIME:
         return _is_time(answered)
-    # RTDB may leave out what is empty, at any depth.
+    if isinstance(sent, dict) and sent != ONE_MORE:
+        children = answered if isinstance(answered, dict) else {}
+        return all(_is_echo(children.get(key), child) for key, child in sent.items())
+    # RTDB may leave out what is empty, at any depth. The number that an increment makes is told or not.
     return isinstance(sent, dict | list) or answered == sent
 
 

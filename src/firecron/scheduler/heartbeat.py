@@ -86,7 +86,7 @@ class Heartbeat:
         except StoreError as error:
             self._complain(str(error))
             return not isinstance(error, Unavailable)
-        seen_at = stored.get("seenAt") if isinstance(stored, dict) else None
+        seen_at = stored.get("seenAt")
         if isinstance(seen_at, int):
             self._clock.note(seen_at, sent, self._timing.mono())
             self._started_at = self._started_at or seen_at

@@ -8,14 +8,14 @@ import threading
 from collections.abc import Callable
 
 from firecron.base.clocks import Deadline
-from firecron.store import NULL_ETAG, SERVER_TIME, Snapshot
+from firecron.store import NULL_ETAG, ONE_MORE, SERVER_TIME, Snapshot
 
 
 class MemoryStore:
     """A store in memory. `get` and `set` do what an operator does in the Firebase console.
 
-    As in the database, all nodes are one tree, `{".sv": "timestamp"}` becomes the server's time, and None and empty
-    nodes aren't stored.
+    As in the database, all nodes are one tree, `{".sv": "timestamp"}` becomes the server's time,
+    `{".sv": {"increment": 1}}` the next number, and None and empty nodes aren't stored.
 
     Args:
         now: Returns the server's time in milliseconds, such as `clock.now` of a `FakeClock`.
@@ -53,11 +53,13 @@ class MemoryStore:
         self.set(path, now)
         return now
 
-    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> object:
+    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
         with self._lock:
-            stored = {key: self._stored(value) for key, value in values.items()}
-            for key, value in stored.items():
-                self._put(f"{path}/{key}", value)
+            stored: dict[str, object] = {}
+            for key, value in values.items():
+                below = f"{path}/{key}" if path else key
+                stored[key] = self._raised(below) if value == ONE_MORE else self._stored(value)
+                self._put(below, stored[key])
         return stored
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:
@@ -106,6 +108,10 @@ class MemoryStore:
         for parent, child, key in zip(parents[-2::-1], parents[:0:-1], reversed(above), strict=True):
             if not child:
                 del parent[key]
+
+    def _raised(self, path: str) -> int | float:
+        number = self._snapshot(path).node
+        return number + 1 if isinstance(number, int | float) and not isinstance(number, bool) else 1
 
     def _stored(self, node: object) -> object:
         if node == SERVER_TIME:

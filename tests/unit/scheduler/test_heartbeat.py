@@ -196,7 +196,7 @@ def test_trouble_does_not_end_the_heartbeat() -> None:
     said: list[Event] = []
 
     class Broken(MemoryStore):
-        def merge(self, path: str, children: Mapping[str, object], deadline: Deadline) -> object:
+        def merge(self, path: str, children: Mapping[str, object], deadline: Deadline) -> dict[str, object]:
             beats.release()
             raise ZeroDivisionError
 
@@ -355,7 +355,7 @@ class Stuck:
         arrived = threading.Event()
 
         class Silent(MemoryStore):
-            def merge(self, path: str, children: Mapping[str, object], deadline: Deadline) -> object:
+            def merge(self, path: str, children: Mapping[str, object], deadline: Deadline) -> dict[str, object]:
                 arrived.set()
                 assert go_on.wait(PATIENCE)
                 return super().merge(path, dict(children), deadline)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firecron import FireCron, LockService, Refusal, distributed_cron
 from firecron.base.clocks import Deadline
-from firecron.store import NULL_ETAG
+from firecron.store import NULL_ETAG, ONE_MORE, SERVER_TIME
 from firecron.testing import FakeClock, MemoryStore
 
 
@@ -21,6 +21,19 @@ def test_children_are_part_of_their_node() -> None:
     assert store.keys("a/b", soon) == ["at", "c", "d"]
     store.merge("a/b", {"c": None, "d": None, "at": None}, soon)
     assert store.read("a", soon).etag == NULL_ETAG
+
+
+def test_a_merge_may_reach_further_down_and_count() -> None:
+    """The keys of a merge may be paths, also from the root; an increment adds one, or begins with one."""
+    clock = FakeClock()
+    store, soon = MemoryStore(clock.now), Deadline.after(clock, 1)
+    values: dict[str, object] = {"g/beats": ONE_MORE, "i/me": {"seenAt": SERVER_TIME}}
+    for number in (1, 2):
+        assert store.merge("", values, soon) == {"g/beats": number, "i/me": {"seenAt": clock.now()}}
+    assert store.get("g") == {"beats": 2}
+    for odd in ("many", True):
+        store.set("ops/g/beats", odd)
+        assert store.merge("ops", values, soon)["g/beats"] == 1
 
 
 def test_a_pause_is_seen_by_those_who_acquire() -> None:
