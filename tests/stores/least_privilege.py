@@ -64,6 +64,9 @@ RAN: Node = {
 }
 UNRUN: Node = {"atLeast": True, "count": 500, "outcome": "missed", "recordedBy": "bookkeeper", "slot": RAN["slot"]}
 STAMP: Node = {".sv": "timestamp"}
+ONE_MORE: Node = {".sv": {"increment": 1}}
+COUNTED: Node = {"beats": 7, "seenAt": NOW - 9}
+TICKET: Node = {"beats": ONE_MORE, "seenAt": STAMP}
 BEAT: Node = {"instanceId": "api-00042-abc", "jobs": 2, "running": 0, "seenAt": STAMP, "startedAt": NOW - 10}
 
 

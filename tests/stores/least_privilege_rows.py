@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from tests.stores.least_privilege import (
     BEAT,
     CLAIMED,
+    COUNTED,
     ENDED,
     HARMED,
     HELD,
     NOW,
+    ONE_MORE,
     ORIGINAL,
     OVERRIDE,
     RAN,
@@ -18,6 +20,7 @@ from tests.stores.least_privilege import (
     RUNNING,
     STAMP,
     TAKEN,
+    TICKET,
     UNRUN,
     Node,
     Row,
@@ -32,6 +35,8 @@ from firecron.base.instants import to_milliseconds
 
 RUN = "cron-runs/job/2026-11-18T09:00:00Z"
 INSTANCE = "cron-instances/00bf4b9c3f2a-a1b2c3"
+GROUP = "cron-groups/0123456789abcdef"
+HOUR = 3_600_000
 LONGEST = "j" * 100
 
 DAY = 86_400_000
@@ -119,6 +124,8 @@ def _a_day_ahead(later: int) -> Iterator[Row]:
     )
 
 
+SHARED = ("cron-instances", "cron-groups")
+
 LEGAL = [
     # acquire
     put("take a lock that is not there", TAKEN),
@@ -162,6 +169,17 @@ LEGAL = [
     patch("beat", {**BEAT, "version": "1"}, {**BEAT, "seenAt": NOW - 9}, INSTANCE),
     put("ask for the time", STAMP, path="cron-instances/clock/seenAt"),
     patch("remove dead instances", {"a": None, "clock": None}, {"a": BEAT, "clock": {"seenAt": 1}}, "cron-instances"),
+    # tickets
+    patch(
+        "beat and take a ticket",
+        {INSTANCE: {**BEAT, "seenAt": NOW}, **{f"{GROUP}/{name}": value for name, value in TICKET.items()}},
+        {"cron-groups": {GROUP[-16:]: COUNTED}, "cron-instances": {INSTANCE[-19:]: {**BEAT, "seenAt": NOW - 9}}},
+        "",
+    ),
+    patch("take the first ticket", TICKET, path=GROUP),
+    patch("take a ticket", TICKET, COUNTED, GROUP),
+    patch("take a ticket of a counter that is no number", TICKET, {"beats": "many", "seenAt": 1}, GROUP),
+    delete("remove a counter", {**COUNTED, "seenAt": NOW - HOUR - 1}, GROUP),
     # numbers and instants
     *(
         patch(f"the {which} {name} in {path}", {**node, name: value}, path=path)
@@ -211,9 +229,17 @@ LEGAL = [
     put("change a run under a wrong key", {**RAN, "outcome": "lost"}, RAN, "cron-runs/job/9999"),
     patch("beat with wrong numbers", {**WRONG_BEAT, "seenAt": STAMP}, WRONG_BEAT, INSTANCE),
     # reading
-    *(get(f"read {path}", path) for path in ("cron-locks", "cron-locks/job", "cron-runs/job", "cron-instances")),
+    *(get(f"read {path}", path) for path in ("cron-locks", "cron-locks/job", "cron-runs/job", *SHARED)),
 ]
 
+OF_STRANGERS = (
+    "take a lock that is not there",
+    "release a plain lock",
+    "record a run",
+    "ask for the time",
+    "take a ticket",
+    "remove a counter",
+)
 STRANGERS = {"nobody": None, "another user": {"uid": "somebody"}, "a user without a uid": {"admin": True}}
 ILL_SLOTS = [
     NOW,
@@ -320,6 +346,27 @@ FORBIDDEN = [
     put("an instance that was never seen", without(BEAT, "seenAt"), path=INSTANCE),
     put("an instance that is seen in the future", {**BEAT, "seenAt": NOW + 1}, path=INSTANCE),
     put("a clock without a time", {"note": 1}, path="cron-instances/clock"),
+    *(
+        patch(f"a counter that goes from 7 to {beats}", {**TICKET, "beats": beats}, COUNTED, GROUP)
+        for beats in (6, 7, 9, "8", None)
+    ),
+    patch("a counter that begins with 2", {**TICKET, "beats": 2}, path=GROUP),
+    patch("a counter without a number", {"seenAt": STAMP}, path=GROUP),
+    patch("a counter without a time", {"beats": ONE_MORE}, path=GROUP),
+    *(
+        patch(f"a ticket at {later} ms", {**TICKET, "seenAt": NOW + later}, {**COUNTED, "seenAt": NOW}, GROUP)
+        for later in (-1, 1)
+    ),
+    patch("a ticket without a time", {"beats": ONE_MORE}, COUNTED, GROUP),
+    patch("a time without a ticket", {"seenAt": STAMP}, COUNTED, GROUP),
+    *(
+        patch(f"a ticket of the group {name}", TICKET, path=f"cron-groups/{name}")
+        for name in ("0123456789abcde", "0123456789abcdef0", "0123456789ABCDEF", "0123456789abcdeg")
+    ),
+    *(
+        delete(f"remove a counter with the time {at}", {**COUNTED, "seenAt": at}, GROUP)
+        for at in (NOW, NOW - HOUR, "long ago")
+    ),
     *_ill_typed(),
     # numbers and instants
     *(
@@ -342,20 +389,16 @@ FORBIDDEN = [
     get("read everything", ""),
     put("write everything", {"cron-locks": {"job": TAKEN}}, path=""),
     put("write beside", 1, path="orders/1"),
-    *(
-        put(f"write all of {path}", {"a": {"b": 1}}, path=path)
-        for path in ("cron-locks", "cron-runs", "cron-instances")
-    ),
+    *(put(f"write all of {path}", {"a": {"b": 1}}, path=path) for path in ("cron-locks", "cron-runs", *SHARED)),
     put("write all runs of a job", {RUN[-20:]: RAN}, path="cron-runs/job"),
-    *(delete(f"delete all of {path}", {"a": {"b": 1}}, path) for path in ("cron-locks", "cron-runs", "cron-instances")),
+    *(delete(f"delete all of {path}", {"a": {"b": 1}}, path) for path in ("cron-locks", "cron-runs", *SHARED)),
     delete("delete all runs of a job", {RUN[-20:]: RAN}, "cron-runs/job"),
     # other people
     *(
         Row(f"{who}: {row}", row.method, row.body, row.before, row.path, auth)
         for who, auth in STRANGERS.items()
         for row in LEGAL
-        if row.title in ("take a lock that is not there", "release a plain lock", "record a run", "ask for the time")
-        or row.method == "GET"
+        if row.title in OF_STRANGERS or row.method == "GET"
     ),
 ]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import requests
-from tests.stores.least_privilege import HELD, NOW, ORIGINAL, RULES, RUNNING, TAKEN, Row, put, without
+from tests.stores.least_privilege import HELD, NOW, ONE_MORE, ORIGINAL, RULES, RUNNING, STAMP, TAKEN, Row, put, without
 from tests.stores.least_privilege_rows import DAY, FORBIDDEN, LEGAL
 from tests.stores.rule_mutants import Mutant, mutants
 from tests.stores.rule_questions import question
@@ -81,6 +81,20 @@ def ask(rtdb: Rtdb, session: requests.Session, row: Row) -> int:
     return reply.status_code
 
 
+def child(node: object, path: str) -> object:
+    """What is below a node."""
+    for name in path.split("/"):
+        node = node.get(name) if isinstance(node, dict) else None
+    return node
+
+
+def resolved(value: object, before: object) -> object:
+    """What is stored for a value that is sent."""
+    if value == ONE_MORE:
+        return before + 1 if isinstance(before, int) else 1
+    return NOW if value == STAMP else value
+
+
 @pytest.mark.parametrize("row", LEGAL, ids=str)
 def test_what_firecron_does_passes(shipped: Rtdb, clock: Clock, session: requests.Session, row: Row) -> None:
     """A request that the library makes by its contract is done, and what it brings is stored."""
@@ -93,9 +107,8 @@ def test_what_firecron_does_passes(shipped: Rtdb, clock: Clock, session: request
         case "PUT", dict(body) if ".sv" not in body:
             assert stored == body
         case "PATCH", dict(body):
-            fields = stored if isinstance(stored, dict) else {}
-            assert {key: fields.get(key) for key in body} == {
-                key: NOW if isinstance(value, dict) else value for key, value in body.items()
+            assert {key: child(stored, key) for key in body} == {
+                key: resolved(value, child(row.before, key)) for key, value in body.items()
             }
 
 
