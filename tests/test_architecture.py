@@ -58,7 +58,7 @@ KNOWS_RTDB = ("rtdb", "lock.service", "ops", "cli")
 ALLOWED_PAST_THE_PORT = {("triggers.oidc", "rtdb.transport")}
 
 CONVERSIONS = ("to_text", "to_milliseconds", "to_datetime")
-NODES = ("cron-locks", "cron-runs", "cron-instances")
+NODES = ("cron-locks", "cron-runs", "cron-instances", "cron-groups")
 # What is called in these modules, whoever needs it: the function, by its name alone.
 CALLED_IN = {
     **dict.fromkeys(("wrap_future", "run_in_executor", "to_thread"), ("base.off_loop",)),

@@ -88,6 +88,14 @@ class Settings(BaseSettings):
     runtime_value: str = Field(default="production", description="The value of that variable where jobs tick.")
     history_limit: int = Field(default=50, ge=1, le=1000, description="How many runs of each job `cron-runs` keeps.")
     heartbeat: float = Field(default=30.0, ge=1, le=3600, description="How often an instance writes its sign of life.")
+    contenders: int = Field(
+        default=3,
+        ge=0,
+        le=1000,
+        description=(
+            "How many instances of a large fleet ask for a tick at once; four times as many within 4 s. 0: all ask."
+        ),
+    )
     recovery_interval: float = Field(
         default=300.0,
         ge=1,

@@ -62,6 +62,8 @@ def jobs(number: int, line: Callable[[int], str], on_abandoned: str = "skip") ->
 class Noting:
     """A crew that does nothing but note when it was given something to do."""
 
+    is_full = False
+
     def __init__(self) -> None:
         self.times: list[float] = []
         self.enough = threading.Event()

@@ -47,6 +47,8 @@ class Instance:
             has_threads=False,
             chance=self.chance,
         )
+        # Tests count seconds: every beat comes a whole period after the one before.
+        self.crons.engine.heartbeat.chance = lambda: 1.0
         self.runner = self.crons.engine.runner
         self.locks = self.crons.locks
         self.events: list[Event] = []

@@ -80,7 +80,9 @@ class Network:
         return self._call("timestamp", path, deadline, lambda: self._store.timestamp(path, deadline))
 
     def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
-        return self._call("merge", path, deadline, lambda: self._store.merge(path, values, deadline))
+        # A merge at the root is known by the first path that it writes: a heartbeat's is its own node.
+        known_as = path or next(iter(values))
+        return self._call("merge", known_as, deadline, lambda: self._store.merge(path, values, deadline))
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:
         return self._call("keys", path, deadline, lambda: self._store.keys(path, deadline))

@@ -91,6 +91,7 @@ class Crew:
     def __init__(self, world: World) -> None:
         self._world = world
         self.is_dead = False
+        self.is_full = False
 
     def submit(self, work: Callable[[], object]) -> None:
         self._world.soon(lambda: None if self.is_dead else Task(self._world, work).begin())

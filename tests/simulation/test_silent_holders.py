@@ -41,7 +41,10 @@ def test_a_holder_that_dies_between_two_looks_is_noticed() -> None:
 
 
 def test_a_look_at_the_nodes_is_noted(rtdb: Rtdb) -> None:
-    """When the dead are looked for, it costs no further request to know the silent, in refusals of plain locks, too."""
+    """When the dead are looked for, it costs no further request to know the silent, in refusals of plain locks, too.
+
+    One request reads the instances, and one the counters of their groups.
+    """
     crons = FireCron(settings=load(), enabled=True, has_threads=False)
     crons.engine.heartbeat.beat()
     now = crons.locks.clock.peek()
@@ -52,7 +55,7 @@ def test_a_look_at_the_nodes_is_noted(rtdb: Rtdb) -> None:
     before = crons.locks.acquire("import", 300)
     requests = rtdb.count()
     crons.engine.heartbeat.prune(crons.locks.deadline(20))
-    assert rtdb.count() == requests + 1
+    assert rtdb.count() == requests + 2
     after = crons.locks.acquire("import", 300)
     assert isinstance(before, Refusal)
     assert isinstance(after, Refusal)

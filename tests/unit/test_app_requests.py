@@ -47,6 +47,8 @@ class Instance:
 
 
 class Inline:
+    is_full = False
+
     def submit(self, work: Callable[[], object]) -> None:
         work()
 

@@ -83,6 +83,8 @@ BOUNDS: list[tuple[str, str, float, dict[str, object]]] = [
     ("history_limit", "le", 1_000, {}),
     ("heartbeat", "ge", 1, {}),
     ("heartbeat", "le", 3_600, {}),
+    ("contenders", "ge", 0, {}),
+    ("contenders", "le", 1_000, {}),
     ("recovery_interval", "ge", 1, {}),
     ("recovery_interval", "le", DAY, {}),
     ("shutdown_grace", "ge", 0, {}),

@@ -64,6 +64,7 @@ Slug: TypeAlias = Literal[
     "ticker.stalled",
     "ticker.failed",
     "heartbeat.failed",
+    "heartbeat.no_ticket",
     "history.failed",
     "listener.failed",
     "worker.failed",

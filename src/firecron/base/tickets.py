@@ -53,8 +53,8 @@ _TURN = 2**64
 _WAVES = ((1, 0.0), (2, 1_000.0), (4, 4_000.0))
 # A group that has at most this part of its size left has lost too many.
 _LEFT = 2 / 3
-# In heartbeats: how old a ticket may be, and how much time a tick needs so that a survivor can ask for it.
-_LONGEST_GAP = 1.5
+# In heartbeats: how far apart two tickets may be, and how much time a tick needs so that a survivor can ask for it.
+_SHORTEST_GAP, _LONGEST_GAP = 0.25, 1.5
 _LEAST_TIME = 2.0
 # The rounds that a group makes in each interval, whatever its size. A smaller group makes them by the clock.
 _ROUNDS = 12
@@ -77,7 +77,8 @@ class Tickets:
         if number is None:
             return Tickets(self.heartbeat)
         sizes: tuple[float, ...] = ()
-        if self.number is not None and number > self.number and self.taken_at < now <= self.stale_at:
+        is_in_time = self.taken_at + _SHORTEST_GAP * self.heartbeat <= now <= self.stale_at
+        if self.number is not None and number > self.number and is_in_time:
             size = (number - self.number) * self.heartbeat / (now - self.taken_at)
             sizes = (max(1.0, size), *self.sizes[:1])
         return replace(self, number=number, taken_at=now, sizes=sizes)

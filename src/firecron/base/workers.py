@@ -18,6 +18,10 @@ logger = logging.getLogger("firecron")
 class Crew(Protocol):
     """Carries out the jobs' work."""
 
+    @property
+    def is_full(self) -> bool:
+        """Whether more work would have to wait."""
+
     def submit(self, work: Callable[[], object]) -> None: ...
 
     def dismiss(self) -> None: ...
@@ -51,6 +55,11 @@ class Workers:
         """The number of threads that wait for work."""
         with self.changed:
             return len(self._idle)
+
+    @property
+    def is_full(self) -> bool:
+        with self.changed:
+            return len(self._threads) - len(self._idle) + len(self._work) >= self._number
 
     def submit(self, work: Callable[[], object]) -> None:
         """Do the work on a worker, as soon as one is free."""

@@ -72,6 +72,11 @@ class JobOptions:
         return self.waits and not self.grace_given
 
     @property
+    def asks_in_waves(self) -> bool:
+        """Whether instances may ask for a tick one after another: a later one still finds out what has become of it."""
+        return self.overlap == "skip" and self.once_per_tick
+
+    @property
     def needs_recovery(self) -> bool:
         """Whether firecron has to look for runs that died or ticks that were missed."""
         return self.reruns or self.catches_up

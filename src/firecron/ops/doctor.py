@@ -150,6 +150,8 @@ class Examination:
                 writes_elsewhere = self._is_written(self._name, NULL_ETAG, {"probe": True})
                 takes_live_locks = self._takes_live_lock()
                 about_rules = list(findings.rules(target.user, writes_elsewhere, takes_live_locks))
+                if self._settings.contenders and not self._may_count():
+                    about_rules.append(findings.no_tickets())
         finally:
             lease.release()
         path = self._paths.lock(self._name)
@@ -167,6 +169,14 @@ class Examination:
         assert isinstance(held.node, dict), "the lock was acquired a moment ago"
         other = {**held.node, "holder": "somebody-else", "acquiredAt": held.node["acquiredAt"] + 1}
         return self._is_written(path, held.etag, other)
+
+    def _may_count(self) -> bool:
+        """Return whether the rules know the counters of heartbeats: rules that are older than these deny them."""
+        try:
+            self._locks.store.keys(self._paths.groups, self._deadline())
+        except Denied:
+            return False
+        return True
 
     def _is_written(self, path: str, etag: str, node: dict[str, object]) -> bool:
         """Return whether the rules allow this write, and delete what was written.

@@ -263,7 +263,7 @@ def administrator() -> Finding:
 
 def rules(user: str, writes_elsewhere: bool, takes_live_locks: bool) -> Iterator[Finding]:
     """Yield whether the security rules limit this user to the writes that firecron needs."""
-    remedy = "deploy what `firecron rules` prints, and grant nothing above its three paths"
+    remedy = "deploy what `firecron rules` prints, and grant nothing above its four paths"
     yield ok("rules", f"this process is {user}, and security rules apply to it")
     if writes_elsewhere:
         yield warning("rules", "the rules let it write outside of its own paths", remedy)
@@ -271,6 +271,15 @@ def rules(user: str, writes_elsewhere: bool, takes_live_locks: bool) -> Iterator
         yield warning("rules", "the rules let it overwrite a lock that another holder has", remedy)
     if not (writes_elsewhere or takes_live_locks):
         yield ok("rules", "the rules refused a write outside of its paths, and one to a lock that another holder has")
+
+
+def no_tickets() -> Finding:
+    """Return that the security rules are older than the counters of heartbeats."""
+    return warning(
+        "rules",
+        "the rules don't know cron-groups, so every instance asks for every tick, however large the fleet is",
+        "deploy what `firecron rules` prints",
+    )
 
 
 def left_behind(path: str, error: StoreError) -> Finding:

@@ -27,7 +27,7 @@ from firecron.lock.refusal import Refusal
 from firecron.lock.service import LockService
 from firecron.runs.agenda import Agenda
 from firecron.runs.missing import remember
-from firecron.runs.policy import Claim, choose, start_ends
+from firecron.runs.policy import Claim, choose, is_late_for, start_ends
 from firecron.runs.turn import PendingClaim, WantedClaim
 from firecron.runs.unrun import report_missed, report_skipped
 
@@ -177,9 +177,10 @@ class Claimer:
                 due = None  # RTDB's time has just become known: too late for the tick, not for the record's own claims
             if wanted.looks_back and (record is None or record.slot is None):
                 return Refused("slot_done", current)
-            claim = choose(record, options, due, now, self._margin, wanted.trigger)
+            is_late = wanted.is_later and due is not None and is_late_for(record, due, now, self._margin)
+            claim = choose(record, options, None if is_late else due, now, self._margin, wanted.trigger)
             if claim is None:
-                return Refused("slot_done", current)
+                return Refused("held" if is_late else "slot_done", current)
             pending.asked[now] = claim
             if not options.once_per_tick:
                 return request

@@ -59,6 +59,15 @@ def held(record: LockRecord, end: int, silent_since: int | None = None) -> list[
     return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if start < stop]
 
 
+def was_held(record: LockRecord, at: int, margin: int) -> bool:
+    """Return whether the lock was held at an instant, from before it until more than a margin after it."""
+    spans = held(record, at + margin + 1)
+    if record.slot is None:
+        # No tick was claimed yet, so only the last acquisition is known, such as that of a run by hand.
+        spans = [Span(int(record.acquiredAt or 0), _ended(record))]
+    return any(span.start < at and span.end > at + margin for span in spans)
+
+
 def remember(record: LockRecord, schedule: Schedule, now: int, slot: str | None = None) -> Missed:
     """Return what the record of a claim at `now` has to remember: the free spans with ticks after the claim's slot.
 

@@ -15,7 +15,7 @@ from firecron.jobs.options import JobOptions
 from firecron.jobs.run import Outcome, Trigger
 from firecron.lock.record import NONE_MISSED, LockRecord, Missed
 from firecron.runs.entry import Entry, unrun
-from firecron.runs.missing import Span, free, held, remember
+from firecron.runs.missing import Span, free, held, remember, was_held
 
 MOST_CLAIMS = 3
 MOST_MISSED = 100
@@ -49,6 +49,21 @@ def start_ends(options: JobOptions, due: str) -> int:
     if options.waits_until_next_tick:
         return to_milliseconds(options.schedule.after(to_datetime(due)))
     return to_milliseconds(due) + max(options.grace, _LEAST_GRACE)
+
+
+def time_to_start(options: JobOptions, due: str) -> int:
+    """Return for how long a tick may start, in milliseconds: until the end of its grace, or until the next tick."""
+    slot = to_milliseconds(due)
+    return min(start_ends(options, due), to_milliseconds(options.schedule.after(to_datetime(slot)))) - slot
+
+
+def is_late_for(record: LockRecord | None, due: str, now: int, margin: int) -> bool:
+    """Return whether an instance that asks in a later wave has to skip the tick, because it would have been refused at
+    once: the lock was held when the tick came. A lock that is still held doesn't count: it is refused anyway.
+    """
+    if record is None or record.is_live(now, margin):
+        return False
+    return was_held(record, to_milliseconds(due), margin)
 
 
 def choose(

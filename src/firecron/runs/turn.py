@@ -31,7 +31,8 @@ class WantedClaim:
     Without `due`, only what the record leaves to do is claimed. `trigger` is the trigger of a run of `due`. A patient
     claim is tried until the tick's grace is over. Any other claim is tried once, whatever the grace. A claim that
     `looks_back` is for a tick from before this instance had the job: it is made only if the job has run before. A claim
-    that `insists` is made again soon if the database can't be reached: a lock was seen to expire now.
+    that `insists` is made again soon if the database can't be reached: a lock was seen to expire now. A claim that
+    `is_later` is made in a later wave: the tick is skipped if the lock was held when it came.
     """
 
     due: str | None
@@ -39,6 +40,7 @@ class WantedClaim:
     is_patient: bool = True
     looks_back: bool = False
     insists: bool = False
+    is_later: bool = False
 
     @property
     def tick_to_report(self) -> str | None:

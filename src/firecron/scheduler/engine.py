@@ -1,6 +1,7 @@
 """The engine: connects the parts that make the jobs of a registry run.
 
-    ticker ─ (job, slot) ─► turn ─ on a worker ─► runner       the ticker calls a waiting turn again
+    ticker ─ (job, slot) ─► waves ─► turn ─ on a worker ─► runner      the ticker calls a waiting turn again
+    heartbeat ─ ticket ─► waves
     heartbeat ─► recovery ─ abandoned and missed ticks ─► turn
 
 Before `start` nothing runs but jobs that are started by hand.
@@ -30,6 +31,7 @@ from firecron.runs.turn import Turn, WantedClaim
 from firecron.scheduler.heartbeat import Heartbeat
 from firecron.scheduler.recovery import Recovery
 from firecron.scheduler.ticker import Ticker
+from firecron.scheduler.waves import Waves
 
 
 class Engine:
@@ -63,11 +65,13 @@ class Engine:
         )
         self.recovery = Recovery(locks, timing, self.registry, self.runner, self)
         self.ticker = self._make_ticker()
-        self.heartbeat = Heartbeat(locks, timing, self.registry, self.runner, self.recovery)
+        self.waves = Waves(settings, timing, locks.clock, self.registry, self.crew, self)
+        self.heartbeat = Heartbeat(locks, timing, self.registry, self.runner, self.recovery, self.waves, chance)
 
     def start(self) -> None:
         """Start the threads that tick, beat and recover."""
         if self._has_threads:
+            self.waves.forget()
             self.recovery.start()
             self.heartbeat.start()
             self.ticker.start()
@@ -77,6 +81,7 @@ class Engine:
         # The heartbeat removes its node while runs come to their end.
         self.heartbeat.leave()
         self.ticker.stop()
+        self.waves.forget()
         self.recovery.forget()
         self.runner.stop(max(0.0, ends - self._timing.mono()) / 1000)
         self.heartbeat.wait(ends)
@@ -99,6 +104,7 @@ class Engine:
         self.runner.after_fork()
         self.crew.after_fork()
         self.heartbeat.after_fork()
+        self.waves.after_fork()
         self.ticker = self._make_ticker()
         for job in self.registry.jobs():
             if self.registry.ticks_here(job):
@@ -118,11 +124,21 @@ class Engine:
         """Look for a died run of the job when RTDB's clock shows the instant."""
         self.recovery.look_again(job, instant)
 
+    # --- the asker of the waves
+
+    def ask(self, job: Job, slot: str, *, is_later: bool) -> None:
+        """Run this tick, if no other instance does."""
+        self.submit(self.runner.turn(job, WantedClaim(slot, "schedule", is_later=is_later)))
+
+    def after(self, seconds: float, call: Callable[[], None]) -> None:
+        """Make this call in this many seconds. The call must not block."""
+        self.ticker.after(seconds, call)
+
     # --- the ticker's receiver
 
     def due(self, job: Job, slot: str) -> None:
-        """Run this tick, which is due."""
-        self.submit(self.runner.turn(job, WantedClaim(slot, "schedule")))
+        """Run this tick, which is due, unless other instances are to ask for it."""
+        self.waves.due(job, slot)
 
     def look_back(self, job: Job, slot: str) -> None:
         """Run this tick from before this instance had the job.

@@ -1,7 +1,13 @@
 """The heartbeat: writes signs of life to `cron-instances/<id>`, one node a process, and makes the rounds of recovery.
 
-The reply to each beat contains RTDB's time, so an instance that beats never has to ask for it. A round that is due
-follows a beat, and has to stop at the next beat. After a completed round the nodes of dead instances are removed.
+The reply to each beat contains RTDB's time, so an instance that beats never has to ask for it. The same write takes a
+ticket from the counter of the instance's group, in `cron-groups` (see `base/tickets`). If the security rules refuse the
+ticket, because they are older than it, the beat is sent again without a ticket.
+
+A round that is due follows a beat, and has to stop at the next beat. After a completed round the nodes of dead
+instances are removed, and counters that no instance has used for an hour. Rounds read everything, so in a large group
+a beat makes a round, and removes nodes, by chance. An instance that finds that its group has lost a third makes its
+round at once.
 
 At the end the thread removes the instance's own node, so that a stop doesn't have to wait for it.
 """
@@ -11,26 +17,43 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+from collections.abc import Callable
 
 from firecron.base.clocks import Deadline, Timing
-from firecron.errors import StoreError, Unavailable
+from firecron.base.exact import number
+from firecron.base.tickets import has_fallen, odds_of_pruning, odds_of_round
+from firecron.errors import Denied, StoreError, Unavailable
 from firecron.jobs.registry import Registry
 from firecron.lock.instances import PRUNED_BEATS, inspect_instances
 from firecron.lock.service import LockService
 from firecron.runs.runner import Runner
 from firecron.scheduler.recovery import Recovery
-from firecron.store import SERVER_TIME
+from firecron.scheduler.waves import Draw, Waves
+from firecron.store import ONE_MORE, SERVER_TIME
 
 _REMOVE_TIMEOUT = 1.0
+# A counter that was not used for an hour belongs to no group any more. The security rules say the same.
+_FORGOTTEN = 3_600_000
 
 
 class Heartbeat:
-    """Beats from `start` to `leave`. Each beat writes the number of jobs and the number of runs under way."""
+    """Beats from `start` to `leave`. Each beat writes the number of jobs and the number of runs under way.
+
+    `chance` returns a number from 0 to 1. It chooses when the second beat comes, and what a large group does by chance.
+    """
 
     def __init__(
-        self, locks: LockService, timing: Timing, registry: Registry, runner: Runner, recovery: Recovery
+        self,
+        locks: LockService,
+        timing: Timing,
+        registry: Registry,
+        runner: Runner,
+        recovery: Recovery,
+        waves: Waves,
+        chance: Callable[[], float],
     ) -> None:
         self._store = locks.store
+        self._paths = locks.paths
         self._root = locks.paths.instances
         self._clock = locks.clock
         self._timing = timing
@@ -41,12 +64,18 @@ class Heartbeat:
         self._registry = registry
         self._runner = runner
         self._recovery = recovery
+        self._waves = waves
+        self.chance = chance
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._at_work: set[threading.Thread] = set()
         self._random = secrets.token_hex(3)
         self._started_at: int | None = None
         self._beat_due = 0.0
+        # The largest size of the group since it was found to have lost a third.
+        self._peak = 0.0
+        # Until when no ticket is asked for, because the security rules have refused one.
+        self._refused_until = 0.0
 
     @property
     def id(self) -> str:
@@ -72,8 +101,10 @@ class Heartbeat:
                 self._timing.wait(self._changed, left / 1000)
 
     def beat(self) -> bool:
-        """Write a sign of life, and note RTDB's time from the reply. Return whether the database responded at all."""
-        sent = self._timing.mono()
+        """Write a sign of life, and note RTDB's time and the ticket in the reply.
+
+        Return whether the database responded at all.
+        """
         fields: dict[str, object] = {
             "seenAt": SERVER_TIME,
             "startedAt": SERVER_TIME if self._started_at is None else self._started_at,
@@ -81,16 +112,41 @@ class Heartbeat:
             "jobs": len(self._registry.jobs()),
             "running": sum(self._runner.running().values()),
         }
+        draw = self._waves.draw() if self._timing.mono() >= self._refused_until else None
         try:
-            stored = self._store.merge(f"{self._root}/{self.id}", fields, self._deadline())
+            try:
+                self._write(fields, draw)
+            except Denied as error:
+                if draw is None:
+                    raise
+                self._write(fields, None)
+                self._do_without_ticket(error)
         except StoreError as error:
+            self._waves.note(None, None, self._timing.mono())
             self._complain(str(error))
             return not isinstance(error, Unavailable)
-        seen_at = stored.get("seenAt")
-        if isinstance(seen_at, int):
-            self._clock.note(seen_at, sent, self._timing.mono())
-            self._started_at = self._started_at or seen_at
         return True
+
+    def _write(self, fields: dict[str, object], draw: Draw | None) -> None:
+        """Write the fields, and take the ticket in the same write. Raise StoreError."""
+        node = f"{self._root}/{self.id}"
+        counter = None if draw is None else f"{self._paths.groups}/{draw.group}"
+        sent = self._timing.mono()
+        if counter is None:
+            stored: object = self._store.merge(node, fields, self._deadline())
+            ticket = None
+        else:
+            here, beats, seen = map(self._paths.relative, (node, f"{counter}/beats", f"{counter}/seenAt"))
+            values = {here: fields, beats: ONE_MORE, seen: SERVER_TIME}
+            answered = self._store.merge(self._paths.prefix, values, self._deadline())
+            stored, ticket = answered[here], number(answered[beats])
+        received = self._timing.mono()
+        seen_at = stored.get("seenAt") if isinstance(stored, dict) else None
+        if isinstance(seen_at, int):
+            self._clock.note(seen_at, sent, received)
+            self._started_at = self._started_at or seen_at
+        # The ticket was given at some time in between.
+        self._waves.note(draw, ticket, (sent + received) / 2)
 
     def prune(self, deadline: Deadline) -> None:
         """Note the silent instances in the roster, and remove the nodes of instances not seen for ten beats.
@@ -102,24 +158,28 @@ class Heartbeat:
         if now is None:
             return
         self._roster.note(inspect_instances(nodes, self._settings.heartbeat), now.server)
-        if not isinstance(nodes, dict):
-            return
         limit = now.server - PRUNED_BEATS * self._settings.heartbeat * 1000
-        dead = [key for key, node in nodes.items() if key != self.id and _seen_at(node) < limit]
+        dead = [key for key in _unseen(nodes, limit) if key != self.id]
         if dead:
             self._store.merge(self._root, dict.fromkeys(dead), deadline)
+        if self._settings.contenders:
+            self._prune_groups(now.server - _FORGOTTEN - self._settings.margin_ms, deadline)
 
     def work(self) -> None:
         """Beat once, and make a round of recovery if one is due."""
-        self._beat_due = self._timing.mono() + self._settings.heartbeat * 1000
+        # Instances that have started together need not beat together.
+        part = 0.5 + 0.5 * self.chance() if self._started_at is None and self._settings.contenders else 1.0
+        self._beat_due = self._timing.mono() + part * self._settings.heartbeat * 1000
         # Without the database a round finds nothing. The next beat may reach it again.
         if not self.beat():
             return
+        begins, prunes = self._choose()
         try:
-            if not self._recovery.make_if_due(self._beat_due):
-                return
+            is_complete = self._recovery.make_if_due(self._beat_due, begins)
         except StoreError as error:
             self._complain(f"the look for died runs and missed ticks goes on at the next beat: {error}")
+            return
+        if not (is_complete if prunes is None else prunes):
             return
         try:
             self.prune(self._deadline().within(max(0.0, self._beat_due - self._timing.mono()) / 1000))
@@ -170,12 +230,50 @@ class Heartbeat:
         except Exception as error:
             self._complain(f"the instance's own node could not be removed: {error}")
 
+    def _choose(self) -> tuple[bool | None, bool | None]:
+        """Return whether to make a round and whether to remove dead instances; None where the clock decides that."""
+        size, heartbeat, interval = self._waves.size(), self._settings.heartbeat, self._settings.recovery_interval
+        odds = odds_of_round(size, heartbeat, interval)
+        if size is None or odds is None:
+            self._peak = 0.0
+            return None, None
+        self._peak = max(self._peak, size)
+        fallen = has_fallen(self._peak, size)
+        if fallen:
+            self._peak = size
+        return fallen or self.chance() < odds, self.chance() < odds_of_pruning(size, heartbeat, interval)
+
+    def _do_without_ticket(self, error: Denied) -> None:
+        """Ask for no ticket until the next interval begins: each refusal costs a request."""
+        is_first = not self._refused_until
+        self._refused_until = self._timing.mono() + self._settings.recovery_interval * 1000
+        if is_first:
+            message = (
+                "The security rules refuse the heartbeat its ticket, so this instance asks for every tick, however "
+                f"large the fleet is: deploy the rules that `firecron rules` prints. {error}"
+            )
+            self._events.emit("heartbeat.no_ticket", "heartbeat", logging.WARNING, message, why=str(error))
+
+    def _prune_groups(self, limit: float, deadline: Deadline) -> None:
+        """Remove the counters that were last used before this time. Raise StoreError."""
+        try:
+            unused = _unseen(self._store.read(self._paths.groups, deadline).node, limit)
+            if unused:
+                self._store.merge(self._paths.groups, dict.fromkeys(unused), deadline)
+        except Denied:
+            pass  # the rules are older than the counters: the beat says so
+
     def _deadline(self) -> Deadline:
         return Deadline.after(self._timing, self._settings.request_timeout)
 
     def _complain(self, why: str) -> None:
         message = f"The heartbeat of this instance failed: {why}"
         self._events.emit("heartbeat.failed", "heartbeat", logging.WARNING, message, why=why)
+
+
+def _unseen(nodes: object, limit: float) -> list[str]:
+    """Return the names of the nodes that were last seen before this time."""
+    return [key for key, node in nodes.items() if _seen_at(node) < limit] if isinstance(nodes, dict) else []
 
 
 def _seen_at(node: object) -> float:

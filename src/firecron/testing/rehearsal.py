@@ -38,6 +38,8 @@ _SMALLEST_STEP = 0.001
 class Inline:
     """A crew that does its work at once, on the thread that submits it."""
 
+    is_full = False
+
     def submit(self, work: Callable[[], object]) -> None:
         work()
 

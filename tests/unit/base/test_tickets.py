@@ -47,6 +47,7 @@ def test_two_tickets_tell_the_size() -> None:
     """The size is the difference of the last two tickets, over the time between them in heartbeats."""
     assert size_after((100, 0), (300, 30)) == 200
     assert size_after((100, 0), (200, 15)) == 200
+    assert size_after((100, 0), (150, 7.5)) == 200
     assert size_after((100, 0), (400, 45)) == 200
 
 
@@ -72,7 +73,7 @@ def test_no_group_is_smaller_than_the_instance_itself() -> None:
         pytest.param([(1, 0.0), (9, 45.001)], id="more than one and a half heartbeats apart"),
         pytest.param([(9, 0.0), (9, 30.0)], id="the counter stands still"),
         pytest.param([(9, 0.0), (90, 30.0), (1, 60.0)], id="the counter was deleted"),
-        pytest.param([(9, 0.0), (10, 0.0)], id="no time between them"),
+        pytest.param([(9, 0.0), (10, 7.499)], id="less than a quarter of a heartbeat apart"),
     ],
 )
 def test_the_size_is_not_known(beats: list[tuple[int | None, float]]) -> None:

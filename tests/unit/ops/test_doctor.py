@@ -21,6 +21,7 @@ from typer.testing import CliRunner, Result
 import firecron.ops.doctor
 from firecron import FireCron, distributed_cron
 from firecron.base.clocks import Deadline
+from firecron.cli.commands.rules import adapted
 from firecron.cli.root import app
 from firecron.errors import Denied, Unavailable
 from firecron.jobs import declarations
@@ -262,6 +263,21 @@ def test_rules_that_open_other_paths_are_warned_of_alone(rtdb: Rtdb) -> None:
     )
     user(rtdb)
     assert by_check(examine())["rules"][1:] == [("warning", "the rules let it write outside of its own paths")]
+
+
+@pytest.mark.parametrize("contenders", ["3", "0"])
+def test_rules_that_are_older_than_tickets_are_warned_of(
+    rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch, contenders: str
+) -> None:
+    """Where rules don't know cron-groups, that is a warning with the remedy, unless tickets are switched off."""
+    monkeypatch.setenv("FIRECRON_CONTENDERS", contenders)
+    shipped = adapted(RULES.read_text("utf-8"), "", "firecron")["rules"]
+    assert isinstance(shipped, dict)
+    rtdb.set_rules({"rules": {name: block for name, block in shipped.items() if name != "cron-groups"}})
+    user(rtdb)
+    told = [finding for finding in examine() if finding.check == "rules" and finding.level == "warning"]
+    assert [finding.remedy for finding in told] == ["deploy what `firecron rules` prints"] * (contenders == "3")
+    assert all("cron-groups" in finding.message for finding in told)
 
 
 def test_rules_that_open_everything_are_warned_of(rtdb: Rtdb) -> None:

@@ -173,6 +173,7 @@ def test_rounds_put_off_no_beat() -> None:
     timing = OneWait()
     crons = FireCron(store=MemoryStore(timing.now), timing=timing, settings=load(heartbeat=30), enabled=True)
     heartbeat = crons.engine.heartbeat
+    heartbeat.chance = lambda: 1.0
 
     def make(deadline: Deadline) -> bool:
         timing.advance(20)
@@ -227,6 +228,7 @@ def test_the_dead_are_removed_in_the_time_that_rounds_leave(rounds: float, left:
             return super().read(path, deadline)
 
     crons = FireCron(store=Noting(timing.now), timing=timing, settings=load(heartbeat=30, request_timeout=3))
+    crons.engine.heartbeat.chance = lambda: 1.0
 
     def make(deadline: Deadline) -> bool:
         timing.advance(rounds)

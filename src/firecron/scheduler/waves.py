@@ -1,0 +1,181 @@
+"""Waves: whether this instance asks for a tick that is due, and when. `base/tickets` has the promise.
+
+    due      the tick comes: it is asked for at once, or it stays open
+    note     a beat has brought a ticket, or none: each job's open tick is judged again
+    a look   a wave's time has come, or the last ticket is too old: the tick is judged again
+
+A tick stays open until it is asked for, until a newer tick of its job comes, or until it may not start any more.
+Nothing is logged of a tick that was not asked for: the instances that asked do that.
+
+Some ticks are always asked for at once: those with less time than two heartbeats, those of jobs with
+`once_per_tick=False` or with another overlap than "skip", and those of a job that the last ticket was not for. Runs by
+hand, triggered runs, reruns and catching up don't come here.
+
+Judging is cheap, does no I/O, and happens under one lock. So a tick is asked for at most once, whichever thread judges:
+the ticker's or the heartbeat's.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from firecron.base.clocks import Timing
+from firecron.base.instants import to_milliseconds
+from firecron.base.server_clock import ServerClock
+from firecron.base.tickets import OpenTick, Tickets, group_of, is_long_enough, place_of_tick
+from firecron.base.workers import Crew
+from firecron.jobs.job import Job
+from firecron.jobs.registry import Registry
+from firecron.runs.policy import time_to_start
+from firecron.settings import Settings
+
+
+class Asker(Protocol):
+    """Asks for ticks, and makes calls later. No method blocks."""
+
+    def ask(self, job: Job, slot: str, *, is_later: bool) -> None:
+        """Run this tick, if no other instance does. `is_later` says that it came in an earlier wave."""
+
+    def after(self, seconds: float, call: Callable[[], None]) -> None:
+        """Make this call in this many seconds. The call must not block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A ticket to take: the group whose counter gives it, and the jobs that it is for, by name."""
+
+    group: str
+    jobs: dict[str, Job]
+
+
+NOTHING = Draw("", {})
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """An open tick. `ends` is when it may not start any more, on the monotonic clock; `looks_at` is the next look."""
+
+    job: Job
+    slot: str
+    tick: OpenTick
+    ends: float = math.inf
+    looks_at: float = math.inf
+
+
+class Waves:
+    """Decides for the jobs of the registry when the `asker` asks for their ticks."""
+
+    def __init__(
+        self, settings: Settings, timing: Timing, clock: ServerClock, registry: Registry, crew: Crew, asker: Asker
+    ) -> None:
+        self._contenders = settings.contenders
+        self._heartbeat = settings.heartbeat * 1000
+        self._timing = timing
+        self._clock = clock
+        self._registry = registry
+        self._crew = crew
+        self._asker = asker
+        self._lock = threading.Lock()
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the ticket and all open ticks."""
+        self._tickets = Tickets(self._heartbeat)
+        self._draw = NOTHING
+        self._open: dict[str, _Waiting] = {}
+
+    def after_fork(self) -> None:
+        """Drop all in a forked child: the ticket is the parent's, and a thread of the parent may hold the lock."""
+        self._lock = threading.Lock()
+        self.forget()
+
+    def size(self) -> float | None:
+        """Return the size of the group that this instance is in; None if it is not known."""
+        return self._tickets.size(self._timing.mono())
+
+    def draw(self) -> Draw | None:
+        """Return the ticket that the next beat should take.
+
+        Return None if it should take none: an instance without a free worker would only delay a tick.
+        """
+        if not self._contenders or self._crew.is_full:
+            return None
+        jobs = {job.name: job for job in self._registry.jobs() if self._registry.is_wanted(job)}
+        members = ((name, job.options.schedule.line, job.options.schedule.timezone) for name, job in jobs.items())
+        return Draw(group_of(members, self._heartbeat, self._contenders), jobs)
+
+    def note(self, draw: Draw | None, number: int | None, at: float) -> None:
+        """Take the number that a beat has brought at this monotonic time, if any, and judge the open ticks again."""
+        draw = draw or NOTHING
+        with self._lock:
+            before = self._tickets if draw.group == self._draw.group else Tickets(self._heartbeat)
+            self._tickets, self._draw = before.take(number, at), draw
+            waiting = list(self._open.values())
+        for one in waiting:
+            self._judge(one)
+
+    def due(self, job: Job, slot: str) -> None:
+        """Ask for a tick that has come, or leave it open."""
+        waiting = self._left_open(job, slot)
+        if waiting is None:
+            self._asker.ask(job, slot, is_later=False)
+        else:
+            # Later, because it takes the job's next tick: a thousand jobs at one instant don't wait for each other.
+            self._asker.after(0, lambda: self._begin(waiting))
+
+    def _left_open(self, job: Job, slot: str) -> _Waiting | None:
+        """Return the tick, which is open from now on; None if this instance asks for it at once."""
+        with self._lock:
+            self._open.pop(job.name, None)
+            now = self._timing.mono()
+            size = self._tickets.size(now)
+            if size is None or not job.options.asks_in_waves or self._draw.jobs.get(job.name) is not job:
+                return None
+            tick = OpenTick(now, self._tickets.distance(place_of_tick(job.name, slot)), size)
+            if tick.asks_at(size, self._contenders) == now:
+                return None
+            waiting = self._open[job.name] = _Waiting(job, slot, tick)
+        return waiting
+
+    def _begin(self, waiting: _Waiting) -> None:
+        """Ask for an open tick after all if it has too little time, or if nobody knows how much."""
+        time, now = time_to_start(waiting.job.options, waiting.slot), self._clock.peek()
+        if now is not None and is_long_enough(time - waiting.job.options.jitter, self._heartbeat):
+            waiting.ends = now.mono + to_milliseconds(waiting.slot) + time - now.server
+            self._judge(waiting)
+        elif self._close(waiting):
+            self._asker.ask(waiting.job, waiting.slot, is_later=False)
+
+    def _judge(self, waiting: _Waiting, *, is_look: bool = False) -> None:
+        """Ask for an open tick if its time has come; else see to it that it is judged again."""
+        now = self._timing.mono()
+        with self._lock:
+            if self._open.get(waiting.job.name) is not waiting:
+                return
+            if is_look:
+                waiting.looks_at = math.inf
+            at = waiting.tick.asks_at(self._tickets.size(now), self._contenders)
+            is_over, is_time = now >= waiting.ends, at is not None and at <= now
+            if is_over or is_time:
+                del self._open[waiting.job.name]
+            # A millisecond after the ticket's end, because calls come at whole milliseconds.
+            look = min(math.inf if at is None else at, self._tickets.stale_at + 1)
+            is_planned = is_over or is_time or waiting.looks_at <= look
+            if not is_planned:
+                waiting.looks_at = look
+        if is_time and not is_over:
+            self._asker.ask(waiting.job, waiting.slot, is_later=True)
+        elif not is_planned:
+            self._asker.after((look - now) / 1000, lambda: self._judge(waiting, is_look=True))
+
+    def _close(self, waiting: _Waiting) -> bool:
+        """Remove an open tick, and return whether it was open."""
+        with self._lock:
+            if self._open.get(waiting.job.name) is not waiting:
+                return False
+            del self._open[waiting.job.name]
+            return True
