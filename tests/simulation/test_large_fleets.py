@@ -2,81 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
-from tests.simulation.fleet import Fleet
-from tests.simulation.instance import Instance
-from tests.simulation.world import NAME, START, slot
+from tests.simulation.large import Large, Tick
+from tests.simulation.world import START, slot
 
 from firecron import Run, distributed_cron
 from firecron.base.instants import to_milliseconds
 
 SIZE = 30
-# When all have started, and know how many they are.
-WARM = 100.0
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """How many instances asked for a tick, and how many seconds after its slot it started; None if it was missed."""
-
-    askers: int
-    lag: float | None
-
-
-class Large(Fleet):
-    """A fleet whose instances have started within half a minute, each with a chance of its own."""
-
-    def __init__(self, size: int = SIZE, seed: int = 1, **settings: Any) -> None:
-        super().__init__()
-        self._rng = random.Random(seed)
-        self._settings = settings
-        self.instances: list[Instance] = []
-        self._lags: dict[str, float] = {}
-        self.body = self._note
-        self.start(size)
-        self.world.until(WARM)
-
-    def start(self, number: int, *providers: object, spread: float = 30) -> None:
-        """Have so many more instances start within so many seconds, with more jobs than the fleet's."""
-
-        def begin() -> None:
-            one = self.instance(**self._settings)
-            one.crons.engine.heartbeat.chance = random.Random(self._rng.random()).random
-            for job in providers:
-                one.crons.registry.add(job)  # type: ignore[arg-type]  # a function with jobs
-            self.instances.append(one)
-            one.start()
-
-        for _ in range(number):
-            self.world.at(self.world.mono() / 1000 + spread * self._rng.random(), begin)
-
-    def some(self, number: int) -> list[Instance]:
-        return self._rng.sample(self.instances, number)
-
-    def kill(self, number: int) -> None:
-        for one in self.some(number):
-            one.crash()
-            self.instances.remove(one)
-
-    def tick(self, seconds: float, until: float | None = None) -> Tick:
-        """What the tick so many seconds after nine has cost, and how late it was."""
-        self.world.until(seconds - 0.5)
-        for one in self.instances:
-            one.network.requests()
-        self.world.until(until or seconds + 59)
-        askers = [one for one in self.instances if one.network.requests(f"cron-locks/{NAME}")]
-        return Tick(len(askers), self._lags.get(slot(seconds)))
-
-    def _note(self, run: Run) -> None:
-        assert run.slot is not None
-        key = slot(run.slot.timestamp() - START / 1000)
-        assert key not in self._lags, "a tick has started twice"
-        self._lags[key] = self.world.now() / 1000 - run.slot.timestamp()
 
 
 @pytest.mark.parametrize(("size", "most"), [(2, 2), (12, 12), (SIZE, 15)])
@@ -91,14 +26,14 @@ def test_a_ticks_cost_does_not_grow_with_the_fleet(size: int, most: int) -> None
 
 def test_all_ask_where_the_setting_says_so() -> None:
     """With contenders=0 every instance asks for every tick, as without tickets."""
-    fleet = Large(contenders=0)
+    fleet = Large(SIZE, contenders=0)
     assert [fleet.tick(seconds) for seconds in (180, 240)] == [Tick(SIZE, 0)] * 2
 
 
 @pytest.mark.parametrize("left", [1, 3, 12])
 def test_the_last_ones_run_the_tick(left: int) -> None:
     """If most die just before a tick, one that is left runs it within one and a half heartbeats, and soon at once."""
-    fleet = Large()
+    fleet = Large(SIZE)
     fleet.world.at(239.9, lambda: fleet.kill(SIZE - left))
     tick = fleet.tick(240)
     assert tick.lag is not None
@@ -113,7 +48,7 @@ def test_the_last_ones_run_the_tick(left: int) -> None:
 def test_a_third_and_less_that_die_delay_a_tick_by_waves_only() -> None:
     """Those that are left ask in their waves: the tick starts within four seconds."""
     for seed in (1, 2):
-        fleet = Large(seed=seed)
+        fleet = Large(SIZE, seed)
         fleet.world.at(239.9, lambda fleet=fleet: fleet.kill(SIZE // 3))  # type: ignore[misc]
         tick = fleet.tick(240)
         assert tick.lag in (0, 1, 4)
@@ -150,7 +85,7 @@ def test_two_sets_of_jobs_are_two_groups() -> None:
 
 def test_a_half_that_freezes_costs_no_tick() -> None:
     """Instances that stop for a minute are as if dead, and when they go on they ask until they know who is there."""
-    fleet = Large()
+    fleet = Large(SIZE)
     frozen = fleet.some(SIZE // 2)
 
     def freeze() -> None:
@@ -166,13 +101,8 @@ def test_a_half_that_freezes_costs_no_tick() -> None:
 
 def test_instances_without_a_free_worker_are_not_counted_on() -> None:
     """They take no tickets, so a tick doesn't wait for them: it starts within half a minute, and soon at once."""
-    fleet = Large()
-
-    def occupy() -> None:
-        for one in fleet.some(SIZE - 5):
-            one.crew.is_full = one.crew.is_dead = True  # what it is given waits for ever
-
-    fleet.world.at(210, occupy)
+    fleet = Large(SIZE)
+    fleet.world.at(210, lambda: fleet.occupy(SIZE - 5))
     for seconds, most in ((240, 30), (300, 4), (360, 4)):
         tick = fleet.tick(seconds)
         assert tick.lag is not None
@@ -182,7 +112,7 @@ def test_instances_without_a_free_worker_are_not_counted_on() -> None:
 @pytest.mark.parametrize("beats", [10**9, 0, "many", None])
 def test_a_counter_that_somebody_sets_costs_no_tick(beats: object) -> None:
     """Set too high it misleads nobody; set back, deleted or damaged, all ask until they know more."""
-    fleet = Large()
+    fleet = Large(SIZE)
 
     def harm() -> None:
         (name,) = fleet.world.store.keys("cron-groups", fleet.instances[0].locks.deadline(1))
@@ -200,7 +130,7 @@ def test_a_counter_that_somebody_sets_costs_no_tick(beats: object) -> None:
 @pytest.mark.parametrize("ends", [241.5, 243])
 def test_a_later_wave_skips_a_tick_that_was_held_when_it_came(ends: float) -> None:
     """If the run before ends between two waves, the tick is skipped as it would have been at once, and not run late."""
-    fleet = Large()
+    fleet = Large(SIZE)
     body: Callable[[Run], object] = fleet.body
 
     def overrun(run: Run) -> None:
