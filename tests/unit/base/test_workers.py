@@ -55,6 +55,26 @@ def test_there_are_as_many_threads_as_allowed(number: int) -> None:
     workers.dismiss()
 
 
+def test_there_is_room_until_all_are_busy() -> None:
+    """It is full when every thread that may be has work, or what waits takes the others; then it is not."""
+    workers, gate = Workers(2), Gate()
+    rooms = [workers.is_full]
+    for _ in range(2):
+        workers.submit(gate)
+        gate.wait_for(1)
+        rooms.append(workers.is_full)
+    workers.submit(gate)
+    rooms.append(workers.is_full)
+    assert rooms == [False, False, True, True]
+    gate.open.set()
+    gate.wait_for(1)
+    while workers.idle < 2:
+        threading.Event().wait(0.001)
+    assert not workers.is_full
+    workers.dismiss()
+    assert not workers.is_full
+
+
 def test_under_load_all_is_done_once() -> None:
     """Many threads submit at the same time: everything is done, and nothing twice."""
     workers = Workers(5)
