@@ -54,6 +54,7 @@ bench: $(INSTALLED) ## measure the import, the lock, the scheduler and the emula
 	$(BIN)/python tests/bench/imports.py
 	$(BIN)/python tests/bench/lock.py
 	$(BIN)/python tests/bench/schedule.py
+	$(BIN)/python tests/bench/fleet.py
 	$(BIN)/python tests/bench/emulator.py
 
 .PHONY: test-lowest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import statistics
+import sys
 import threading
 import time
 from collections import Counter
@@ -11,9 +12,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, cast
 
-from firecron import FireCron, distributed_cron
+from serving import serving
+
+from firecron import FireCron, Run, distributed_cron
 from firecron.base.clocks import SystemTiming
 from firecron.jobs.explorer import explore
 from firecron.jobs.job import Job
@@ -24,6 +28,7 @@ from firecron.store import Store
 from firecron.testing import MemoryStore
 from rtdb_emulator import Emulator
 
+SERVE = str(Path(__file__).with_name("serve.py"))
 MANY = 10_000
 AT_ONCE = 1_000
 ROUNDS = 6
@@ -39,6 +44,7 @@ REQUESTS = {"read", "swap", "timestamp", "merge", "keys"}
 def main() -> None:
     start_many()
     dispatch_at_once()
+    slot_to_body()
     idle()
     requests_per_slot()
     recovery()
@@ -118,6 +124,47 @@ def dispatch_at_once() -> None:
         f"{AT_ONCE:,} jobs at one instant: handed over after {median:.1f} ms (median), {p99:.1f} ms (p99; wanted: 20)"
     )
     assert threads <= 1
+
+
+def slot_to_body() -> None:
+    """How late bodies begin when very many jobs tick at the same instant, with the default settings."""
+    for delay in (0.0, 0.02):
+        with serving([sys.executable, SERVE, str(delay)]) as (port, _):
+            lags = _lags(f"http://127.0.0.1:{port}?ns=bench")
+        half, most = statistics.median(lags), max(lags)
+        print(
+            f"{AT_ONCE:,} jobs at one instant, {delay * 1000:.0f} ms a request: half of the bodies have begun after "
+            f"{half:.2f} s (wanted: 1), all after {most:.2f} s (wanted: 2)"
+        )
+
+
+def _lags(url: str) -> list[float]:
+    """How many seconds after their slot the bodies of very many jobs begin: the median round of some."""
+    every = 15
+    begun: dict[float, list[float]] = {}
+    changed = threading.Condition()
+
+    def make(index: int) -> Job:
+        @distributed_cron(f"bench-{index}", f"*/{every} * * * * *", lock_ttl=30)
+        def body(run: Run) -> None:
+            assert run.slot is not None
+            slot = run.slot.timestamp()
+            with changed:
+                begun.setdefault(slot, []).append(time.time() - slot)
+                changed.notify_all()
+
+        return explore(body)[0]
+
+    crons = FireCron(enabled=True, settings=load(database_url=url))
+    for index in range(AT_ONCE):
+        crons.registry.add(make(index))
+    crons.start()
+    with changed:
+        # The first round finds no connections yet.
+        changed.wait_for(lambda: sum(len(lags) == AT_ONCE for lags in begun.values()) == 4, 2 * PATIENCE)
+        rounds = [lags for lags in begun.values() if len(lags) == AT_ONCE][1:]
+    crons.stop()
+    return sorted(rounds, key=max)[1]
 
 
 def idle() -> None:

@@ -5,6 +5,7 @@ python -m tests.simulation.large [size]         a table, in a quarter of an hour
 
 from __future__ import annotations
 
+import logging
 import random
 import statistics
 import sys
@@ -91,10 +92,10 @@ def table(size: int) -> None:
     nothing: Callable[[Large], object] = lambda fleet: None  # noqa: E731
     rows: list[tuple[str, float, Callable[[Large], object], int]] = [
         (f"{size} instances", 230, nothing, 1),
-        (f"{size}, half of them die just before a tick", 239.9, lambda fleet: fleet.kill(size // 2), 4),
-        (f"{size}, all but 5 die just before a tick", 239.9, lambda fleet: fleet.kill(size - 5), 8),
-        (f"{size}, all but one die just before a tick", 239.9, lambda fleet: fleet.kill(size - 1), 8),
-        (f"{size}, of which 9 in 10 have no free worker", 210, lambda fleet: fleet.occupy(size * 9 // 10), 8),
+        (f"{size}, half of them die just before a tick", 239.9, lambda fleet: fleet.kill(size // 2), 2),
+        (f"{size}, all but 5 die just before a tick", 239.9, lambda fleet: fleet.kill(size - 5), 4),
+        (f"{size}, all but one die just before a tick", 239.9, lambda fleet: fleet.kill(size - 1), 4),
+        (f"{size}, of which 9 in 10 have no free worker", 210, lambda fleet: fleet.occupy(size * 9 // 10), 4),
     ]
     for title, at, happens, seeds in rows:
         ticks = []
@@ -111,4 +112,5 @@ def table(size: int) -> None:
 
 
 if __name__ == "__main__":
+    logging.getLogger("firecron").setLevel(logging.CRITICAL)
     table(int(sys.argv[1]) if len(sys.argv) > 1 else 200)
