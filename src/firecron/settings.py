@@ -105,7 +105,7 @@ class Settings(BaseSettings):
     shutdown_grace: float = Field(
         default=8.0, ge=0, le=3600, description="How long runs may go on when the instance stops."
     )
-    workers: int = Field(default=10, ge=1, le=500, description="How many jobs one instance runs at the same time.")
+    workers: int = Field(default=50, ge=1, le=500, description="How many jobs one instance runs at the same time.")
     max_concurrent: int = Field(
         default=3,
         ge=1,

@@ -21,6 +21,7 @@ from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target
 from firecron.rtdb.tokens import StaticToken
 from firecron.rtdb.transport import NoReply, Transport
+from firecron.settings import load
 from firecron.store import ONE_MORE, SERVER_TIME, Node
 from firecron.testing import MemoryStore
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -317,6 +318,22 @@ def test_a_forked_child_has_a_connection_of_its_own() -> None:
         store.after_fork()
         store.read("k", soon())
         assert server.connections == 2
+
+
+def test_every_worker_keeps_its_connection(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many connections are kept as there are workers and some other threads, so that a burst opens none anew."""
+    sizes: list[int] = []
+
+    class Noting(Transport):
+        def __init__(self, url: str, pool_size: int) -> None:
+            sizes.append(pool_size)
+            super().__init__(url, pool_size)
+
+    monkeypatch.setattr("firecron.rtdb.store.Transport", Noting)
+    for settings in (load(), load(workers=7)):
+        assert LockService(settings=settings).acquire("job", 60)
+        rtdb.set("/cron-locks", None)
+    assert sizes == [82, 39]
 
 
 def test_closing_ends_the_connections() -> None:

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     import firebase_admin
 
 T = TypeVar("T")
+# Threads besides the workers whose connections are kept open: the program's own, the keeper's, the heartbeat's.
+_OTHER_THREADS = 32
 
 
 class LockService:
@@ -72,7 +74,8 @@ class LockService:
         self.settings = settings or load()
         self.events = Events()
         self._timing = timing or SystemTiming()
-        self.store = store or RtdbStore(self.target, self._timing, self._note_target)
+        connections = self.settings.workers + _OTHER_THREADS
+        self.store = store or RtdbStore(self.target, self._timing, self._note_target, connections)
         self.identity = Identity()
         self.paths = Paths(self.settings.prefix)
         self.clock = ServerClock(

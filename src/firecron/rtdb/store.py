@@ -30,7 +30,8 @@ from firecron.rtdb.tokens import RefreshingTokens, StaticToken, Tokens, google_f
 from firecron.rtdb.transport import NoReply, Reply, Transport
 from firecron.store import NULL_ETAG, ONE_MORE, SERVER_TIME, Node, Snapshot
 
-_POOL_SIZE = 32
+# How many connections are kept open if the caller doesn't say.
+_CONNECTIONS = 32
 _UNKNOWN_ETAG = "unknown"
 _USER_AGENT = f"firecron/{__version__}"
 # The bounds of RTDB's time, in milliseconds: the years 2020 to 9999.
@@ -43,7 +44,7 @@ _LONGEST_REST = 86_400.0
 class _Connection:
     """The connection to one database: its address, the tokens for it, and the pool of sockets."""
 
-    def __init__(self, target: Target, timing: Timing) -> None:
+    def __init__(self, target: Target, timing: Timing, connections: int) -> None:
         try:
             requests.PreparedRequest().prepare_url(f"{target.base_url}/{target.suffix}", None)
         except ValueError as error:
@@ -58,22 +59,28 @@ class _Connection:
             self.tokens = StaticToken()
         else:
             self.tokens = RefreshingTokens(target.load_credential, google_fetch(timeout=30), timing)
-        self.transport = Transport(target.base_url, _POOL_SIZE)
+        self.transport = Transport(target.base_url, connections)
 
 
 class RtdbStore:
     """A Realtime Database over REST.
 
     `find_target` returns the database, and is called when a connection is made. `note` is then called with the target.
-    A thread that makes or drops the connection holds `connecting`.
+    A thread that makes or drops the connection holds `connecting`. At most `connections` sockets are kept for the next
+    requests. A thread more than that opens one for itself.
     """
 
     def __init__(
-        self, find_target: Callable[[], Target], timing: Timing, note: Callable[[Target], None] = lambda target: None
+        self,
+        find_target: Callable[[], Target],
+        timing: Timing,
+        note: Callable[[Target], None] = lambda target: None,
+        connections: int = _CONNECTIONS,
     ) -> None:
         self._find_target = find_target
         self._note = note
         self._timing = timing
+        self._connections = connections
         self._connection: _Connection | None = None
         self.connecting = threading.Lock()
 
@@ -138,7 +145,7 @@ class RtdbStore:
             if self._connection is not None:
                 return self._connection
             target = self._find_target()
-            connection = self._connection = _Connection(target, self._timing)
+            connection = self._connection = _Connection(target, self._timing, self._connections)
         # Outside the lock, because `note` may call the store.
         self._note(target)
         return connection

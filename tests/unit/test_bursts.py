@@ -1,0 +1,170 @@
+"""Very many jobs due at one instant: as many claims as workers are under way, and whatever happens, nothing is left."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from tests.simulation.world import START, slot
+from tests.unit.threads import PATIENCE, ended, named
+
+from firecron import FireCron, Run, distributed_cron
+from firecron.base.clocks import Deadline
+from firecron.errors import Unavailable
+from firecron.settings import load
+from firecron.store import Node, Snapshot
+from firecron.testing import FakeTiming, MemoryStore
+
+JOBS = 120
+THREADS = ("firecron-worker", "firecron-ticker", "firecron-heartbeat", "firecron-keeper")
+
+
+class Gated(MemoryStore):
+    """A store whose writes of locks wait until they may go on; `waiting` counts them, and `is_down` lets them fail."""
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        super().__init__(now)
+        self.waiting = threading.Semaphore(0)
+        self.opened = threading.Event()
+        self.is_down = False
+        self.tried: set[str] = set()
+
+    def swap(self, path: str, etag: str, node: Node, deadline: Deadline) -> str | Snapshot:
+        if path.startswith("cron-locks"):
+            self.tried.add(path)
+            self.waiting.release()
+            assert self.opened.wait(PATIENCE)
+            if self.is_down:
+                raise Unavailable("down")
+        return super().swap(path, etag, node, deadline)
+
+    def wait_for(self, number: int) -> None:
+        for _ in range(number):
+            assert self.waiting.acquire(timeout=PATIENCE)
+
+
+class Burst:
+    """An instance with real threads and the default number of workers, whose jobs are all due."""
+
+    def __init__(self) -> None:
+        self.timing = FakeTiming(wall=START)
+        self.store = Gated(self.timing.now)
+        self.before = {name: named(name) for name in THREADS}
+        self.begun: list[str] = []
+        settings = load()
+        self.workers = settings.workers
+        self.crons = FireCron(store=self.store, timing=self.timing, settings=settings, enabled=True)
+        self.crons.locks.clock.now(self.crons.locks.deadline(5))
+        for number in range(JOBS):
+            self.crons.registry.add(self._job(number))
+
+    def _job(self, number: int) -> Callable[..., object]:
+        @distributed_cron(f"job{number}", "0 0 1 1 *", lock_ttl=86_000, grace=86_400)
+        def work(run: Run) -> None:
+            self.begun.append(run.name)
+
+        return work
+
+    def begin(self) -> None:
+        """Start, hand all ticks over, and return when as many claims are under way as there can be."""
+        self.crons.start()
+        for job in self.crons.registry.jobs():
+            self.crons.engine.due(job, slot())
+        self.store.wait_for(self.workers)
+
+    def locks(self) -> dict[str, dict[str, object]]:
+        found = self.store.get("cron-locks")
+        return found if isinstance(found, dict) else {}
+
+    def assert_nothing_is_left(self) -> None:
+        """No thread, no run, no lease that is renewed, no place that is taken; every lock that was claimed is free."""
+        for name, before in self.before.items():
+            assert all(map(ended, named(name) - before)), name
+        engine = self.crons.engine
+        assert engine.runner.running() == {}
+        assert self.crons.locks.contender.keeper.due is None
+        assert not any(engine.lanes.lane(job).is_full for job in self.crons.registry.jobs())
+        assert all("releasedAt" in node for node in self.locks().values())
+
+
+def test_as_many_claims_as_workers_are_under_way() -> None:
+    """Each claim has a worker, so no claimed body waits for one; in the end each job has run once."""
+    burst = Burst()
+    burst.begin()
+    assert burst.workers == 50
+    assert not burst.store.waiting.acquire(blocking=False), "more claims than workers"
+    assert burst.crons.engine.crew.is_full
+    burst.store.opened.set()
+    while len(burst.locks()) < JOBS or not all("releasedAt" in node for node in burst.locks().values()):
+        burst.store.wait_for(1)
+    burst.crons.stop()
+    assert sorted(burst.begun) == sorted(job.name for job in burst.crons.registry.jobs())
+    burst.assert_nothing_is_left()
+
+
+def test_a_stop_in_a_burst_leaves_nothing_behind() -> None:
+    """What was being claimed is run or was never claimed, and is released; what had no worker is not claimed at all."""
+    burst = Burst()
+    burst.begin()
+    stop = threading.Thread(target=burst.crons.stop)
+    stop.start()
+    assert burst.crons.engine.runner.stopping.wait(PATIENCE)
+    burst.store.opened.set()
+    assert ended(stop)
+    assert len(burst.begun) == len(burst.locks()) == burst.workers
+    burst.assert_nothing_is_left()
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_dead_database_in_a_burst_leaves_nothing_behind(comes_back: bool) -> None:
+    """Claims that can't be made leave their workers to the next, and are tried again when the database is back."""
+    burst = Burst()
+    burst.store.is_down = True
+    burst.begin()
+    burst.store.opened.set()
+    while len(burst.store.tried) < JOBS:
+        burst.store.wait_for(1)
+    burst.store.is_down = not comes_back
+    ends = time.monotonic() + PATIENCE
+    while comes_back and len(burst.begun) < JOBS:
+        assert time.monotonic() < ends, f"{len(burst.begun)} have begun"
+        burst.timing.advance(1)
+        burst.store.waiting.acquire(timeout=0.01)
+    burst.crons.stop()
+    assert len(burst.begun) == JOBS * comes_back
+    burst.assert_nothing_is_left()
+
+
+def test_a_fork_in_a_burst_leaves_nothing_of_it_in_the_child() -> None:
+    """The child has the jobs, and none of the parent's claims, threads and places; the parent goes on."""
+    burst = Burst()
+    burst.begin()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            engine = burst.crons.engine
+            said = [
+                engine.crew.is_full,
+                bool(engine.runner.running()),
+                burst.crons.locks.contender.keeper.due is not None,
+                any(engine.lanes.lane(job).is_full for job in burst.crons.registry.jobs()),
+                len(burst.crons.registry.jobs()) != JOBS,
+                engine.waves.size() is not None,
+            ]
+            os.write(writing, repr(said).encode())
+        finally:
+            os._exit(0)  # the way out of a forked child: what is the parent's must not be ended here
+    os.close(writing)
+    told = os.read(reading, 1000).decode()
+    os.close(reading)
+    assert os.waitpid(child, 0)[1] == 0
+    assert told == repr([False] * 6)
+    burst.store.opened.set()
+    while len(burst.begun) < JOBS:
+        burst.store.wait_for(1)
+    burst.crons.stop()
+    burst.assert_nothing_is_left()
