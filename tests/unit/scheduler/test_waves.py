@@ -255,6 +255,19 @@ def test_a_newer_tick_takes_the_place_of_an_open_one() -> None:
     assert bench.asked == [("09:02:00", 121, True)]
 
 
+def test_a_newer_tick_that_is_asked_for_at_once_ends_an_open_one() -> None:
+    """After it the older one is not asked for any more, not even before it was looked at for the first time."""
+    job = make_job()
+    bench = Bench(job)
+    bench.know(SIZE)
+    bench.due_with(100, job)
+    distance = Tickets(HEARTBEAT, bench.number).distance
+    newer = next(slot(at) for at in range(120, 6_000_000, 60) if distance(place_of_tick(job.name, slot(at))) < 2 / SIZE)
+    bench.waves.due(job, newer)
+    bench.beat(None)
+    assert bench.asked == [(newer[11:19], 60, False)]
+
+
 def test_jobs_do_not_stand_in_each_others_way() -> None:
     """Of jobs that come at one instant each has a place of its own, and each is asked for once."""
     jobs = [make_job(called=f"job{number}") for number in range(400)]
