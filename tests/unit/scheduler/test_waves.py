@@ -170,6 +170,19 @@ def test_an_open_tick_is_asked_for_when_the_beats_stop() -> None:
     assert bench.asked == [("09:01:00", 105, True)]
 
 
+def test_an_open_tick_is_watched_as_long_as_it_is_open() -> None:
+    """A beat puts the look off, and does not end it: it comes one and a half heartbeats after the last beat of all."""
+    job = make_job("1 * * * *", grace=600)
+    bench = Bench(job)
+    bench.know(SIZE)
+    bench.due_with(100, job)
+    for seconds in (90, 120):
+        bench.until(seconds)
+        bench.beat(SIZE)
+    bench.until(300)
+    assert bench.asked == [("09:01:00", 165, True)]
+
+
 def test_an_open_tick_is_asked_for_when_the_group_has_fallen() -> None:
     """A beat that shows that a third is gone is enough; one that shows less is not."""
     job = make_job("1 * * * *", grace=600)
