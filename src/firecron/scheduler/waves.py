@@ -84,9 +84,10 @@ class Waves:
 
     def forget(self) -> None:
         """Drop the ticket and all open ticks."""
-        self._tickets = Tickets(self._heartbeat)
-        self._draw = NOTHING
-        self._open: dict[str, _Waiting] = {}
+        with self._lock:
+            self._tickets = Tickets(self._heartbeat)
+            self._draw = NOTHING
+            self._open: dict[str, _Waiting] = {}
 
     def after_fork(self) -> None:
         """Drop all in a forked child: the ticket is the parent's, and a thread of the parent may hold the lock."""

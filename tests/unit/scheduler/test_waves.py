@@ -227,6 +227,17 @@ def test_what_is_asked_for_at_once(line: str, options: dict[str, Any]) -> None:
     assert bench.asked == [("09:01:00", 60, False)]
 
 
+def test_a_tick_whose_time_is_not_known_is_asked_for_at_once() -> None:
+    """Without RTDB's time nobody knows how long the tick may start, so it is not left open."""
+    job = make_job()
+    bench = Bench(job)
+    bench.know(SIZE)
+    bench.due_with(100, job)
+    bench.timing.step_wall(100)
+    bench.until(60)
+    assert bench.asked == [("09:01:00", 60, False)]
+
+
 @pytest.mark.parametrize(("line", "grace"), [("* * * * *", 600), ("1-59/2 * * * *", 60)], ids=["next tick", "grace"])
 def test_a_tick_is_over_with_its_grace_or_the_next_tick(line: str, grace: float) -> None:
     """Whatever a beat shows, a tick that may not start any more is not asked for."""

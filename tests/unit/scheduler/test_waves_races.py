@@ -1,0 +1,67 @@
+"""The ticker's thread and the heartbeat's at once: a tick is asked for once, and never left to nobody."""
+
+from __future__ import annotations
+
+from tests.simulation.world import slot
+from tests.unit.locks import replace_lock
+from tests.unit.scheduler.test_waves import SIZE, Bench, make_job
+from tests.unit.test_races import Watched, code_of, race
+
+from firecron.scheduler.waves import Waves
+
+JOB = make_job(grace=600)
+OPEN, NEWER = slot(60), slot(120)
+
+
+def waiting(lock: Watched) -> Bench:
+    """An instance that has left a tick open."""
+    bench = Bench(JOB)
+    bench.know(SIZE)
+    bench.due_with(100, JOB)
+    replace_lock(bench.waves, lock)
+    return bench
+
+
+def doubt(bench: Bench) -> None:
+    """What the heartbeat does after a beat that failed."""
+    bench.waves.note(None, None, bench.timing.mono())
+
+
+def asked(bench: Bench) -> list[str]:
+    return [f"2026-11-18T{time}Z" for time, *_ in bench.asked]
+
+
+def test_two_that_judge_a_tick_ask_for_it_once() -> None:
+    """A look and a beat may both find that the time has come."""
+
+    def check(bench: Bench) -> None:
+        assert asked(bench) == [OPEN]
+
+    race(waiting, doubt, doubt, code_of(Waves, "_judge"), check)
+
+
+def test_a_tick_that_comes_during_a_beat_is_left_to_nobody_never() -> None:
+    """It is asked for because the size is not known any more, or it is open before the beat judges, which then asks."""
+
+    def check(bench: Bench) -> None:
+        bench.until(60)
+        assert asked(bench).count(NEWER) == 1
+        assert asked(bench).count(OPEN) <= 1
+
+    def come(bench: Bench) -> None:
+        bench.waves.due(JOB, NEWER)
+
+    race(waiting, come, doubt, code_of(Waves, "_left_open"), check)
+    race(waiting, doubt, come, code_of(Waves, "note"), check)
+
+
+def test_a_stop_while_a_tick_is_judged_breaks_nothing() -> None:
+    """What is forgotten meanwhile is asked for or not, and nothing is raised."""
+
+    def check(bench: Bench) -> None:
+        assert asked(bench) in ([], [OPEN])
+        doubt(bench)
+        assert len(bench.asked) <= 1
+
+    race(waiting, doubt, lambda bench: bench.waves.forget(), code_of(Waves, "_judge"), check)
+    race(waiting, lambda bench: bench.waves.forget(), doubt, code_of(Waves, "forget"), check)
