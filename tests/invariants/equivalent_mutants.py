@@ -105,7 +105,7 @@ EQUIVALENT: dict[str, str] = {
     "claimer.Claimer._look_again_soon: self._agenda.look_again(job, 0 if moment is None else moment.server + "
     "round(2_000 + 3_000 * self._chance())) -> self._agenda.look_again(job, 1 if moment is None else "
     "moment.server + round(2_000 + 3_000 * self._chance()))": ("Both are long ago."),
-    "store: _POOL_SIZE = 32 -> _POOL_SIZE = 0": ("A pool of no size is one without a bound."),
+    "store: _CONNECTIONS = 32 -> _CONNECTIONS = 0": ("A pool of no size is one without a bound."),
     "store.RtdbStore.close: if connection is not None: -> if False:": (
         "What nothing refers to any more closes its connections by itself."
     ),
@@ -188,9 +188,9 @@ EQUIVALENT: dict[str, str] = {
         "Beyond the most that are counted it is not said how many there are."
     ),
     "recovery.Recovery._read_all: return {} -> return None": ("There is no job left to be read."),
-    'heartbeat.Heartbeat.beat: seen_at = stored.get("seenAt") if isinstance(stored, dict) else None -> seen_at '
+    'heartbeat.Heartbeat._write: seen_at = stored.get("seenAt") if isinstance(stored, dict) else None -> seen_at '
     '= stored.get("seenAt") if True else None': ("The store has made sure of it."),
-    "heartbeat.Heartbeat.beat: if isinstance(seen_at, int): -> if True:": ("The store has made sure of it."),
+    "heartbeat.Heartbeat._write: if isinstance(seen_at, int): -> if True:": ("The store has made sure of it."),
     "heartbeat.Heartbeat.__init__: self._thread: threading.Thread | None = None -> nothing": (
         "A start or an end sets it before anything asks for it."
     ),
@@ -198,6 +198,12 @@ EQUIVALENT: dict[str, str] = {
     'heartbeat.Heartbeat.start: self._thread = threading.Thread(target=self._run, name="firecron-heartbeat", '
     "daemon=True) -> self._thread = threading.Thread(target=self._run, daemon=True)": (
         "A thread's name is for people."
+    ),
+    'waves.Waves.note: with self._lock: -> with __import__("contextlib").nullcontext():': (
+        "A tick that comes in between is judged again by the call that follows it."
+    ),
+    'waves.Waves._left_open: with self._lock: -> with __import__("contextlib").nullcontext():': (
+        "A tick that comes in between is judged again by the call that follows it."
     ),
     "checks: _SOME_TICKS = 3 -> _SOME_TICKS = 4": ("How many ticks are looked at is not promised."),
     "oidc._certificates: return {} -> return None": ("Neither has any certificates."),

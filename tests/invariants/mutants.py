@@ -29,6 +29,7 @@ GENERATED = "tests/unit/lock/test_blocks.py"
 REFUSALS = "tests/unit/lock/test_refusal.py"
 SILENT = "tests/unit/lock/test_instances.py tests/simulation/test_silent_holders.py"
 PROXIES = "tests/stores/test_lock_proxies.py"
+MERGES = "tests/stores/test_rtdb.py"
 DOWN = "tests/stores/test_lock_down.py"
 REQUESTS = "tests/stores/test_lock_requests.py"
 
@@ -406,7 +407,7 @@ STORE = _in(
     ('(written and not written.startswith("W/")) or', "written or", PROXIES),
     (" or body == node:", ":", PROXIES),
     ("        if not _is_time(now):\n", "        if not isinstance(now, int):\n", PROXIES),
-    ("if not isinstance(stored, dict) or not all(", "if not all(", PROXIES),
+    ("if not isinstance(body, dict) or not all(", "if not all(", MERGES),
     (" and _EARLIEST <= value <= _LATEST", "", PROXIES),
     ("answered == sent\n", "True\n", PROXIES),
     ("(ValueError, RecursionError):\n        raise", "ValueError:\n        raise", PROXIES),

@@ -385,6 +385,7 @@ def test_a_swap_is_confirmed_by_an_etag_or_by_its_echo(
         (b"<html>", b"ETag: e\r\n", lambda store: store.read("k", soon()), "not JSON"),
         (b"[" * 100_000, b"ETag: e\r\n", lambda store: store.read("k", soon()), "not JSON"),
         (b"[1]", b"", lambda store: store.merge("k", {"a": 1}, soon()), "to a write, but"),
+        (b"[1]", b"", lambda store: store.merge("k", {"a": None}, soon()), "to a write, but"),
         (b'{"at":5}', b"", lambda store: store.merge("k", {"at": SERVER_TIME}, soon()), "to a write, but"),
     ],
 )

@@ -71,7 +71,6 @@ class Engine:
     def start(self) -> None:
         """Start the threads that tick, beat and recover."""
         if self._has_threads:
-            self.waves.forget()
             self.recovery.start()
             self.heartbeat.start()
             self.ticker.start()

@@ -235,7 +235,6 @@ class Heartbeat:
         size, heartbeat, interval = self._waves.size(), self._settings.heartbeat, self._settings.recovery_interval
         odds = odds_of_round(size, heartbeat, interval)
         if size is None or odds is None:
-            self._peak = 0.0
             return None, None
         self._peak = max(self._peak, size)
         fallen = has_fallen(self._peak, size)

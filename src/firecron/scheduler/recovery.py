@@ -52,27 +52,24 @@ class Recovery:
         self._agenda = agenda
         self._left: deque[Job] = deque()
         self._pending: set[str] = set()
-        self._has_made_one = False
         self.due = 0.0
 
     def start(self) -> None:
         """Make the first round due now."""
         self.due = self._timing.mono()
-        self._has_made_one = False
 
     def make_if_due(self, ends: float, begins: bool | None = None) -> bool:
         """Make a round, or go on with one, if it is due. Stop at `ends` on the monotonic clock.
 
-        The first round is due at the start. `begins` says whether another one is, None: when the interval is over.
+        `begins` says whether one is due, None: at the start, and when the interval is over.
         Return whether a round was completed. Raise StoreError; the next call goes on with the round.
         """
         began = self._timing.mono()
-        is_due = began >= self.due if begins is None or not self._has_made_one else begins or bool(self._left)
+        is_due = began >= self.due if begins is None else begins or bool(self._left)
         # Without RTDB's time a round can't tell whether a lock has expired.
         if not is_due or self._clock.peek() is None or not self.make(Deadline(self._timing.mono, ends)):
             return False
         self.due = began + self._interval * 1000
-        self._has_made_one = True
         return True
 
     def make(self, deadline: Deadline) -> bool:

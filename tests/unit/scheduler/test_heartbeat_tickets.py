@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import pytest
 from tests.simulation.fleet import Fleet
@@ -51,6 +52,23 @@ def test_the_size_is_known_with_the_second_beat() -> None:
             each.crons.engine.heartbeat.beat()
     assert [each.crons.engine.waves.size() for each in instances] == [5] * 5
     assert fleet.world.store.keys("ops/cron", instances[0].locks.deadline(1)) == ["cron-groups", "cron-instances"]
+
+
+def test_a_stop_and_a_fork_end_what_was_known() -> None:
+    """Whoever starts again, or is another process, has no ticket yet."""
+    fleet = Fleet()
+    ends: list[Callable[[Instance], object]] = [
+        lambda one: one.crons.stop(),
+        lambda one: one.crons.engine.after_fork(),
+    ]
+    for end in ends:
+        one = fleet.instance()
+        for _ in range(2):
+            fleet.world.advance(30)
+            one.crons.engine.heartbeat.beat()
+        assert one.crons.engine.waves.size() is not None
+        end(one)
+        assert one.crons.engine.waves.size() is None
 
 
 @pytest.mark.parametrize("error", [Unavailable("down"), Denied("no")])
@@ -129,6 +147,9 @@ def test_rules_without_counters_let_a_beat_through(rtdb: Rtdb) -> None:
     (event,) = events
     assert (event.slug, event.level) == ("heartbeat.no_ticket", logging.WARNING)
     assert "firecron rules" in event.message
+    timing.advance(300)
+    assert heartbeat.beat()
+    assert events == [event], "once"
     rtdb.set_rules(RULES)
     timing.advance(299)
     assert heartbeat.beat()
