@@ -65,6 +65,12 @@ test-lowest: $(LOWEST_INSTALLED) ## the tests with the lowest versions that pypr
 mutations: $(INSTALLED) ## break the code in a sample of ways, and see the tests notice; ARGS=--all for all
 	$(BIN)/python -m tests.mutations $(ARGS)
 
+SEEDS ?= 1000
+FIRST ?= 1
+.PHONY: simulate
+simulate: $(INSTALLED) ## play SEEDS fleets in virtual time, from FIRST on; SEED=n replays one with its timeline
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST)) $(ARGS)
+
 .PHONY: interrupts
 interrupts: $(INSTALLED) ## stop an instance at each of its lines, as a signal's handler may
 	$(BIN)/python -m tests.bench.interrupts

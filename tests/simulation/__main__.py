@@ -1,0 +1,136 @@
+"""Plays seeds: `python -m tests.simulation --seeds 1000 --first 5000`, or one with its timeline: `--seed 5042`.
+
+    --seeds N      play so many seeds, from --first on; print each that breaks the contract, and seeds a second
+    --seed N       play this one, and print its timeline
+    --machines N   fleets of so many machines
+    --breaks       play seeds against each deliberate break until it is found; with a number, against that one
+    --jobs N       in so many processes
+
+The exit code is 1 if a seed breaks the contract, or a break is not found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from typing import NamedTuple, cast
+
+from tests.simulation.breaks import BREAKS
+from tests.simulation.loading import Engine
+
+# The collector is off while a seed is played.
+_COLLECT_EVERY = 20
+_MOST_SEEDS = 200
+
+
+class Found(NamedTuple):
+    """A seed that was played, and what it violated."""
+
+    seed: int
+    violations: tuple[str, ...]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__.partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--machines", type=int)
+    parser.add_argument("--breaks", type=int, nargs="?", const=-1)
+    parser.add_argument("--jobs", type=int, default=2)
+    asked = parser.parse_args()
+    if asked.seed is not None:
+        return _show(asked.seed, asked.machines)
+    if asked.breaks is not None:
+        return _find_breaks(asked.breaks, asked.first, asked.jobs)
+    return _play_many(asked.first, asked.seeds, asked.machines, asked.jobs)
+
+
+@contextmanager
+def player(engine: Engine) -> Iterator[Callable[..., object]]:
+    """The function that plays a seed on this engine."""
+    with engine.at_work() as world:
+        yield world.play
+
+
+def seeds_played(engine: Engine, seeds: range, machines: int | None = None) -> Iterator[Found]:
+    """Play the seeds, one after another."""
+    with player(engine) as play:
+        for number, seed in enumerate(seeds):
+            try:
+                violations = cast("tuple[str, ...]", play(seed, machines).violations)  # type: ignore[attr-defined]
+            except Exception as error:
+                # What ends a thread, and what never ends, is a violation as well.
+                violations = (f"4: {error!r}",)
+            yield Found(seed, violations)
+            if number % _COLLECT_EVERY == 0:
+                gc.collect()
+
+
+def _show(seed: int, machines: int | None) -> int:
+    with player(Engine()) as play:
+        played = play(seed, machines)
+    sys.stdout.write(played.timeline.text())  # type: ignore[attr-defined]
+    for violation in played.violations:  # type: ignore[attr-defined]
+        print(f"seed {seed} breaks rule {violation}")
+    return bool(played.violations)  # type: ignore[attr-defined]
+
+
+def _play_many(first: int, number: int, machines: int | None, jobs: int) -> int:
+    began, done, broken = time.monotonic(), 0, 0
+    size = max(1, min(50, number // jobs))
+    parts = [range(start, min(start + size, first + number)) for start in range(first, first + number, size)]
+    with ProcessPoolExecutor(jobs) as processes:
+        for found in processes.map(_part, parts, [machines] * len(parts)):
+            done += size
+            broken += len(found)
+            for one in found:
+                print(f"seed {one.seed} breaks rule {one.violations[0]}", flush=True)
+    rate = number / (time.monotonic() - began)
+    print(f"{number} seeds from {first} on, {rate:.1f} a second: {broken or 'none'} breaks the contract")
+    if broken:
+        print("Replay one: make simulate SEED=…")
+    return bool(broken)
+
+
+def _part(seeds: range, machines: int | None) -> list[Found]:
+    return [found for found in seeds_played(_engine(), seeds, machines) if found.violations]
+
+
+_engines: list[Engine] = []
+
+
+def _engine() -> Engine:
+    """The engine of this process."""
+    if not _engines:
+        _engines.append(Engine())
+    return _engines[0]
+
+
+def _find_breaks(which: int, first: int, jobs: int) -> int:
+    wanted = range(len(BREAKS)) if which < 0 else [which]
+    missed = 0
+    with ProcessPoolExecutor(jobs) as processes:
+        for number, found, took in processes.map(_find, wanted, [first] * len(wanted)):
+            said = "not found" if found is None else f"{took:>4} seeds: {found.violations[0]:.90}"
+            print(f"{number:>3} {BREAKS[number].what:<55} {said}", flush=True)
+            missed += found is None
+    return bool(missed)
+
+
+def _find(number: int, first: int) -> tuple[int, Found | None, int]:
+    """Play seeds against a break, until one finds it. Return the break's number, the seed, and how many it took."""
+    engine = Engine([BREAKS[number].patch])
+    for took, found in enumerate(seeds_played(engine, range(first, first + _MOST_SEEDS)), 1):
+        if found.violations:
+            return number, found, took
+    return number, None, _MOST_SEEDS
+
+
+if __name__ == "__main__":
+    sys.exit(main())

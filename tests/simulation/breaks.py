@@ -1,0 +1,116 @@
+"""Deliberate breaks of the engine. Each of them is found within a bounded number of seeds.
+
+A break is a text in a source and what stands there instead, as somebody might write it by mistake. `python -m
+tests.simulation --breaks` plays seeds against each one until the oracle finds it, and prints how many it took.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.simulation.loading import Patch
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """What is broken, and what an oracle that looks has to find."""
+
+    what: str
+    module: str
+    old: str
+    new: str
+
+    @property
+    def patch(self) -> Patch:
+        return Patch(f"firecron.{self.module}", self.old, self.new)
+
+
+BREAKS = (
+    # --- the record
+    Break("a contender doesn't wait for the margin", "lock.record",
+          "return now < self.expiresAt + (margin if self.releasedAt is None else 0)",
+          "return now < self.expiresAt - 3 * margin"),
+    Break("a claimed tick may be claimed again", "lock.record",
+          "request.slot <= record.slot:", "request.slot < record.slot:"),
+    Break("a pause is not looked at", "lock.record",
+          "if current.paused is not None and current.paused is not False:", "if False:"),
+    Break("a tick may be claimed early", "lock.record",
+          "to_milliseconds(request.slot) > now.server + request.margin:",
+          "to_milliseconds(request.slot) > now.server + 20 * request.margin:"),
+    Break("the fence doesn't rise", "lock.record",
+          "max(int(record.fence or 0) + 1 if record else 0, now.server)",
+          "int(record.fence or 0) if record and record.fence else now.server"),
+    Break("a minimum hold is forgotten", "lock.record",
+          "expires_at = max(now, int(record.acquiredAt or 0) + hold_at_least)", "expires_at = now - 60_000"),
+    Break("a rerun doesn't count its attempts", "lock.record",
+          '"attempt": int(record.attempt or 1) + 1}', '"attempt": int(record.attempt or 1)}'),
+    Break("a release leaves the run unfinished", "lock.record",
+          "unfinished = None if finished is not None and record.unfinished == finished else record.unfinished",
+          "unfinished = record.unfinished"),
+    Break("a release forgets an unfinished run", "lock.record",
+          "unfinished = None if finished is not None and record.unfinished == finished else record.unfinished",
+          "unfinished = None"),
+    Break("a holder renews whatever the record says", "lock.record",
+          "if record.holder != holder:", "if False:"),
+    Break("an unlocked lease is renewed", "lock.record",
+          "if not now.server < record.expiresAt - margin:", "if False:"),
+    # --- the lease and its clock
+    Break("a lease is trusted to its very end and longer", "lock.lease_term",
+          "return self.reading.mono + ", "return 3_000 + self.reading.mono + "),
+    Break("a lease counts from its reply", "lock.protocol",
+          "Held(decision.record, decision.term, Snapshot(answer.etag, node), snapshot.node)",
+          "Held(decision.record, LeaseTerm(decision.term.expires_at + 4_000, decision.term.reading), "
+          "Snapshot(answer.etag, node), snapshot.node)"),
+    Break("renewals stop", "lock.keeper",
+          "due = min(lease.renewal_due if renews else lease.ends, limit)", "due = min(lease.ends + 60_000, limit)"),
+    Break("a failed renewal ends the lease's watch", "lock.keeper",
+          "kept.failures += 1", "self.forget(lease)"),
+    Break("this machine's wall clock counts", "base.server_clock",
+          "server = int(mono + estimate.offset)", "server = int(self._timing.wall())"),
+    # --- claims
+    Break("each try has a token of its own", "runs.runner",
+          "if turn.pending is None:", "if True:"),
+    Break("a lost reply is sent again", "lock.protocol",
+          "            snapshot, is_fresh = (yield from _read()), True\n            continue\n        except Denied",
+          "            continue\n        except Denied"),
+    Break("a claim without an answer is given up", "runs.claimer",
+          'if refusal.reason in ("unavailable", "slot_early"):', 'if refusal.reason == "slot_early":'),
+    Break("a tick starts however late", "runs.claimer",
+          "            if left <= 0:", "            if left <= -40:"),
+    Break("a tick that waits tries once", "runs.claimer",
+          'if refusal.reason == "held" and pending.job.options.waits:', "if False:"),
+    Break("an older tick is claimed", "runs.claimer",
+          "pending.asked[answer.term.reading.server]", "next(iter(pending.asked.values()))"),
+    # --- what was left behind
+    Break("nobody looks for died runs", "runs.policy",
+          "return is_abandoned and may_rerun(options, int(record.attempt or 1))", "return False"),
+    Break("a run is begun again without end", "runs.policy",
+          "return options.reruns and attempt < MOST_CLAIMS", "return options.reruns"),
+    Break("missed ticks are dropped", "runs.policy",
+          "    for span in reversed(free(record, end)):", "    for span in reversed(free(record, end)[:0]):"),
+    Break("what overlap skipped is caught up", "runs.missing",
+          "(record.expiresAt, record.releasedAt, record.acquiredAt))", "(record.acquiredAt,))"),
+    Break("the bookkeeper is silent", "runs.policy",
+          "return [unrun(slot, outcome) for slot in slots]", "return []"),
+    Break("an abandoned run has no entry", "runs.policy",
+          "if record.unfinished is not None and not claim.is_rerun:", "if False:"),
+    Break("an entry replaces any other", "runs.entry",
+          "return ours > theirs if is_ours else ours >= theirs", "return True"),
+    # --- threads
+    Break("a run that has ended keeps its place", "runs.lanes",
+          "            lane.running.discard(turn)\n            if goes_on", "            if goes_on"),
+    Break("two turns of a job try at a time", "runs.lanes",
+          'is_its_turn = lane.current is turn and lane.state != "trying"', "is_its_turn = True"),
+    Break("the line is not called", "runs.lanes",
+          "            _make_room(turn)\n        self._go_on(turn.lane)\n\n    def end",
+          "            _make_room(turn)\n\n    def end"),
+    Break("news between two looks is not seen", "scheduler.ticker",
+          "if self._thread is me and not self.has_news:", "if self._thread is me:"),
+    Break("a worker's wake-up is lost", "base.workers",
+          "            self.changed.notify()\n", ""),
+    Break("the heartbeat ends at its first error", "scheduler.heartbeat",
+          "        except Exception as error:\n            # No error may end the heartbeat and the rounds silently.",
+          "        except ZeroDivisionError as error:"),
+    Break("a stop waits for nobody", "scheduler.engine",
+          "        self.heartbeat.leave()\n", ""),
+)  # fmt: skip

@@ -1,0 +1,139 @@
+"""The history of a run, against what really happened: each tick's entry is true, is there, and is the only one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.simulation.fleets.bodies import Failure
+from tests.simulation.fleets.database import Database
+from tests.simulation.fleets.instance import Instance
+from tests.simulation.fleets.oracle import Body, Claim, History, Oracle
+from tests.simulation.fleets.scenario import Scenario
+from tests.simulation.fleets.times import slots_between, time_of
+from tests.simulation.greenlets import SECOND
+
+# How long after a run, or a claim, its entry may still be on its way.
+_SOON = 15 * SECOND
+
+
+def check_history(
+    oracle: Oracle, scenario: Scenario, job: History, instances: Mapping[str, Instance], database: Database
+) -> None:
+    """Add what the history of a job says wrongly, or does not say."""
+    if not job.spec.once_per_tick:
+        return
+    name = job.spec.name
+    node = database.store.get(f"cron-runs/{name}")
+    entries = {str(key): entry for key, entry in node.items()} if isinstance(node, dict) else {}
+    annals = _Annals(oracle, job, instances)
+    for key, entry in entries.items():
+        if (wrong := annals.wrong_of(key, entry)) is not None:
+            oracle.violated("2", "the history of {} says of {} {}: {}", name, key, entry, wrong)
+    for body in job.bodies:
+        if body.slot is not None and annals.must_be_there(body) and body.slot not in entries:
+            oracle.violated("2", "the history of {} lacks the run {}", name, body.run)
+    if not job.deleted:
+        counted = {key: entry for key, entry in entries.items() if entry.get("count", 1) > 1}
+        for claim in job.claims:
+            if not counted and annals.keeps_books(claim):
+                for slot in annals.passed_over(claim):
+                    if slot not in entries:
+                        oracle.violated(
+                            "2", "the history of {} does not say what became of {}, which {} passed over",
+                            name, slot, claim.machine,
+                        )  # fmt: skip
+    annals.check_events()
+
+
+class _Annals:
+    """One job's history."""
+
+    def __init__(self, oracle: Oracle, job: History, instances: Mapping[str, Instance]) -> None:
+        self._oracle = oracle
+        self._job = job
+        self._instances = instances
+        self._bodies: dict[str, list[Body]] = {}
+        for body in job.bodies:
+            if body.slot is not None:
+                self._bodies.setdefault(body.slot, []).append(body)
+        self._unwritten = {
+            (said.machine, said.event.fields.get("key"))
+            for said in oracle.said
+            if said.event.slug == "history.failed" and said.event.name == job.spec.name
+        }
+
+    def wrong_of(self, key: str, entry: dict[str, object]) -> str | None:
+        """Return what is wrong with an entry; None if it is true."""
+        if "-manual-" in key:
+            return None
+        bodies = self._bodies.get(key, [])
+        claims = [claim for claim in self._job.claims if claim.slot == key]
+        outcome, attempt = entry.get("outcome"), entry.get("attempt")
+        if outcome in ("missed", "skipped"):
+            written = [body for body in bodies if self.must_be_there(body)]
+            return f"{written[0].run} ran on {written[0].machine}" if written and not self._job.deleted else None
+        if outcome == "abandoned":
+            of_it = [claim for claim in claims if claim.attempt == attempt]
+            if not of_it:
+                return "there was no such claim"
+            if of_it[-1].outcome in ("succeeded", "failed") and not self._job.deleted:
+                return f"its run {of_it[-1].outcome}"
+            return None
+        body = next((one for one in bodies if one.run.attempt == attempt and one.run.fence == entry.get("fence")), None)
+        if body is None:
+            claim = next((one for one in claims if one.fence == entry.get("fence")), None)
+            # A claim whose body never began, because its lease was lost or the instance stopped before.
+            return None if claim is not None and outcome in ("lost", "interrupted") else "there was no such run"
+        return self._wrong_outcome(body, str(outcome))
+
+    def _wrong_outcome(self, body: Body, outcome: str) -> str | None:
+        own = "succeeded" if body.error is None else "failed" if isinstance(body.error, Failure) else "cut short"
+        if outcome in ("succeeded", "failed"):
+            return None if own == outcome else f"its body {own}: {body.error!r}"
+        if outcome == "interrupted":
+            stops = self._instances[body.machine].stopping_from
+            return None if stops is not None and own != "succeeded" else f"its body {own}, and the instance goes on"
+        claim = next((one for one in self._job.claims if one.body is body), None)
+        if outcome == "lost" and claim is not None and claim.outcome in ("succeeded", "failed"):
+            return f"its lease was released in good order: {claim.outcome}"
+        return None
+
+    def must_be_there(self, body: Body) -> bool:
+        """Return whether the entry of a run must have been written: its machine lived on, and had no trouble."""
+        if body.is_running or body.ended is None or (body.machine, body.slot) in self._unwritten:
+            return False
+        return self._goes_on(body.machine, body.begun, body.ended + _SOON)
+
+    def keeps_books(self, claim: Claim) -> bool:
+        """Return whether the entries that a claim's winner has to write must have been written."""
+        is_silent = any(machine == claim.machine for machine, _ in self._unwritten)
+        # A claim whose winner never heard of it has nobody who keeps its books.
+        return not is_silent and claim.body is not None and self._goes_on(claim.machine, claim.at, claim.at + _SOON)
+
+    def _goes_on(self, machine: str, start: int, end: int) -> bool:
+        instance = self._instances[machine]
+        ended = (instance.stopping_from, instance.killed_at)
+        return (
+            not any(at is not None and at < end for at in ended)
+            and not any(since <= end and until >= start for since, until in instance.frozen)
+            and not any(since <= end and until >= start for since, until in instance.wire.troubles)
+        )
+
+    def passed_over(self, claim: Claim) -> list[str]:
+        """Return the slots between the record that a claim replaced and the claim's own."""
+        before = claim.was_before.get("slot")
+        if not isinstance(before, str) or claim.slot is None or claim.slot <= before:
+            return []
+        return slots_between(self._job.spec.period, time_of(before) + 1, time_of(claim.slot) - 1)
+
+    def check_events(self) -> None:
+        """No instance says of a tick that it left the tick out, and runs it all the same."""
+        for said in self._oracle.said:
+            event = said.event
+            if event.slug not in ("run.missed", "run.skipped") or event.name != self._job.spec.name:
+                continue
+            for body in self._bodies.get(str(event.fields.get("slot")), []):
+                if body.machine == said.machine and body.run.trigger == "schedule":
+                    self._oracle.violated(
+                        "2", "{} says {} of {}, and runs it: {}", said.machine, event.slug, body.slot, body.run
+                    )

@@ -1,0 +1,211 @@
+"""The database of a run, and each machine's way to it.
+
+The database itself never errs: it answers each request that reaches it, in the order of arrival, by its own clock,
+which is true time. All else goes wrong on the way: see `Fate`. A request that its sender has given up may still
+arrive, and one of a dead machine too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+
+from tests.simulation.greenlets import MILLISECOND, SECOND, Machine, Scheduler
+from tests.simulation.stand_ins import EPOCH
+
+from firecron.base.clocks import Deadline
+from firecron.errors import Denied, StoreError, Unavailable
+from firecron.store import Snapshot
+from firecron.testing.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from tests.simulation.fleets.timeline import Timeline
+
+T = TypeVar("T")
+Method: TypeAlias = Literal["read", "swap", "timestamp", "merge", "keys", "newest"]
+# What becomes of a request: it is answered; it never arrives; its reply never comes; the connection is reset before or
+# after it was read; the database's edge refuses it for now (with or without doing it), or denies it.
+Kind: TypeAlias = Literal[
+    "answered", "lost", "unanswered", "reset", "reset_after", "busy", "busy_after", "denied", "slow"
+]
+
+# The path of the locks' nodes.
+LOCKS = "cron-locks/"
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What becomes of one request, and how long it takes there and back, in nanoseconds."""
+
+    kind: Kind
+    there: int
+    back: int
+    retry_after: float | None = None
+
+
+class Database:
+    """The nodes. `watch` is called after each write that has changed one."""
+
+    def __init__(self, scheduler: Scheduler, watch: Callable[[str, object, object, Machine | None], None]) -> None:
+        self._scheduler = scheduler
+        self._watch = watch
+        self.store = MemoryStore(self.now)
+        self._forever = Deadline(lambda: 0.0, 1.0)
+
+    def now(self) -> int:
+        """Return the database's time, in milliseconds."""
+        return (EPOCH + self._scheduler.now) // MILLISECOND
+
+    def swap(self, path: str, etag: str, node: dict[str, object] | None, machine: Machine) -> str | Snapshot:
+        before = self.store.get(path)
+        answer = self.store.swap(path, etag, node, self._forever)
+        if not isinstance(answer, Snapshot):
+            self._watch(path, before, self.store.get(path), machine)
+        return answer
+
+    def merge(self, path: str, values: dict[str, object], machine: Machine) -> dict[str, object]:
+        # The keys may be paths. What it changes of locks is watched node by node.
+        below = [f"{path}/{key}".strip("/") for key in values]
+        locks = {"/".join(one.split("/")[:2]): None for one in below if one.startswith(LOCKS)}
+        before = {lock: self.store.get(lock) for lock in locks}
+        stored = self.store.merge(path, values, self._forever)
+        for lock in locks:
+            self._watch(lock, before[lock], self.store.get(lock), machine)
+        return stored
+
+    def edit(self, path: str, node: object) -> None:
+        """What an operator does in the console."""
+        before = self.store.get(path)
+        self.store.set(path, node)
+        self._watch(path, before, self.store.get(path), None)
+
+
+class Wire:
+    """A machine's `Store`: it sends requests to the database, and waits for the replies until the deadline.
+
+    `fate` says what becomes of a request. `troubles` are the spans, in true time, in which a request had no answer, or
+    a bad one. `sent` counts the requests by method and path.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        machine: Machine,
+        scheduler: Scheduler,
+        timeline: Timeline,
+        fate: Callable[[Machine, Method, str], Fate],
+    ) -> None:
+        self._database = database
+        self._machine = machine
+        self._scheduler = scheduler
+        self._timeline = timeline
+        self._fate = fate
+        self.troubles: list[tuple[int, int]] = []
+        self.sent: Counter[tuple[Method, str]] = Counter()
+        self.requests: list[tuple[int, str]] = []
+
+    @property
+    def name(self) -> str:
+        return "the simulated database"
+
+    def connect(self) -> None:
+        """Do nothing: it is known."""
+
+    def close(self) -> None:
+        """Do nothing: there are no connections."""
+
+    def after_fork(self) -> None:
+        """Do nothing: no machine forks."""
+
+    def read(self, path: str, deadline: Deadline) -> Snapshot:
+        return self._call("read", path, deadline, lambda: self._database.store.read(path, deadline))
+
+    def swap(self, path: str, etag: str, node: dict[str, object] | None, deadline: Deadline) -> str | Snapshot:
+        return self._call("swap", path, deadline, lambda: self._database.swap(path, etag, node, self._machine))
+
+    def timestamp(self, path: str, deadline: Deadline) -> int:
+        return self._call("timestamp", path, deadline, lambda: self._database.store.timestamp(path, deadline))
+
+    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
+        return self._call("merge", path, deadline, lambda: self._database.merge(path, values, self._machine))
+
+    def keys(self, path: str, deadline: Deadline) -> list[str]:
+        return self._call("keys", path, deadline, lambda: self._database.store.keys(path, deadline))
+
+    def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
+        return self._call("newest", path, deadline, lambda: self._database.store.newest(path, deadline))
+
+    def _call(self, method: Method, path: str, deadline: Deadline, do: Callable[[], T]) -> T:
+        scheduler, machine = self._scheduler, self._machine
+        scheduler.point()
+        left = deadline.remaining()
+        self.sent[method, path] += 1
+        self.requests.append((scheduler.now, path))
+        fate = self._fate(machine, method, path)
+        sent, thread = scheduler.now, scheduler.thread
+        answers: list[T | StoreError] = []
+        is_waiting = True
+
+        def arrive() -> None:
+            if fate.kind in ("lost", "reset"):
+                return reply(Unavailable("the connection was reset")) if fate.kind == "reset" else None
+            if fate.kind == "denied":
+                return reply(Denied("the rules, or the credentials, deny it"))
+            if fate.kind == "busy":
+                return reply(Unavailable("the server is busy", retry_after=fate.retry_after))
+            answer = do()
+            if fate.kind == "unanswered":
+                return None
+            if fate.kind == "reset_after":
+                return reply(Unavailable("the connection was reset"))
+            if fate.kind == "busy_after":
+                return reply(Unavailable("the server is busy", retry_after=fate.retry_after))
+            return reply(answer)
+
+        def reply(answer: T | StoreError) -> None:
+            scheduler.at(scheduler.now + fate.back, lambda: deliver(answer))
+
+        def deliver(answer: T | StoreError) -> None:
+            answers.append(answer)
+            if is_waiting:
+                scheduler.wake(thread)
+
+        scheduler.at(scheduler.now + fate.there, arrive)
+        in_time = scheduler.block(scheduler.after(left) - scheduler.now)
+        is_waiting = False
+        # A machine that thaws after the deadline may find a reply that had come meanwhile, or only that it is too late.
+        has_answer = bool(answers) and (in_time or scheduler.random.random() < 0.5)
+        answer = answers[0] if has_answer else Unavailable("no reply within the deadline")
+        is_bad = isinstance(answer, StoreError)
+        if is_bad or scheduler.now - sent > SECOND:
+            self.troubles.append((sent, scheduler.now))
+        if is_bad or path.startswith(LOCKS):
+            took = (scheduler.now - sent) // MILLISECOND
+            self._timeline.say(machine.name, "  {} {} in {} ms: {}", method, path, took, _Short(answer))
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Short:
+    """An answer in few words, once somebody reads it."""
+
+    answer: object
+
+    def __format__(self, form: str) -> str:
+        if isinstance(self.answer, StoreError):
+            return f"{type(self.answer).__name__}: {self.answer}"
+        if isinstance(self.answer, Snapshot):
+            return f"it holds {brief(self.answer.node)}"
+        return "written" if isinstance(self.answer, str) else str(self.answer)
+
+
+def brief(node: object) -> str:
+    """Return a lock's node in few words."""
+    if not isinstance(node, dict):
+        return repr(node)
+    kept = ("slot", "attempt", "fence", "holder", "expiresAt", "releasedAt", "unfinished", "paused", "outcome")
+    return " ".join(f"{name}={node[name]}" for name in kept if name in node)

@@ -1,0 +1,173 @@
+"""One process of a simulated fleet: a machine whose program is a whole FireCron, with its threads."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from tests.simulation.fleets.bodies import make_body
+from tests.simulation.fleets.database import Database, Wire
+from tests.simulation.fleets.scenario import JobSpec, MachineSpec
+from tests.simulation.fleets.weather import Weather
+from tests.simulation.greenlets import FOREVER, SECOND, Machine, Scheduler, Thread
+from tests.simulation.threads import Event
+
+from firecron.app import FireCron
+from firecron.base import events
+from firecron.errors import FirecronError
+from firecron.jobs.decorator import distributed_cron
+from firecron.settings import load
+
+if TYPE_CHECKING:
+    from tests.simulation.fleets.oracle import Oracle
+    from tests.simulation.fleets.timeline import Timeline
+
+
+class Instance:
+    """A process from its start to its end: `stop` and `kill` end it, in good order or not."""
+
+    def __init__(
+        self,
+        spec: MachineSpec,
+        number: int,
+        seed: str,
+        jobs: tuple[JobSpec, ...],
+        settings: Mapping[str, object],
+        scheduler: Scheduler,
+        database: Database,
+        weather: Weather,
+        timeline: Timeline,
+        oracle: Oracle,
+    ) -> None:
+        self.spec = spec
+        self.machine = Machine(
+            spec.name, f"{seed} {spec.name}", pid=100 + number, drift=spec.drift, wall_error=spec.wall_error
+        )
+        self.wire = Wire(database, self.machine, scheduler, timeline, weather.fate)
+        self.jobs = jobs
+        self.crons: FireCron | None = None
+        # In true time: when it was started, when `start` had returned, when it was told to stop.
+        self.started_at: int | None = None
+        self.ticking_from: int | None = None
+        self.stopping_from: int | None = None
+        self.has_ended = False
+        self.killed_at: int | None = None
+        # Spans in which it was frozen, and in which the program had paused a job here; when its wall clock was set.
+        self.frozen: list[tuple[int, int]] = []
+        self.stepped: list[int] = []
+        self._paused_here: dict[str, list[tuple[int, int]]] = {}
+        self._settings = settings
+        self._scheduler = scheduler
+        self._timeline = timeline
+        self._oracle = oracle
+        self._told: Event | None = None
+        self._loop_told: Callable[[], object] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def start(self) -> None:
+        """Start the program."""
+        self.started_at = self._scheduler.now
+        self._told = Event()
+        self._begin(self._program, "main")
+
+    def stop(self) -> None:
+        """Tell the program to end, as SIGTERM does."""
+        if self.machine.state != "dead" and self._told is not None and self.stopping_from is None:
+            self.stopping_from = self._scheduler.now
+            self._begin(self._tell, "signal")
+
+    def kill(self) -> None:
+        """End it at once, wherever it is."""
+        if self.machine.state != "dead":
+            self.killed_at = self._scheduler.now
+            self.machine.kill()
+
+    def step_wall(self, nanoseconds: int) -> None:
+        """Set its wall clock forward or back."""
+        self.machine.wall_error += nanoseconds
+        self.stepped.append(self._scheduler.now)
+
+    def paused_here(self, job: str) -> list[tuple[int, int]]:
+        """Return the spans in which the program had paused the job on this instance."""
+        return self._paused_here.get(job, [])
+
+    def pause(self, job: str, *, is_paused: bool) -> None:
+        """Pause the job on this instance, or end that."""
+        spans = self._paused_here.setdefault(job, [])
+        if is_paused:
+            spans.append((self._scheduler.now, FOREVER))
+            self.call(lambda crons: crons.registry.pause(job), "pause")
+        else:
+            # The job may tick again at once, or a little later.
+            spans[:] = [(start, min(end, self._scheduler.now + SECOND)) for start, end in spans]
+            self.call(lambda crons: crons.registry.resume(job), "resume")
+
+    def call(self, work: Callable[[FireCron], object], name: str) -> None:
+        """Do something on a new thread of this process, as a view of the program does."""
+        crons = self.crons
+        if self.machine.state == "dead" or crons is None:
+            return
+
+        def guarded() -> None:
+            try:
+                work(crons)
+            except FirecronError as error:
+                self._timeline.say(self.name, "{} raised {!r}", name, error)
+
+        self._begin(guarded, name)
+
+    # --- inside
+
+    def _begin(self, work: Callable[[], object], name: str) -> None:
+        self._scheduler.begin(Thread(target=work, name=name), self.machine)
+
+    def _tell(self) -> None:
+        assert self._told is not None
+        self._told.set()
+        if self._loop_told is not None:
+            self._loop_told()
+
+    def _program(self) -> None:
+        self.crons = crons = FireCron(
+            *self._functions(), settings=load(**self._settings), enabled=True, store=self.wire
+        )
+        crons.events.subscribe(self._hear)
+        assert self._told is not None
+        if self.spec.has_loop:
+            asyncio.run(self._live_on_a_loop(crons))
+        else:
+            crons.start()
+            self.ticking_from = self._scheduler.now
+            self._told.wait()
+            crons.stop()
+        for call in reversed(list(self.machine.at_exit)):
+            call()
+        self.has_ended = True
+        self._timeline.say(self.name, "the program has ended")
+
+    async def _live_on_a_loop(self, crons: FireCron) -> None:
+        loop, told = asyncio.get_running_loop(), asyncio.Event()
+        self._loop_told = lambda: loop.call_soon_threadsafe(told.set)
+        async with crons:
+            self.ticking_from = self._scheduler.now
+            if self.stopping_from is None:
+                await told.wait()
+
+    def _functions(self) -> list[Callable[..., object]]:
+        found: list[Callable[..., object]] = []
+        for job in self.jobs:
+            body = make_body(job.name, job.work, self.machine, self._scheduler, self._oracle)
+            assert inspect.isfunction(body)
+            found.append(distributed_cron(job.name, job.line, **job.options)(body))  # type: ignore[arg-type]  # by words
+        return found
+
+    def _hear(self, event: events.Event) -> None:
+        if self._scheduler.is_closing:
+            return
+        self._timeline.say(self.name, "{}: {}", event.slug, event.message)
+        self._oracle.hears(self.machine, event)

@@ -1,0 +1,319 @@
+"""The oracle: watches a run, and knows what the contract allows. It takes nothing from the engine's own code.
+
+It sees what really happened: each write that reached the database, each body's begin, end and looks at its lease, and
+what each instance said. What is wrong at once is a violation at once. What needs the end of the run is in `verdict`.
+
+    1. No tick starts twice, but by `rerun` or `retries`. Each start has a claim of its own that the database has. No
+       two bodies both trust their lease. Fences and slots rise. Nobody writes over another's record.
+    4. Nothing escapes into the engine's own guards.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tests.simulation.fleets.database import LOCKS, brief
+from tests.simulation.fleets.scenario import JobSpec
+from tests.simulation.fleets.times import time_of
+from tests.simulation.greenlets import MILLISECOND, SECOND, Machine, Scheduler
+from tests.simulation.stand_ins import EPOCH
+
+from firecron.base.events import Event
+from firecron.jobs.run import Run
+
+if TYPE_CHECKING:
+    from tests.simulation.fleets.timeline import Timeline
+
+MARGIN = 1_000
+# What the engine says when an exception has come where none may come.
+_GUARDS = ("ticker.failed", "worker.failed", "listener.failed")
+
+
+@dataclass(eq=False)
+class Claim:
+    """A write that took a lock. All times are true time in nanoseconds, but for `expires` (the record's, in ms)."""
+
+    job: str
+    machine: str
+    slot: str | None
+    attempt: int
+    fence: int | None
+    at: int
+    was_before: dict[str, object]
+    # Until when the lock counts as held by the last write of this holder, in the database's milliseconds.
+    held_until: int
+    expires: int
+    is_released: bool = False
+    released_at: int | None = None
+    outcome: str | None = None
+    # Whether an operator has unlocked or deleted it.
+    is_meddled_with: bool = False
+    body: Body | None = None
+
+    def trigger_may_wait(self, seconds: float) -> bool:
+        """Return whether the claim is of a tick that is not too late yet: it is tried until then."""
+        return self.slot is not None and self.at - time_of(self.slot) < seconds * SECOND
+
+
+@dataclass(eq=False)
+class Body:
+    """A run's bodies: more than one only by `retries`."""
+
+    run: Run
+    machine: str
+    job: str
+    slot: str | None
+    begun: int
+    # The last time at which it looked and its lease was not lost.
+    trusted: int | None = None
+    has_seen_loss: bool = False
+    is_running: bool = True
+    ended: int | None = None
+    error: BaseException | None = None
+    calls: int = 1
+
+
+@dataclass
+class Said:
+    """An event of an instance."""
+
+    at: int
+    machine: str
+    event: Event
+
+
+@dataclass
+class History:
+    """What really happened to one job."""
+
+    spec: JobSpec
+    claims: list[Claim] = field(default_factory=list)
+    bodies: list[Body] = field(default_factory=list)
+    # Spans in which the node said that the job is paused.
+    paused: list[tuple[int, int | None]] = field(default_factory=list)
+    deleted: list[int] = field(default_factory=list)
+    unlocked: list[int] = field(default_factory=list)
+
+
+class Oracle:
+    """Watches one run. `violations` says what the contract forbids and what happened all the same."""
+
+    def __init__(self, scheduler: Scheduler, timeline: Timeline, jobs: tuple[JobSpec, ...]) -> None:
+        self._scheduler = scheduler
+        self._timeline = timeline
+        self.jobs = {job.name: History(job) for job in jobs}
+        self.violations: list[str] = []
+        self.said: list[Said] = []
+        self._bodies: dict[int, Body] = {}
+
+    def violated(self, rule: str, form: str, *values: object) -> None:
+        said = f"{rule}: {form.format(*values)}"
+        self.violations.append(said)
+        self._timeline.say("ORACLE", "{}", said)
+
+    # --- what the database does
+
+    def watch(self, path: str, before: object, after: object, machine: Machine | None) -> bool:
+        """A write has changed a node. Return whether it has claimed a lock."""
+        name = path.removeprefix(LOCKS)
+        if not path.startswith(LOCKS) or name not in self.jobs:
+            return False
+        job = self.jobs[name]
+        old = before if isinstance(before, dict) else {}
+        new = after if isinstance(after, dict) else {}
+        # A claim whose first write was taken for lost has the same holder at its second.
+        if machine is not None and any(new.get(key) not in (None, old.get(key)) for key in ("holder", "acquiredAt")):
+            self._claimed(job, old, new, machine)
+            return True
+        self._changed(job, old, new, machine)
+        return False
+
+    def _changed(self, job: History, old: dict[str, object], new: dict[str, object], machine: Machine | None) -> None:
+        name, now = job.spec.name, self._scheduler.now
+        self._note_pause(job, bool(new.get("paused")))
+        last = job.claims[-1] if job.claims else None
+        if old and not new:
+            job.deleted.append(now)
+            if last is not None and machine is None:
+                last.is_meddled_with = True
+            if last is not None:
+                last.held_until = min(last.held_until, _ms(now))
+                last.is_released, last.released_at = True, now
+            if machine is not None and job.spec.once_per_tick:
+                self.violated("1", "{} deleted the node of {}, which has a slot", machine.name, name)
+            return
+        if last is None or machine is None or new.get("holder") is None:
+            if last is not None and new.get("expiresAt") == 0 and old.get("expiresAt") != 0:
+                job.unlocked.append(now)
+                last.is_meddled_with = True
+                last.held_until = min(last.held_until, _ms(now))
+                last.expires = 0
+            return
+        # A renewal, a release, or a pause by a program: by nobody but the holder's machine, but for the pause.
+        changed = {key for key in {*old, *new} if old.get(key) != new.get(key)}
+        if changed <= {"paused"}:
+            return
+        if machine.name != last.machine:
+            self.violated("1", "{} changed {} of {}'s record of {}", machine.name, sorted(changed), last.machine, name)
+        if changed & {"slot", "fence", "attempt"}:
+            self.violated("1", "{} changed {} of a record it holds", machine.name, sorted(changed))
+        if old.get("releasedAt") is not None:
+            self.violated("1", "{} changed {} of {} after its release", machine.name, sorted(changed), name)
+        if old.get("expiresAt") == 0 and new.get("releasedAt") is None:
+            self.violated("1", "{} renewed {} after an unlock: {}", machine.name, name, sorted(changed))
+        last.expires = _number(new.get("expiresAt"))
+        if new.get("releasedAt") is not None:
+            last.is_released, last.released_at = True, now
+            last.outcome = str(new.get("outcome"))
+            last.held_until = last.expires
+        else:
+            last.held_until = last.expires + MARGIN
+
+    def _claimed(self, job: History, old: dict[str, object], new: dict[str, object], machine: Machine) -> None:
+        now, name = self._scheduler.now, job.spec.name
+        slot, fence = new.get("slot"), new.get("fence")
+        is_slots = new.get("unfinished") is not None and new.get("acquiredAt") is not None
+        if not job.spec.once_per_tick:
+            is_slots = False
+        if job.spec.overlap == "allow":
+            is_slots = slot != old.get("slot")
+        # A run by hand carries the slot and what is unfinished over.
+        is_by_hand = not is_slots or (
+            slot == old.get("slot")
+            and new.get("unfinished") == old.get("unfinished")
+            and new.get("attempt") == old.get("attempt")
+        )
+        claimed = None if is_by_hand else str(new.get("unfinished") or slot)
+        claim = Claim(
+            name,
+            machine.name,
+            claimed,
+            _number(new.get("attempt")),
+            None if fence is None else _number(fence),
+            now,
+            old,
+            _number(new.get("expiresAt")) + (0 if new.get("releasedAt") is not None else MARGIN),
+            _number(new.get("expiresAt")),
+            is_released=new.get("releasedAt") is not None,
+        )
+        self._timeline.say("DATABASE", "{} claims {} of {}: {}", machine.name, claimed, name, _Brief(new))
+        last = job.claims[-1] if job.claims else None
+        was_deleted = bool(job.deleted) and (last is None or last.at < job.deleted[-1])
+        if last is not None and not was_deleted:
+            if last.held_until > _ms(now) + 2 * MARGIN:
+                self.violated("1", "{} takes {} although {} holds it", machine.name, name, last.machine)
+            is_fenced = job.spec.once_per_tick and claim.fence is not None and last.fence is not None
+            if is_fenced and (claim.fence or 0) <= (last.fence or 0):
+                self.violated("1", "the fence of {} falls from {} to {}", name, last.fence, claim.fence)
+            if job.spec.once_per_tick and str(old.get("slot") or "") > str(slot or ""):
+                self.violated("1", "the slot of {} falls from {} to {}", name, old.get("slot"), slot)
+        if old.get("paused"):
+            self.violated("2", "{} takes {} although it is paused", machine.name, name)
+        if claimed is not None and _ms(time_of(claimed)) > _ms(now) + MARGIN + 1_000:
+            self.violated("1", "{} claims {} of {} too early", machine.name, claimed, name)
+        if claim.attempt > 3:
+            self.violated("2", "{} claims {} of {} for the {}th time", machine.name, claimed, name, claim.attempt)
+        job.claims.append(claim)
+
+    def _note_pause(self, job: History, is_paused: bool) -> None:
+        was_paused = bool(job.paused) and job.paused[-1][1] is None
+        if is_paused and not was_paused:
+            job.paused.append((self._scheduler.now, None))
+        elif was_paused and not is_paused:
+            job.paused[-1] = (job.paused[-1][0], self._scheduler.now)
+
+    # --- what the bodies do
+
+    def begins(self, run: Run, machine: Machine) -> Body:
+        """The function of a job is called."""
+        now, job = self._scheduler.now, self.jobs[run.name]
+        slot = None if run.slot is None else f"{run.slot:%Y-%m-%dT%H:%M:%SZ}"
+        self._timeline.say(machine.name, "body of {} {} begins: {}", run.name, slot, run)
+        again = self._bodies.get(id(run))
+        if again is not None:
+            again.calls += 1
+            again.is_running = True
+            if again.calls > job.spec.retries + 1:
+                self.violated("1", "{} is called {} times, with {} retries", run, again.calls, job.spec.retries)
+            return again
+        body = Body(run, machine.name, run.name, slot, now)
+        self._bodies[id(run)] = body
+        job.bodies.append(body)
+        self._check_trigger(job, body)
+        if not job.spec.once_per_tick:
+            return body
+        claim = next((one for one in job.claims if one.fence == run.fence and one.machine == machine.name), None)
+        if claim is None or (claim.slot, claim.attempt if slot else run.attempt) != (slot, run.attempt):
+            self.violated("1", "{} begins {} without a claim of it: {}", machine.name, run, claim)
+            return body
+        if claim.body is not None:
+            self.violated("1", "{} begins {} again, without another claim", machine.name, run)
+        claim.body = body
+        others = [one for one in job.bodies if slot is not None and one.slot == slot and one is not body]
+        since = max(job.deleted, default=-1)
+        if any(one.begun > since and one.run.attempt == run.attempt for one in others):
+            self.violated("1", "{} begins {}, which was begun before", machine.name, run)
+        if others and job.spec.on_abandoned != "rerun" and all(one.begun > since for one in others):
+            self.violated("1", "{} begins {} again, although nothing is rerun", machine.name, run)
+        return body
+
+    def looks(self, body: Body, at: int, *, is_lost: bool) -> None:
+        """A body has looked at its lease: from `at` on it knew whether it was lost."""
+        if is_lost and not body.has_seen_loss:
+            self._timeline.say(body.machine, "body of {} {} sees that its lease is lost", body.job, body.slot)
+        if is_lost:
+            body.has_seen_loss = True
+        else:
+            body.trusted = at
+
+    def ends(self, body: Body, error: BaseException | None) -> None:
+        """The function of a job returns, or raises."""
+        if self._scheduler.is_closing:
+            return
+        body.ended, body.error, body.is_running = self._scheduler.now, error, False
+        self._timeline.say(body.machine, "body of {} {} ends: {!r}", body.job, body.slot, error)
+
+    def _check_trigger(self, job: History, body: Body) -> None:
+        trigger, spec = body.run.trigger, job.spec
+        if trigger == "catch_up" and spec.catch_up == "skip":
+            self.violated("2", "{} of {} is a catch-up, although nothing is caught up", body.slot, spec.name)
+        if trigger == "rerun" and spec.on_abandoned != "rerun":
+            self.violated("2", "{} of {} is a rerun, although nothing is rerun", body.slot, spec.name)
+        if (trigger == "rerun") != (body.run.attempt > 1):
+            self.violated("2", "{} of {} has attempt {} by {}", body.slot, spec.name, body.run.attempt, trigger)
+        if body.slot is None and trigger != "manual":
+            self.violated("2", "{} of {} runs by {}", body.slot, spec.name, trigger)
+
+    # --- what instances say
+
+    def hears(self, machine: Machine, event: Event) -> None:
+        self.said.append(Said(self._scheduler.now, machine.name, event))
+        if event.slug in _GUARDS:
+            self.violated("4", "{} says {}: {}", machine.name, event.slug, event.message)
+        why = str(event.fields.get("why", ""))
+        if event.slug in ("heartbeat.failed", "history.failed", "lock.lost") and "Error(" in why:
+            self.violated("4", "{} says {}: {}", machine.name, event.slug, event.message)
+
+    def logged(self, record: logging.LogRecord) -> None:
+        """Something was written to the log with a traceback that no event has."""
+        if not self._scheduler.is_closing and record.levelno >= logging.ERROR and not hasattr(record, "labels"):
+            self.violated("4", "the log says: {} {}", record.getMessage(), record.exc_info and record.exc_info[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Brief:
+    node: object
+
+    def __format__(self, form: str) -> str:
+        return brief(self.node)
+
+
+def _number(value: object) -> int:
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def _ms(time: int) -> int:
+    """Return the database's time at a true time."""
+    return (EPOCH + time) // MILLISECOND

@@ -1,0 +1,179 @@
+"""What the oracle finds at the end of a run, by the contract.
+
+    1. No two bodies both trusted their lease.
+    2. No tick was left out without a reason that the world really had. What was to be caught up or run again was.
+    3. Nothing is left over when the programs have ended, and nothing hangs.
+
+`annals` has the rest of the second rule: what the history says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tests.simulation.fleets.annals import check_history
+from tests.simulation.fleets.database import Database
+from tests.simulation.fleets.instance import Instance
+from tests.simulation.fleets.oracle import Body, Claim, History, Oracle
+from tests.simulation.fleets.reasons import Reasons, held
+from tests.simulation.fleets.scenario import Scenario
+from tests.simulation.fleets.timeline import at
+from tests.simulation.fleets.times import slots_between, time_of
+from tests.simulation.greenlets import SECOND
+
+# How long after its last act a machine may take to write what it has to write.
+_SOON = 15 * SECOND
+
+
+def judge(oracle: Oracle, scenario: Scenario, instances: Mapping[str, Instance], database: Database) -> None:
+    """Add to the oracle's violations what is wrong as a whole."""
+    for job in oracle.jobs.values():
+        _check_trust(oracle, job)
+        reasons = Reasons(scenario, job, instances, oracle)
+        _check_ticks(oracle, scenario, job, reasons)
+        _check_caught_up(oracle, scenario, job)
+        _check_rerun(oracle, scenario, job)
+        _check_quiet(oracle, scenario, job)
+        check_history(oracle, scenario, job, instances, database)
+    for instance in instances.values():
+        _check_left_over(oracle, instance)
+
+
+def _check_trust(oracle: Oracle, job: History) -> None:
+    """No two bodies both trusted their lease at one time: a body that trusts it at a look has done so all along."""
+    if job.spec.overlap == "allow":
+        return
+    believers = sorted((body for body in job.bodies if body.trusted is not None), key=lambda body: body.begun)
+    for number, body in enumerate(believers):
+        for later in believers[number + 1 :]:
+            assert body.trusted is not None
+            is_both = later.begun < body.trusted
+            if is_both and not any(body.begun <= time <= body.trusted for time in job.deleted + job.unlocked):
+                oracle.violated(
+                    "1", "{} on {} and {} on {} both trust their lease of {} at {}",
+                    body.run, body.machine, later.run, later.machine, job.spec.name, at(later.begun),
+                )  # fmt: skip
+
+
+def _check_ticks(oracle: Oracle, scenario: Scenario, job: History, reasons: Reasons) -> None:
+    """Each tick was claimed, or there was a reason why not. Each claim of a machine that lived on was begun."""
+    begun = {body.slot for body in job.bodies} | {claim.slot for claim in job.claims}
+    for slot in slots_between(job.spec.period, 0, scenario.ends):
+        if slot not in begun and (able := reasons.able(slot)) is not None:
+            oracle.violated(
+                "2", "nobody ran {} of {}, although {} could have at {}", slot, job.spec.name, able[0], at(able[1])
+            )
+
+    if not job.spec.once_per_tick:
+        return
+    for claim in job.claims:
+        if claim.body is None and reasons.must_begin(claim):
+            oracle.violated("2", "{} claimed {} of {} and never began it", claim.machine, claim.slot, job.spec.name)
+
+
+def _check_caught_up(oracle: Oracle, scenario: Scenario, job: History) -> None:
+    """With catch_up="all" each tick at which the lock was free was run; what overlap skipped was not."""
+    spec = job.spec
+    begun = {body.slot for body in job.bodies}
+    for body in job.bodies:
+        if body.run.trigger == "catch_up" and body.slot is not None and not job.deleted:
+            time = time_of(body.slot)
+            holder = held(job, time, time)
+            if holder is not None and holder.at < time - SECOND and not holder.is_meddled_with:
+                left = holder.slot is not None and holder.slot >= body.slot
+                if not left and _holds_for_sure(holder, time):
+                    oracle.violated(
+                        "2", "{} of {} is caught up, although the lock was held then by {}",
+                        body.slot, spec.name, holder.machine,
+                    )  # fmt: skip
+    if spec.catch_up != "all" or job.deleted or spec.work.most * (spec.retries + 1) > 0.2 * spec.period:
+        return
+    first = next((claim.slot for claim in job.claims if claim.slot is not None), None)
+    if first is None:
+        return
+    for slot in slots_between(spec.period, time_of(first) + 1, scenario.fair_from):
+        if slot in begun or held(job, time_of(slot) - SECOND, time_of(slot) + SECOND) is not None:
+            continue
+        if any(claim.is_meddled_with for claim in job.claims):
+            continue
+        oracle.violated("2", "{} of {} was never caught up, and the lock was free then", slot, spec.name)
+
+
+def _holds_for_sure(claim: Claim, time: int) -> bool:
+    """Whether the lock was held at a time by a holder that let go of it later by itself, and not by expiry."""
+    return claim.released_at is not None and claim.released_at > time + SECOND
+
+
+def _check_rerun(oracle: Oracle, scenario: Scenario, job: History) -> None:
+    """With on_abandoned="rerun" each run that was cut short was begun again, up to three claims."""
+    spec = job.spec
+    if spec.on_abandoned != "rerun" or job.deleted:
+        return
+    bodies: dict[str, list[Body]] = {}
+    for body in job.bodies:
+        if body.slot is not None:
+            bodies.setdefault(body.slot, []).append(body)
+    for claim in job.claims:
+        if claim.slot is None or claim.at > scenario.fair_from or claim.attempt >= 3:
+            continue
+        claims = [one for one in job.claims if one.slot == claim.slot]
+        is_last = claims[-1] is claim
+        if is_last and not _has_finished(claim) and not _is_over(job, claim):
+            oracle.violated(
+                "2", "{} of {} on {} was cut short at attempt {}, and never run again",
+                claim.slot, spec.name, claim.machine, claim.attempt,
+            )  # fmt: skip
+
+
+def _has_finished(claim: Claim) -> bool:
+    return claim.outcome in ("succeeded", "failed")
+
+
+def _is_over(job: History, claim: Claim) -> bool:
+    """Whether the job's own options have ended the run: a run that they end is not run again."""
+    return not job.spec.renew or job.spec.max_runtime < 3_600
+
+
+def _check_quiet(oracle: Oracle, scenario: Scenario, job: History) -> None:
+    """Once nothing goes wrong any more, each claim is released, with a word for how its run ended."""
+    spec = job.spec
+    lasts = int((spec.work.most + 3.0) * (spec.retries + 1) + 10) * SECOND
+    settled = scenario.fair_from + int(spec.lock_ttl + 5) * SECOND
+    for claim in job.claims:
+        if settled < claim.at < scenario.ends - lasts and spec.renew and spec.max_runtime >= 3_600:
+            if not claim.is_released:
+                oracle.violated("3", "{} never released {} of {}", claim.machine, claim.slot, spec.name)
+            elif claim.outcome is None and spec.overlap != "allow" and spec.once_per_tick:
+                oracle.violated("3", "{} released {} of {} without outcome", claim.machine, claim.slot, spec.name)
+
+
+def _check_left_over(oracle: Oracle, instance: Instance) -> None:
+    """A program that was told to end has ended, with all its threads, turns and leases."""
+    if instance.machine.state != "alive" or instance.crons is None:
+        return
+    if not instance.has_ended:
+        oracle.violated("3", "the program of {} does not end: {}", instance.name, _names(instance))
+    elif instance.machine.alive():
+        oracle.violated("3", "threads of {} are left over: {}", instance.name, _names(instance))
+    else:
+        for left in _left_inside(instance):
+            oracle.violated("3", "on {} {}", instance.name, left)
+
+
+def _names(instance: Instance) -> list[str]:
+    return [thread.name for thread in instance.machine.alive()]
+
+
+def _left_inside(instance: Instance) -> Iterator[str]:
+    assert instance.crons is not None
+    engine = instance.crons.engine
+    if engine.runner.performer._active:
+        yield "a run still counts as under way"
+    for name, lane in engine.lanes._lanes.items():
+        # A turn that was called or waited when its instance stopped is dropped at the next start.
+        if lane.running or lane.reserved or (lane.current is not None and lane.state == "trying"):
+            yield f"the lane of {name} is not free: {lane.state}, {lane.running}, {lane.reserved}"
+    if instance.crons.locks.contender.keeper._kept:
+        yield "a lease is still kept"
+    if engine.runner.outstanding._marks or engine.bookkeeper.outstanding._marks:
+        yield "work still counts as outstanding"
