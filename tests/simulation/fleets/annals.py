@@ -8,7 +8,6 @@ from tests.simulation.fleets.bodies import Failure
 from tests.simulation.fleets.database import Database
 from tests.simulation.fleets.instance import Instance
 from tests.simulation.fleets.oracle import Body, Claim, History, Oracle
-from tests.simulation.fleets.scenario import Scenario
 from tests.simulation.fleets.times import slots_between, time_of
 from tests.simulation.greenlets import SECOND
 
@@ -16,9 +15,7 @@ from tests.simulation.greenlets import SECOND
 _SOON = 15 * SECOND
 
 
-def check_history(
-    oracle: Oracle, scenario: Scenario, job: History, instances: Mapping[str, Instance], database: Database
-) -> None:
+def check_history(oracle: Oracle, job: History, instances: Mapping[str, Instance], database: Database) -> None:
     """Add what the history of a job says wrongly, or does not say."""
     if not job.spec.once_per_tick:
         return
@@ -120,11 +117,12 @@ class _Annals:
         )
 
     def passed_over(self, claim: Claim) -> list[str]:
-        """Return the slots between the record that a claim replaced and the claim's own."""
-        before = claim.was_before.get("slot")
+        """Return the slots whose entries a claim's winner has to write: passed over, or cut short."""
+        before, unfinished = claim.was_before.get("slot"), claim.was_before.get("unfinished")
+        cut_short = [unfinished] if isinstance(unfinished, str) and unfinished != claim.slot else []
         if not isinstance(before, str) or claim.slot is None or claim.slot <= before:
             return []
-        return slots_between(self._job.spec.period, time_of(before) + 1, time_of(claim.slot) - 1)
+        return [*cut_short, *slots_between(self._job.spec.period, time_of(before) + 1, time_of(claim.slot) - 1)]
 
     def check_events(self) -> None:
         """No instance says of a tick that it left the tick out, and runs it all the same."""

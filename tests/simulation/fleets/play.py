@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tests.simulation.fleets.costs import asked_a_tick
 from tests.simulation.fleets.database import LOCKS, Database
 from tests.simulation.fleets.instance import Instance
 from tests.simulation.fleets.oracle import Oracle
@@ -30,6 +31,8 @@ class Played:
     requests: int
     starts: int
     minutes: float
+    # Requests for locks, of all machines together, for each tick of each job.
+    asked: float
 
 
 def play(seed: int, size: int | None = None) -> Played:
@@ -97,6 +100,7 @@ class World:
             sum(sum(instance.wire.sent.values()) for instance in self.instances.values()),
             sum(len(job.bodies) for job in self.oracle.jobs.values()),
             scheduler.now / SECOND / 60,
+            asked_a_tick(scenario, self.instances),
         )
 
     def _introduce(self) -> None:

@@ -30,6 +30,8 @@ Act: TypeAlias = Literal[
 ]  # fmt: skip
 # The machine that starts when the faults end, whatever has become of the others.
 LAST = "z1"
+# From so many machines on, half of them and more may be struck at once.
+_LARGE = 10
 Ambush: TypeAlias = Literal["freeze", "cut_off", "kill", "unanswered", "unlock", "delete", "pause"]
 
 
@@ -222,6 +224,12 @@ class _Builder:
                 spec = self.machine(f"{name}b")
                 specs.append(spec)
                 events.append(Event(at + int(random.random() * 20 * SECOND), "start", spec.name))
+        if {"crashes", "freezes"} & {*troubles} and size >= _LARGE:
+            # Many at once, as with a zone that fails.
+            at, struck = self._some_time(), random.sample(victims, int(size * random.choice((0.5, 0.9, 0.95))))
+            act: Act = "kill" if "crashes" in troubles else "freeze"
+            events += [Event(at, act, name) for name in struck]
+            events += [Event(min(at + 40 * SECOND, self._rough), "thaw", name) for name in struck if act == "freeze"]
         if "freezes" in troubles:
             for _ in range(random.choice((1, 2, 4))):
                 at, name = self._some_time(), random.choice(victims)

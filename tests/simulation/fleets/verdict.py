@@ -4,7 +4,7 @@
     2. No tick was left out without a reason that the world really had. What was to be caught up or run again was.
     3. Nothing is left over when the programs have ended, and nothing hangs.
 
-`annals` has the rest of the second rule: what the history says.
+`annals` has the rest of the second rule: what the history says. `costs` has the fifth.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tests.simulation.fleets.annals import check_history
+from tests.simulation.fleets.costs import check_costs
 from tests.simulation.fleets.database import Database
 from tests.simulation.fleets.instance import Instance
 from tests.simulation.fleets.oracle import Body, Claim, History, Oracle
@@ -20,9 +21,6 @@ from tests.simulation.fleets.scenario import Scenario
 from tests.simulation.fleets.timeline import at
 from tests.simulation.fleets.times import slots_between, time_of
 from tests.simulation.greenlets import SECOND
-
-# How long after its last act a machine may take to write what it has to write.
-_SOON = 15 * SECOND
 
 
 def judge(oracle: Oracle, scenario: Scenario, instances: Mapping[str, Instance], database: Database) -> None:
@@ -34,7 +32,8 @@ def judge(oracle: Oracle, scenario: Scenario, instances: Mapping[str, Instance],
         _check_caught_up(oracle, scenario, job)
         _check_rerun(oracle, scenario, job)
         _check_quiet(oracle, scenario, job)
-        check_history(oracle, scenario, job, instances, database)
+        check_history(oracle, job, instances, database)
+        check_costs(oracle, scenario, job, instances)
     for instance in instances.values():
         _check_left_over(oracle, instance)
 

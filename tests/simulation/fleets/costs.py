@@ -1,0 +1,58 @@
+"""What ticks cost in requests, as docs/cost.md says it, where nothing goes wrong.
+
+5. An instance that loses a tick sends one request for its lock, two in a dead heat. The winner acquires, releases,
+   and renews once for each third of the ttl.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping
+from math import ceil
+
+from tests.simulation.fleets.database import LOCKS
+from tests.simulation.fleets.instance import Instance
+from tests.simulation.fleets.oracle import History, Oracle
+from tests.simulation.fleets.scenario import Scenario
+from tests.simulation.fleets.times import slots_between, time_of
+from tests.simulation.greenlets import SECOND
+
+_LOSER = 2
+_WINNER = 4
+
+
+def check_costs(oracle: Oracle, scenario: Scenario, job: History, instances: Mapping[str, Instance]) -> None:
+    """Add the instances that ask too often for a tick. Only where each instance tries once."""
+    spec = job.spec
+    tries_once = spec.overlap == "skip" and spec.catch_up == "skip" and spec.on_abandoned == "skip"
+    if scenario.troubles or not tries_once:
+        return
+    slots = slots_between(spec.period, 0, scenario.ends)
+    starts = [time_of(slot) for slot in slots]
+    lasts = {(claim.machine, claim.slot): claim.body for claim in job.claims}
+    for instance in instances.values():
+        asked: Counter[int] = Counter()
+        for at, path in instance.wire.requests:
+            if path == f"{LOCKS}{spec.name}":
+                asked[bisect_left(starts, at + 1) - 1] += 1
+        for number, count in asked.items():
+            if not 0 <= number < len(slots):
+                continue
+            # A run that outlasts its period is renewed, and released, in the next one.
+            bodies = [body for (machine, _), body in lasts.items() if machine == instance.name and body is not None]
+            end = starts[number] + spec.period * SECOND
+            here = [one for one in bodies if one.begun < end and (one.ended or end) >= starts[number] - SECOND]
+            most = _WINNER + ceil(3 * spec.period / spec.lock_ttl) + 1 if here else _LOSER
+            if count > most:
+                oracle.violated(
+                    "5", "{} sends {} requests for {} of {}, which may be {}",
+                    instance.name, count, slots[number], spec.name, most,
+                )  # fmt: skip
+
+
+def asked_a_tick(scenario: Scenario, instances: Mapping[str, Instance]) -> float:
+    """Return how many requests for locks all instances together have sent, for each tick of each job."""
+    ticks = sum(len(slots_between(job.period, 0, scenario.ends)) for job in scenario.jobs)
+    asked = sum(path.startswith(LOCKS) for one in instances.values() for _, path in one.wire.requests)
+    return asked / max(1, ticks)
