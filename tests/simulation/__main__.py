@@ -3,6 +3,7 @@
     --seeds N      play so many seeds, from --first on; print each that breaks the contract, and seeds a second
     --seed N       play this one, and print its timeline
     --machines N   fleets of so many machines
+    --rows N       play the fleets of `fleets/rows.py` of up to N machines, and print what a tick costs
     --breaks       play seeds against each deliberate break until it is found; with a number, against that one
     --jobs N       in so many processes
 
@@ -41,11 +42,14 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--machines", type=int)
+    parser.add_argument("--rows", type=int)
     parser.add_argument("--breaks", type=int, nargs="?", const=-1)
     parser.add_argument("--jobs", type=int, default=2)
     asked = parser.parse_args()
     if asked.seed is not None:
         return _show(asked.seed, asked.machines)
+    if asked.rows is not None:
+        return _show_rows(asked.rows, asked.first)
     if asked.breaks is not None:
         return _find_breaks(asked.breaks, asked.first, asked.jobs)
     return _play_many(asked.first, asked.seeds, asked.machines, asked.jobs)
@@ -79,6 +83,25 @@ def _show(seed: int, machines: int | None) -> int:
     for violation in played.violations:  # type: ignore[attr-defined]
         print(f"seed {seed} breaks rule {violation}")
     return bool(played.violations)  # type: ignore[attr-defined]
+
+
+def _show_rows(most: int, seed: int) -> int:
+    is_bad = False
+    print(f"{'machines':<60} asking, most  requests  latest  missed  twice")
+    with Engine().at_work() as world:
+        for row in world.ROWS:
+            if row.machines + row.come > most:
+                continue
+            played, found = world.play_row(row, seed)
+            print(
+                f"{row!s:<60} {found.askers:6.1f} {found.most:5} {found.requests:9.1f} {found.latest:6.2f}s"
+                f" {found.missed:7} {found.twice:6}",
+                flush=True,
+            )
+            for violation in played.violations:
+                print(f"    breaks rule {violation}")
+            is_bad = is_bad or bool(played.violations)
+    return is_bad
 
 
 def _play_many(first: int, number: int, machines: int | None, jobs: int) -> int:

@@ -11,6 +11,7 @@ from tests.simulation.fleets.costs import asked_a_tick
 from tests.simulation.fleets.database import LOCKS, Database
 from tests.simulation.fleets.instance import Instance
 from tests.simulation.fleets.oracle import Oracle
+from tests.simulation.fleets.rows import ROWS, Measured, Row, measure, scenario_of
 from tests.simulation.fleets.scenario import LAST, Event, Scenario, make
 from tests.simulation.fleets.timeline import Timeline, at
 from tests.simulation.fleets.verdict import judge
@@ -18,6 +19,8 @@ from tests.simulation.fleets.weather import Spell, Weather
 from tests.simulation.greenlets import FOREVER, SECOND, Machine, Scheduler, use
 
 from firecron.app import FireCron
+
+__all__ = ["ROWS", "Played", "World", "play", "play_row"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,16 @@ class Played:
 
 def play(seed: int, size: int | None = None) -> Played:
     """Play a seed from beginning to end."""
-    world = World(make(seed, size))
+    return _played(World(make(seed, size)))
+
+
+def play_row(row: Row, seed: int) -> tuple[Played, Measured]:
+    """Play one of the fleets of `rows`, and measure its ticks."""
+    world = World(scenario_of(row, seed))
+    return _played(world), measure(world.oracle, world.instances)
+
+
+def _played(world: World) -> Played:
     log = logging.getLogger("firecron")
     before = log.level, log.propagate, log.handlers[:]
     log.setLevel(logging.ERROR)
