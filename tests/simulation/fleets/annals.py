@@ -73,6 +73,9 @@ class _Annals:
             of_it = [claim for claim in claims if claim.attempt == attempt]
             if not of_it:
                 return "there was no such claim"
+            own = [body for body in bodies if body.run.attempt == attempt and self.must_be_there(body)]
+            if own:
+                return f"{own[-1].run} ended on {own[-1].machine}, whose own entry has to stand here"
             if of_it[-1].outcome in ("succeeded", "failed") and not self._job.deleted:
                 return f"its run {of_it[-1].outcome}"
             return None

@@ -7,7 +7,6 @@ arrive, and one of a dead machine too.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
@@ -86,7 +85,7 @@ class Wire:
     """A machine's `Store`: it sends requests to the database, and waits for the replies until the deadline.
 
     `fate` says what becomes of a request. `troubles` are the spans, in true time, in which a request had no answer, or
-    a bad one. `sent` counts the requests by method and path.
+    a bad one. `denied` has the times of refusals by the rules, `requests` the time and the path of each request.
     """
 
     def __init__(
@@ -103,7 +102,8 @@ class Wire:
         self._timeline = timeline
         self._fate = fate
         self.troubles: list[tuple[int, int]] = []
-        self.sent: Counter[tuple[Method, str]] = Counter()
+        self.denied: list[int] = []
+        self.first_answer: int | None = None
         self.requests: list[tuple[int, str]] = []
 
     @property
@@ -141,7 +141,6 @@ class Wire:
         scheduler, machine = self._scheduler, self._machine
         scheduler.point()
         left = deadline.remaining()
-        self.sent[method, path] += 1
         self.requests.append((scheduler.now, path))
         fate = self._fate(machine, method, path)
         sent, thread = scheduler.now, scheduler.thread
@@ -179,6 +178,10 @@ class Wire:
         has_answer = bool(answers) and (in_time or scheduler.random.random() < 0.5)
         answer = answers[0] if has_answer else Unavailable("no reply within the deadline")
         is_bad = isinstance(answer, StoreError)
+        if isinstance(answer, Denied):
+            self.denied.append(scheduler.now)
+        elif not is_bad and self.first_answer is None:
+            self.first_answer = scheduler.now
         if is_bad or scheduler.now - sent > SECOND:
             self.troubles.append((sent, scheduler.now))
         if is_bad or path.startswith(LOCKS):

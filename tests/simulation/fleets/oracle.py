@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.fleets.database import LOCKS, brief
 from tests.simulation.fleets.scenario import JobSpec
 from tests.simulation.fleets.times import time_of
-from tests.simulation.greenlets import MILLISECOND, SECOND, Machine, Scheduler
+from tests.simulation.greenlets import MILLISECOND, Machine, Scheduler
 from tests.simulation.stand_ins import EPOCH
 
 from firecron.base.events import Event
@@ -51,10 +51,6 @@ class Claim:
     # Whether an operator has unlocked or deleted it.
     is_meddled_with: bool = False
     body: Body | None = None
-
-    def trigger_may_wait(self, seconds: float) -> bool:
-        """Return whether the claim is of a tick that is not too late yet: it is tried until then."""
-        return self.slot is not None and self.at - time_of(self.slot) < seconds * SECOND
 
 
 @dataclass(eq=False)

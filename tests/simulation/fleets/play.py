@@ -109,7 +109,7 @@ class World:
             tuple(self.oracle.violations),
             self.timeline,
             scheduler.steps,
-            sum(sum(instance.wire.sent.values()) for instance in self.instances.values()),
+            sum(len(instance.wire.requests) for instance in self.instances.values()),
             sum(len(job.bodies) for job in self.oracle.jobs.values()),
             scheduler.now / SECOND / 60,
             asked_a_tick(scenario, self.instances),

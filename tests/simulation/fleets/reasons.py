@@ -16,13 +16,13 @@ from tests.simulation.fleets.times import time_of
 from tests.simulation.greenlets import MILLISECOND, SECOND
 from tests.simulation.stand_ins import EPOCH
 
-# An instance that had trouble goes on after pauses. They are shorter than this.
-_RECOVERS = 45 * SECOND
+# After trouble a try may still be under way, and the next one follows after a pause: all within this.
+_RECOVERS = 15 * SECOND
 # A newly started one looks at the clock first, and a turn that waits looks again within this.
 _SETTLES = 8 * SECOND
 _LOOKS = 6 * SECOND
 # After a request without an answer the next ones follow within this, in the same try or in the next.
-_HEARS = 10 * SECOND
+_HEARS = 12 * SECOND
 
 
 class Reasons:
@@ -42,15 +42,18 @@ class Reasons:
     def able(self, slot: str) -> tuple[str, int] | None:
         """Return a machine that could have run the tick, and when; None if there is none."""
         spec, time = self._job.spec, time_of(slot)
-        ends = time + int(min(spec.starts_within, spec.period) * SECOND)
-        for begins in self._chances(time, ends):
-            until = begins + self._needs + (_LOOKS if begins > time else 0)
-            if until > min(ends, self._scenario.ends):
-                continue
-            if held(self._job, time if begins == time else begins, until) or self._is_paused(time, until):
-                continue
-            for instance in self._instances.values():
-                if self._is_well(instance, time, until):
+        ends = min(time + int(min(spec.starts_within, spec.period) * SECOND), self._scenario.ends)
+        for instance in self._instances.values():
+            for begins in self._chances(instance, time, ends):
+                until = begins + self._needs + (_LOOKS if begins > time else 0)
+                # Where a tick doesn't wait, the first look at a lock that is held is the last one.
+                free_from = begins if spec.overlap == "queue" else time
+                if (
+                    until <= ends
+                    and held(self._job, free_from, until) is None
+                    and not self._is_paused(time, until)
+                    and self._is_well(instance, time, begins, until)
+                ):
                     return instance.name, begins
         return None
 
@@ -61,17 +64,16 @@ class Reasons:
         """
         instance, spec = self._instances[claim.machine], self._job.spec
         start, end = claim.at - SECOND, claim.at + self._needs
-        troubles = [trouble for trouble in instance.wire.troubles if trouble[1] >= start and trouble[0] <= end]
-        if troubles:
-            is_patient = claim.slot is not None and claim.attempt == 1 and claim.trigger_may_wait(spec.starts_within)
-            heard = max(until for _, until in troubles) + _HEARS
-            if not is_patient or len(troubles) > 1 or heard > claim.at + int((spec.lock_ttl - 3) * SECOND):
+        lease_ends = claim.at + int((spec.lock_ttl - 3) * SECOND)
+        troubles = instance.wire.troubles
+        if any(until >= start and since <= end for since, until in troubles):
+            if claim.slot is None or claim.attempt > 1 or not self._is_tried_again(claim):
                 return False
-            end = max(end, heard)
-            if claim.slot is not None and end > time_of(claim.slot) + int(spec.starts_within * SECOND):
+            end = max(until for since, until in troubles if until >= start and since <= lease_ends) + _HEARS
+            if end > min(lease_ends, time_of(claim.slot) + int(spec.starts_within * SECOND)):
                 return False
-            if sum(until >= start and since <= end for since, until in instance.wire.troubles) > 1:
-                return False
+        if self._workers <= len(self._scenario.jobs) and self._is_busy(instance, start, end):
+            return False
         ended = (instance.stopping_from, instance.killed_at)
         return (
             not claim.is_meddled_with
@@ -80,26 +82,35 @@ class Reasons:
             and not any(since <= end and until >= start for since, until in instance.paused_here(spec.name))
         )
 
-    def _chances(self, time: int, ends: int) -> list[int]:
-        """Return when the tick may be claimed: at its time, or, if it waits, whenever the lock becomes free."""
-        if self._job.spec.overlap != "queue":
-            return [time]
-        frees = [(claim.held_until * MILLISECOND - EPOCH) + SECOND for claim in self._job.claims]
-        return [time, *(free for free in frees if time < free < ends)]
+    def _is_tried_again(self, claim: Claim) -> bool:
+        """Return whether a claim is of a tick that is not too late yet: it is tried until then."""
+        assert claim.slot is not None
+        return claim.at - time_of(claim.slot) < self._job.spec.starts_within * SECOND
+
+    def _chances(self, instance: Instance, time: int, ends: int) -> list[int]:
+        """Return when the tick may be claimed: at its time, when trouble has ended, when the lock becomes free."""
+        later = [until + _RECOVERS for _, until in instance.wire.troubles]
+        if self._job.spec.overlap == "queue":
+            later += [(claim.held_until * MILLISECOND - EPOCH) + SECOND for claim in self._job.claims]
+        return [time, *(begins for begins in later if time < begins < ends)]
 
     def _is_paused(self, start: int, end: int) -> bool:
         return any(begun <= end and (until is None or until >= start) for begun, until in self._job.paused)
 
-    def _is_well(self, instance: Instance, time: int, until: int) -> bool:
-        since = time - _SETTLES
+    def _is_well(self, instance: Instance, time: int, begins: int, until: int) -> bool:
+        """Return whether the machine lived from before the tick's time on, and had no trouble from `begins` on."""
+        since, wire = time - _SETTLES, instance.wire
         if instance.ticking_from is None or instance.ticking_from > since:
+            return False
+        if wire.first_answer is None or wire.first_answer > since:
             return False
         ended = (instance.stopping_from, instance.killed_at)
         if any(at is not None and at < until for at in ended):
             return False
-        troubles = instance.wire.troubles
-        if any(start <= until and end >= time - _RECOVERS for start, end in troubles):
+        if any(start <= until and end > begins - _RECOVERS for start, end in wire.troubles):
             return False
+        if any(time - _RECOVERS <= at <= until for at in wire.denied):
+            return False  # a refusal of the rules ends a tick
         spans = [*instance.frozen, *instance.paused_here(self._job.spec.name)]
         if any(start <= until and end >= since for start, end in spans):
             return False

@@ -175,7 +175,7 @@ def _troubles(random: Random) -> tuple[Trouble, ...]:
 
 def _job(random: Random, number: int) -> JobSpec:
     period = random.choice((10, 15, 20, 30, 30, 60))
-    ttl = float(random.choice((6, 8, 10, 15, 30)))
+    ttl = float(random.choice((6, 8, 10, 15, 30, 60)))
     overlap = random.choice(("skip", "skip", "skip", "queue", "queue", "allow"))
     has_lease = overlap != "allow"
     once = not has_lease or random.random() < 0.93

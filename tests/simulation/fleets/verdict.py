@@ -27,6 +27,7 @@ def judge(oracle: Oracle, scenario: Scenario, instances: Mapping[str, Instance],
     """Add to the oracle's violations what is wrong as a whole."""
     for job in oracle.jobs.values():
         _check_trust(oracle, job)
+        _check_own_ends(oracle, job, instances)
         reasons = Reasons(scenario, job, instances, oracle)
         _check_ticks(oracle, scenario, job, reasons)
         _check_caught_up(oracle, scenario, job)
@@ -52,6 +53,18 @@ def _check_trust(oracle: Oracle, job: History) -> None:
                     "1", "{} on {} and {} on {} both trust their lease of {} at {}",
                     body.run, body.machine, later.run, later.machine, job.spec.name, at(later.begun),
                 )  # fmt: skip
+
+
+def _check_own_ends(oracle: Oracle, job: History, instances: Mapping[str, Instance]) -> None:
+    """No body trusts its lease for longer than max_runtime, and none is begun where the program has paused the job."""
+    for claim in job.claims:
+        trusted = None if claim.body is None else claim.body.trusted
+        if trusted is not None and trusted - claim.at > int((job.spec.max_runtime + 1) * SECOND):
+            oracle.violated("1", "{} still trusts its lease after max_runtime", claim.body and claim.body.run)
+        is_scheduled = claim.body is not None and claim.body.run.trigger == "schedule"
+        for start, end in instances[claim.machine].paused_here(job.spec.name):
+            if is_scheduled and start + 15 * SECOND < claim.at < end - 2 * SECOND:
+                oracle.violated("2", "{} claims {} of {}, paused there", claim.machine, claim.slot, job.spec.name)
 
 
 def _check_ticks(oracle: Oracle, scenario: Scenario, job: History, reasons: Reasons) -> None:
