@@ -32,7 +32,6 @@ def check_costs(oracle: Oracle, scenario: Scenario, job: History, instances: Map
         return
     slots = slots_between(spec.period, 0, scenario.ends)
     starts = [time_of(slot) - EARLY for slot in slots]
-    lasts = {(claim.machine, claim.slot): claim.body for claim in job.claims}
     for instance in instances.values():
         asked: Counter[int] = Counter()
         for at, path in instance.wire.requests:
@@ -42,9 +41,12 @@ def check_costs(oracle: Oracle, scenario: Scenario, job: History, instances: Map
             if not 0 <= number < len(slots):
                 continue
             # A run that outlasts its period is renewed, and released, in the next one.
-            bodies = [body for (machine, _), body in lasts.items() if machine == instance.name and body is not None]
             end = starts[number] + spec.period * SECOND
-            here = [one for one in bodies if one.begun < end and (one.ended or end) >= starts[number] - SECOND]
+            here = [
+                one
+                for one in job.bodies
+                if one.machine == instance.name and one.begun < end and (one.ended or end) >= starts[number] - SECOND
+            ]
             most = _WINNER + ceil(3 * spec.period / spec.lock_ttl) + 1 if here else _LOSER
             if count > most:
                 oracle.violated(

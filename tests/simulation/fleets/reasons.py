@@ -17,12 +17,12 @@ from tests.simulation.greenlets import MILLISECOND, SECOND
 from tests.simulation.stand_ins import EPOCH
 
 # After trouble a try may still be under way, and the next one follows after a pause: all within this.
-_RECOVERS = 15 * SECOND
+_RECOVERS = 9 * SECOND
 # A newly started one looks at the clock first, and a turn that waits looks again within this.
 _SETTLES = 8 * SECOND
 _LOOKS = 6 * SECOND
 # After a request without an answer the next ones follow within this, in the same try or in the next.
-_HEARS = 12 * SECOND
+_HEARS = 6 * SECOND
 
 
 class Reasons:

@@ -28,6 +28,7 @@ def judge(oracle: Oracle, scenario: Scenario, instances: Mapping[str, Instance],
     for job in oracle.jobs.values():
         _check_trust(oracle, job)
         _check_own_ends(oracle, job, instances)
+        _check_late(oracle, scenario, job, instances)
         reasons = Reasons(scenario, job, instances, oracle)
         _check_ticks(oracle, scenario, job, reasons)
         _check_caught_up(oracle, scenario, job)
@@ -67,6 +68,19 @@ def _check_own_ends(oracle: Oracle, job: History, instances: Mapping[str, Instan
         for start, end in instances[claim.machine].paused_here(job.spec.name):
             if is_scheduled and start + 15 * SECOND < claim.at < end - 2 * SECOND:
                 oracle.violated("2", "{} claims {} of {}, paused there", claim.machine, claim.slot, job.spec.name)
+
+
+def _check_late(oracle: Oracle, scenario: Scenario, job: History, instances: Mapping[str, Instance]) -> None:
+    """No tick is claimed for its own time after its grace, but by a request that was on its way for long."""
+    slack = SECOND + 4 * scenario.latency[1] + 4 * scenario.temper.longest
+    for claim in job.claims:
+        if claim.body is None or claim.slot is None or claim.body.run.trigger != "schedule":
+            continue
+        time, instance = time_of(claim.slot), instances[claim.machine]
+        is_late = claim.at > time + int(job.spec.starts_within * SECOND) + slack
+        spans = [*instance.frozen, *instance.wire.troubles]
+        if is_late and not any(start <= claim.at + SECOND and end >= time for start, end in spans):
+            oracle.violated("2", "{} claims {} of {} after its grace", claim.machine, claim.slot, job.spec.name)
 
 
 def _check_ticks(oracle: Oracle, scenario: Scenario, job: History, reasons: Reasons) -> None:
