@@ -14,9 +14,17 @@ from tests.simulation.loading import ROOT, Engine
 # Seeds are handed to the workers in parts: each part loads the engine once.
 PART = 20
 SEEDS = range(1, 121)
+# Breaks that are found at once. The others take more seeds than each run of the tests has time for.
+QUICK = (
+    "a claimed tick may be claimed again",
+    "the fence doesn't rise",
+    "what overlap skipped is caught up",
+    "the bookkeeper is silent",
+    "a worker's wake-up is lost",
+)
 # What a seed has found once is played again. It may mean something else since the engine has changed, so what it found
 # is a test of its own, too, where that can be said shorter.
-FOUND = (104,)
+FOUND = (1, 12, 104, 249)
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +49,10 @@ def test_the_same_seed_is_the_same_run(engine: Engine) -> None:
     assert {_digest(_replayed(hash_seed)) for hash_seed in ("1", "2")} == {_digest(_played_here(engine))}
 
 
-@pytest.mark.parametrize("broken", BREAKS[::6], ids=lambda broken: broken.what)
+@pytest.mark.parametrize("broken", [one for one in BREAKS if one.what in QUICK], ids=lambda broken: broken.what)
 def test_a_break_is_found(broken: Break) -> None:
-    """The oracle finds a break of the engine within a few seeds: it looks."""
-    found = (one for one in seeds_played(Engine([broken.patch]), range(1, 100)) if one.violations)
+    """The oracle finds a break of the engine within a few seeds: it looks. `ARGS=--breaks` looks for all of them."""
+    found = (one for one in seeds_played(Engine([broken.patch]), range(1, 30)) if one.violations)
     assert next(found, None) is not None
 
 

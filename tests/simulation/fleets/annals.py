@@ -94,7 +94,9 @@ class _Annals:
             stops = self._instances[body.machine].stopping_from
             return None if stops is not None and own != "succeeded" else f"its body {own}, and the instance goes on"
         claim = next((one for one in self._job.claims if one.body is body), None)
-        if outcome == "lost" and claim is not None and claim.outcome in ("succeeded", "failed"):
+        # A release whose reply was lost may be found out too late to count.
+        is_sure = body.ended is not None and self._goes_on(body.machine, body.begun, body.ended + _SOON)
+        if outcome == "lost" and is_sure and claim is not None and claim.outcome in ("succeeded", "failed"):
             return f"its lease was released in good order: {claim.outcome}"
         return None
 

@@ -84,8 +84,9 @@ class Database:
 class Wire:
     """A machine's `Store`: it sends requests to the database, and waits for the replies until the deadline.
 
-    `fate` says what becomes of a request. `troubles` are the spans, in true time, in which a request had no answer, or
-    a bad one. `denied` has the times of refusals by the rules, `requests` the time and the path of each request.
+    `fate` says what becomes of a request. A reply that comes while the machine `is_cut_off` is lost, too. `troubles`
+    are the spans, in true time, in which a request had no answer, or a bad one. `denied` has the times of refusals by
+    the rules, `requests` the time and the path of each request.
     """
 
     def __init__(
@@ -95,12 +96,14 @@ class Wire:
         scheduler: Scheduler,
         timeline: Timeline,
         fate: Callable[[Machine, Method, str], Fate],
+        is_cut_off: Callable[[Machine], bool],
     ) -> None:
         self._database = database
         self._machine = machine
         self._scheduler = scheduler
         self._timeline = timeline
         self._fate = fate
+        self._is_cut_off = is_cut_off
         self.troubles: list[tuple[int, int]] = []
         self.denied: list[int] = []
         self.first_answer: int | None = None
@@ -167,6 +170,8 @@ class Wire:
             scheduler.at(scheduler.now + fate.back, lambda: deliver(answer))
 
         def deliver(answer: T | StoreError) -> None:
+            if self._is_cut_off(machine):
+                return
             answers.append(answer)
             if is_waiting:
                 scheduler.wake(thread)

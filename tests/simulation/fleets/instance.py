@@ -45,7 +45,7 @@ class Instance:
         self.machine = Machine(
             spec.name, f"{seed} {spec.name}", pid=100 + number, drift=spec.drift, wall_error=spec.wall_error
         )
-        self.wire = Wire(database, self.machine, scheduler, timeline, weather.fate)
+        self.wire = Wire(database, self.machine, scheduler, timeline, weather.fate, weather.is_cut_off)
         self.jobs = jobs
         self.crons: FireCron | None = None
         # In true time: when it was started, when `start` had returned, when it was told to stop.

@@ -66,6 +66,14 @@ class Weather:
                     return self._made(kind, there, back)
         return Fate("answered", there, back)
 
+    def is_cut_off(self, machine: Machine) -> bool:
+        """Return whether nothing reaches this machine now."""
+        now = self.scheduler.now
+        return any(
+            spell.start <= now < spell.end and spell.machine == machine.name and spell.kind in ("lost", "unanswered")
+            for spell in self.spells
+        )
+
     def _made(self, kind: Kind, there: int, back: int) -> Fate:
         random = self.random
         if kind == "slow":
