@@ -19,7 +19,11 @@ it, with errors of their own.
 from __future__ import annotations
 
 import heapq
-from asyncio import events, tasks
+from asyncio.events import _get_running_loop as get_running_loop
+from asyncio.events import _set_running_loop as set_running_loop
+from asyncio.tasks import _enter_task as enter_task
+from asyncio.tasks import _leave_task as leave_task
+from asyncio.tasks import current_task
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
@@ -326,18 +330,18 @@ class Scheduler:
     def _leave(self, thread: Thread) -> None:
         """Go back to the hub, until the thread's next step."""
         # asyncio keeps the loop and the task under way by threads of the operating system. All greenlets share one.
-        loop = events._get_running_loop()
+        loop = get_running_loop()
         if loop is None:
             self._hub.switch()
         else:
-            task = tasks.current_task(loop)
+            task = current_task(loop)
             if task is not None:
-                tasks._leave_task(loop, task)
-            events._set_running_loop(None)
+                leave_task(loop, task)
+            set_running_loop(None)
             self._hub.switch()
-            events._set_running_loop(loop)
+            set_running_loop(loop)
             if task is not None:
-                tasks._enter_task(loop, task)
+                enter_task(loop, task)
         if self.is_closing:
             raise GreenletExit
 

@@ -70,6 +70,8 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     finally:
         left = asyncio.all_tasks(loop)
         if current().is_closing:
+            # Nobody has to hear that tasks were pending.
+            loop.set_exception_handler(lambda loop, context: None)
             for task in left:
                 _end(task)
         elif left:
@@ -81,6 +83,5 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 def _end(task: asyncio.Task[Any]) -> None:
     """End a task whose loop runs no more: else it would go on when it is collected, in another run."""
-    task._log_destroy_pending = False  # type: ignore[attr-defined]  # it is meant to be pending
     with suppress(BaseException):
         task.get_coro().close()

@@ -12,7 +12,7 @@ from tests.simulation.fleets.database import Database, Wire
 from tests.simulation.fleets.scenario import JobSpec, MachineSpec
 from tests.simulation.fleets.weather import Weather
 from tests.simulation.greenlets import FOREVER, SECOND, Machine, Scheduler, Thread
-from tests.simulation.threads import Event
+from tests.simulation.threads import Event, current_thread
 
 from firecron.app import FireCron
 from firecron.base import events
@@ -53,6 +53,7 @@ class Instance:
         self.ticking_from: int | None = None
         self.stopping_from: int | None = None
         self.has_ended = False
+        self.left: list[str] = []
         self.killed_at: int | None = None
         # Spans in which it was frozen, and in which the program had paused a job here; when its wall clock was set.
         self.frozen: list[tuple[int, int]] = []
@@ -121,7 +122,27 @@ class Instance:
 
         self._begin(guarded, name)
 
+    def take_stock(self) -> None:
+        """Look, on a thread of its own, for what is left over inside once the program has ended."""
+        if self.machine.state == "alive" and self.has_ended:
+            self._begin(self._take_stock, "stock")
+
     # --- inside
+
+    def _take_stock(self) -> None:
+        assert self.crons is not None
+        engine, found = self.crons.engine, self.left
+        me = current_thread()
+        found += [f"the thread {thread.name}" for thread in self.machine.alive() if thread is not me]
+        found += [f"the run {execution.run}" for execution in engine.runner.performer.active()]
+        found += [f"the lease {lease}" for lease in self.crons.locks.contender.keeper.leases()]
+        if len(engine.runner.outstanding) or len(engine.bookkeeper.outstanding):
+            found.append("work that still counts as outstanding")
+        for job in self.crons.registry.jobs():
+            lane = engine.lanes.lane(job)
+            # A turn that was called or waited when its instance stopped is dropped at the next start.
+            if lane.running or lane.reserved or (lane.current is not None and lane.state == "trying"):
+                found.append(f"a place of {job.name}")
 
     def _begin(self, work: Callable[[], object], name: str) -> None:
         self._scheduler.begin(Thread(target=work, name=name), self.machine)

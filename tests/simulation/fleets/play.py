@@ -103,6 +103,9 @@ class World:
             instance.stop()
         longest = max(job.lock_ttl + (job.work.most + 3.0) * (job.retries + 1) + 8.0 for job in scenario.jobs)
         scheduler.run(scenario.ends + int((longest + 15.0) * SECOND))
+        for instance in self.instances.values():
+            instance.take_stock()
+        scheduler.run(scheduler.now + SECOND)
         judge(self.oracle, scenario, self.instances, self.database)
         return Played(
             scenario.seed,

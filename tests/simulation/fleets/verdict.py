@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from tests.simulation.fleets.annals import check_history
 from tests.simulation.fleets.costs import check_costs
@@ -182,27 +182,9 @@ def _check_left_over(oracle: Oracle, instance: Instance) -> None:
         return
     if not instance.has_ended:
         oracle.violated("3", "the program of {} does not end: {}", instance.name, _names(instance))
-    elif instance.machine.alive():
-        oracle.violated("3", "threads of {} are left over: {}", instance.name, _names(instance))
-    else:
-        for left in _left_inside(instance):
-            oracle.violated("3", "on {} {}", instance.name, left)
+    elif instance.left:
+        oracle.violated("3", "on {} is left over: {}", instance.name, ", ".join(instance.left))
 
 
 def _names(instance: Instance) -> list[str]:
     return [thread.name for thread in instance.machine.alive()]
-
-
-def _left_inside(instance: Instance) -> Iterator[str]:
-    assert instance.crons is not None
-    engine = instance.crons.engine
-    if engine.runner.performer._active:
-        yield "a run still counts as under way"
-    for name, lane in engine.lanes._lanes.items():
-        # A turn that was called or waited when its instance stopped is dropped at the next start.
-        if lane.running or lane.reserved or (lane.current is not None and lane.state == "trying"):
-            yield f"the lane of {name} is not free: {lane.state}, {lane.running}, {lane.reserved}"
-    if instance.crons.locks.contender.keeper._kept:
-        yield "a lease is still kept"
-    if engine.runner.outstanding._marks or engine.bookkeeper.outstanding._marks:
-        yield "work still counts as outstanding"
