@@ -11,8 +11,8 @@ from tests.simulation.__main__ import seeds_played
 from tests.simulation.breaks import BREAKS, Break
 from tests.simulation.loading import ROOT, Engine
 
-# Seeds are handed to the workers in parts: each part loads the engine once.
-PART = 20
+# Seeds are handed to the workers in parts that take a second or two each.
+PART = 5
 SEEDS = range(1, 121)
 # Breaks that are found at once. The others take more seeds than each run of the tests has time for.
 QUICK = (
