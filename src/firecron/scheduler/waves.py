@@ -163,15 +163,16 @@ class Waves:
             is_over, is_time = now >= waiting.ends, at is not None and at <= now
             if is_over or is_time:
                 del self._open[waiting.job.name]
-            # A millisecond after the ticket's end, because calls come at whole milliseconds.
-            look = min(math.inf if at is None else at, self._tickets.stale_at + 1)
+            look = min(math.inf if at is None else at, self._tickets.stale_at)
             is_planned = is_over or is_time or waiting.looks_at <= look
             if not is_planned:
                 waiting.looks_at = look
         if is_time and not is_over:
             self._asker.ask(waiting.job, waiting.slot, is_later=True)
         elif not is_planned:
-            self._asker.after((look - now) / 1000, lambda: self._judge(waiting, is_look=True))
+            # A millisecond later, because calls come at whole milliseconds. A look that came too early would plan the
+            # next one for the same millisecond, again and again.
+            self._asker.after((math.floor(look - now) + 2) / 1000, lambda: self._judge(waiting, is_look=True))
 
     def _close(self, waiting: _Waiting) -> bool:
         """Remove an open tick, and return whether it was open."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -69,6 +70,7 @@ class Bench:
         self.asked: list[tuple[str, float, bool]] = []
         self._calls: list[tuple[float, Callable[[], None]]] = []
         self.most_calls = 0
+        self.looks = 0
         settings = load(contenders=contenders, heartbeat=HEARTBEAT)
         self.waves = Waves(settings, self.timing, self.clock, self.jobs, self.room, self)  # type: ignore[arg-type]  # stand-ins
         self.number = 0
@@ -77,9 +79,10 @@ class Bench:
         self.asked.append((slot[11:19], round(self.timing.mono() / 1000, 2), is_later))
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
-        # To whole milliseconds, as the ticker makes them.
-        self._calls.append((self.timing.mono() + round(seconds * 1000), call))
+        # At whole milliseconds, as the ticker makes them.
+        self._calls.append((math.floor(self.timing.mono()) + round(seconds * 1000), call))
         self.most_calls = max(self.most_calls, len(self._calls))
+        self.looks += 1
 
     def until(self, seconds: float) -> None:
         """Let time pass, and make the calls that are due."""
@@ -368,6 +371,18 @@ def test_what_is_forgotten_is_not_asked_for() -> None:
         bench.until(119)
         assert bench.asked == []
         assert bench.waves.size() is None
+
+
+def test_a_look_does_not_come_too_early() -> None:
+    """A tick that comes between two milliseconds is looked at after its wave's time, and not again and again before."""
+    job = make_job()
+    bench = Bench(job)
+    bench.know(SIZE)
+    bench.until(60.0003)
+    bench.due_with(4.5, job, seconds=60.0003)
+    bench.until(119)
+    assert [(lag, is_later) for _, lag, is_later in bench.asked] == [(61, True)]
+    assert bench.looks == 2
 
 
 def test_a_long_wait_plans_one_look_at_a_time() -> None:
