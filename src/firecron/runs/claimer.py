@@ -57,6 +57,7 @@ class Claimer:
         self._agenda = agenda
         self._chance = chance
         self._margin = locks.settings.margin_ms
+        self._request_timeout = locks.settings.request_timeout
         self._strange: set[str] = set()
 
     def prepare(self, job: Job, wanted: WantedClaim) -> PendingClaim:
@@ -98,7 +99,9 @@ class Claimer:
                 assert due is not None, "only a tick has an end"
                 self._give_up(job, due, pending.refusal)
                 return None
-            answer = self._locks.contender.attempt(pending.bid, within=left)
+            # `ask` claims nothing after the grace, but the reply may come later. Without time for it, a claim that was
+            # written would keep the lock for a ttl, without a run.
+            answer = self._locks.contender.attempt(pending.bid, within=max(left, self._request_timeout))
             if isinstance(answer, Held):
                 replaced = _record(answer.replaced, answer.term.reading.server)
                 self._compare(job, None if replaced is None else replaced.slot)

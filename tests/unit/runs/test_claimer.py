@@ -586,6 +586,23 @@ def test_an_answer_that_comes_late_is_an_answer(fleet: Fleet) -> None:
     assert one.said("run.missed") == []
 
 
+def test_the_reply_to_a_claim_may_come_after_the_grace(fleet: Fleet) -> None:
+    """A tick that is claimed in the last milliseconds of its grace runs: its lock is not left to nobody."""
+    one = fleet.instance()
+
+    def reply_late() -> None:
+        if one.network.allowed[-1] < 0.5:
+            raise Unavailable("no reply within the deadline")
+        fleet.world.until(60.5)
+
+    one.network.next("swap", after=reply_late)
+    fleet.world.until(59.99)
+    (result,) = one.turn(slot())
+    assert result.outcome == "succeeded"
+    assert fleet.world.node()["releasedAt"] == START + 60_500
+    assert one.said("run.missed") == []
+
+
 def test_a_tick_whose_lateness_is_learned_last_does_not_run(fleet: Fleet) -> None:
     """An instance that doesn't know RTDB's time asks for it together with the lock: a tick that is late by then is
     missed.
