@@ -3,6 +3,7 @@
     --seeds N      play so many seeds, from --first on; print each that breaks the contract, and seeds a second
     --seed N       play this one, and print its timeline
     --machines N   fleets of so many machines
+    --contenders N FIRECRON_CONTENDERS of all machines; without it, 3 for odd seeds and 0 for even ones
     --rows N       play the fleets of `fleets/rows.py` of up to N machines, and print what a tick costs
     --breaks       play seeds against each deliberate break until it is found; with a number, against that one
     --jobs N       in so many processes
@@ -42,17 +43,18 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--machines", type=int)
+    parser.add_argument("--contenders", type=int)
     parser.add_argument("--rows", type=int)
     parser.add_argument("--breaks", type=int, nargs="?", const=-1)
     parser.add_argument("--jobs", type=int, default=2)
     asked = parser.parse_args()
     if asked.seed is not None:
-        return _show(asked.seed, asked.machines)
+        return _show(asked.seed, asked.machines, asked.contenders)
     if asked.rows is not None:
         return _show_rows(asked.rows, asked.first)
     if asked.breaks is not None:
         return _find_breaks(asked.breaks, asked.first, asked.jobs)
-    return _play_many(asked.first, asked.seeds, asked.machines, asked.jobs)
+    return _play_many(asked.first, asked.seeds, asked.machines, asked.contenders, asked.jobs)
 
 
 @contextmanager
@@ -62,12 +64,14 @@ def player(engine: Engine) -> Iterator[Callable[..., object]]:
         yield world.play
 
 
-def seeds_played(engine: Engine, seeds: range, machines: int | None = None) -> Iterator[Found]:
+def seeds_played(
+    engine: Engine, seeds: range, machines: int | None = None, contenders: int | None = None
+) -> Iterator[Found]:
     """Play the seeds, one after another."""
     with player(engine) as play:
         for number, seed in enumerate(seeds):
             try:
-                violations = cast("tuple[str, ...]", play(seed, machines).violations)  # type: ignore[attr-defined]
+                violations = cast("tuple[str, ...]", play(seed, machines, contenders).violations)  # type: ignore[attr-defined]
             except Exception as error:
                 # What ends a thread, and what never ends, is a violation as well.
                 violations = (f"4: {error!r}",)
@@ -76,9 +80,9 @@ def seeds_played(engine: Engine, seeds: range, machines: int | None = None) -> I
                 gc.collect()
 
 
-def _show(seed: int, machines: int | None) -> int:
+def _show(seed: int, machines: int | None, contenders: int | None) -> int:
     with player(Engine()) as play:
-        played = play(seed, machines)
+        played = play(seed, machines, contenders)
     sys.stdout.write(played.timeline.text())  # type: ignore[attr-defined]
     for violation in played.violations:  # type: ignore[attr-defined]
         print(f"seed {seed} breaks rule {violation}")
@@ -104,12 +108,12 @@ def _show_rows(most: int, seed: int) -> int:
     return is_bad
 
 
-def _play_many(first: int, number: int, machines: int | None, jobs: int) -> int:
+def _play_many(first: int, number: int, machines: int | None, contenders: int | None, jobs: int) -> int:
     began, done, broken = time.monotonic(), 0, 0
     size = max(1, min(50, number // jobs))
     parts = [range(start, min(start + size, first + number)) for start in range(first, first + number, size)]
     with ProcessPoolExecutor(jobs) as processes:
-        for found in processes.map(_part, parts, [machines] * len(parts)):
+        for found in processes.map(_part, parts, [machines] * len(parts), [contenders] * len(parts)):
             done += size
             broken += len(found)
             for one in found:
@@ -121,8 +125,8 @@ def _play_many(first: int, number: int, machines: int | None, jobs: int) -> int:
     return bool(broken)
 
 
-def _part(seeds: range, machines: int | None) -> list[Found]:
-    return [found for found in seeds_played(_engine(), seeds, machines) if found.violations]
+def _part(seeds: range, machines: int | None, contenders: int | None) -> list[Found]:
+    return [found for found in seeds_played(_engine(), seeds, machines, contenders) if found.violations]
 
 
 _engines: list[Engine] = []

@@ -85,8 +85,8 @@ class Wire:
     """A machine's `Store`: it sends requests to the database, and waits for the replies until the deadline.
 
     `fate` says what becomes of a request. A reply that comes while the machine `is_cut_off` is lost, too. `troubles`
-    are the spans, in true time, in which a request had no answer, or a bad one. `denied` has the times of refusals by
-    the rules, `requests` the time and the path of each request.
+    are the spans, in true time, in which a request had no answer within a second, or a bad one. `denied` has the times
+    of refusals by the rules, `requests` the time and the path of each request.
     """
 
     def __init__(
@@ -171,6 +171,8 @@ class Wire:
 
         def deliver(answer: T | StoreError) -> None:
             if self._is_cut_off(machine):
+                if not is_waiting:
+                    self.troubles.append((sent, scheduler.now))
                 return
             answers.append(answer)
             if is_waiting:
@@ -187,7 +189,9 @@ class Wire:
             self.denied.append(scheduler.now)
         elif not is_bad and self.first_answer is None:
             self.first_answer = scheduler.now
-        if is_bad or scheduler.now - sent > SECOND:
+        # Who waits for milliseconds only has itself to blame that the reply comes later.
+        is_prompt = fate.kind == "answered" and fate.there + fate.back < SECOND and not self._is_cut_off(machine)
+        if not is_prompt or scheduler.now - sent > SECOND:
             self.troubles.append((sent, scheduler.now))
         if is_bad or path.startswith(LOCKS):
             took = (scheduler.now - sent) // MILLISECOND

@@ -92,6 +92,15 @@ class History:
     deleted: list[int] = field(default_factory=list)
     unlocked: list[int] = field(default_factory=list)
 
+    def claimed_at(self, body: Body) -> int:
+        """Return when the lock was taken for a body; when it began, if that is not known."""
+        return next((claim.at for claim in self.claims if claim.body is body), body.begun)
+
+    def deleted_between(self, claim: Claim, body: Body) -> bool:
+        """Return whether the node was deleted between this claim and that of a body."""
+        first, last = sorted((claim.at, self.claimed_at(body)))
+        return any(first <= time <= last for time in self.deleted)
+
 
 class Oracle:
     """Watches one run. `violations` says what the contract forbids and what happened all the same."""
@@ -247,11 +256,14 @@ class Oracle:
         if claim.body is not None:
             self.violated("1", "{} begins {} again, without another claim", machine.name, run)
         claim.body = body
-        others = [one for one in job.bodies if slot is not None and one.slot == slot and one is not body]
-        since = max(job.deleted, default=-1)
-        if any(one.begun > since and one.run.attempt == run.attempt for one in others):
+        # A node that an operator has deleted knows of no claim, so what is claimed after that begins anew.
+        others = [
+            one for one in job.bodies
+            if slot is not None and one.slot == slot and one is not body and not job.deleted_between(claim, one)
+        ]  # fmt: skip
+        if any(one.run.attempt == run.attempt for one in others):
             self.violated("1", "{} begins {}, which was begun before", machine.name, run)
-        if others and job.spec.on_abandoned != "rerun" and all(one.begun > since for one in others):
+        if others and job.spec.on_abandoned != "rerun":
             self.violated("1", "{} begins {} again, although nothing is rerun", machine.name, run)
         return body
 

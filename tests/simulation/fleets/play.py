@@ -38,9 +38,9 @@ class Played:
     asked: float
 
 
-def play(seed: int, size: int | None = None) -> Played:
+def play(seed: int, size: int | None = None, contenders: int | None = None) -> Played:
     """Play a seed from beginning to end."""
-    return _played(World(make(seed, size)))
+    return _played(World(make(seed, size, contenders)))
 
 
 def play_row(row: Row, seed: int) -> tuple[Played, Measured]:

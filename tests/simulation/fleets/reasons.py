@@ -21,6 +21,11 @@ _RECOVERS = 9 * SECOND
 # A newly started one looks at the clock first, and a turn that waits looks again within this.
 _SETTLES = 8 * SECOND
 _LOOKS = 6 * SECOND
+# Of more machines than this, some don't ask for a tick at all. The others ask within the last wave.
+_ALL_ASK = 9
+_LAST_WAVE = 4 * SECOND
+# In heartbeats: when the last survivor asks, and how much time a tick needs so that it is left to others.
+_SURVIVOR_ASKS, _LEFT_TO_OTHERS = 1.5, 2.0
 # After a request without an answer the next ones follow within this, in the same try or in the next.
 _HEARS = 6 * SECOND
 
@@ -39,13 +44,23 @@ class Reasons:
             int(job.spec.jitter * SECOND) + 3 * SECOND + 10 * scenario.latency[1] + 4 * scenario.temper.longest
         )
 
+    @property
+    def _patience(self) -> int:
+        """How much later than at once the machine asks that asks first, at the most."""
+        spec, settings = self._job.spec, self._scenario.settings
+        heartbeat = float(str(settings["heartbeat"]))
+        lasts = min(spec.starts_within, spec.period) - spec.jitter
+        if settings["contenders"] == 0 or not spec.asks_in_waves or lasts < _LEFT_TO_OTHERS * heartbeat:
+            return 0
+        return _LAST_WAVE if len(self._instances) <= _ALL_ASK else int(_SURVIVOR_ASKS * heartbeat * SECOND)
+
     def able(self, slot: str) -> tuple[str, int] | None:
         """Return a machine that could have run the tick, and when; None if there is none."""
         spec, time = self._job.spec, time_of(slot)
         ends = min(time + int(min(spec.starts_within, spec.period) * SECOND), self._scenario.ends)
         for instance in self._instances.values():
             for begins in self._chances(instance, time, ends):
-                until = begins + self._needs + (_LOOKS if begins > time else 0)
+                until = begins + self._needs + self._patience + (_LOOKS if begins > time else 0)
                 # Where a tick doesn't wait, the first look at a lock that is held is the last one.
                 free_from = begins if spec.overlap == "queue" else time
                 if (

@@ -77,6 +77,11 @@ class JobSpec:
         }
 
     @property
+    def asks_in_waves(self) -> bool:
+        """Whether machines may leave a tick to others. With less time than two heartbeats they don't."""
+        return self.overlap == "skip" and self.once_per_tick
+
+    @property
     def starts_within(self) -> float:
         """How long after its slot a tick may start, in seconds."""
         if self.overlap == "queue" and self.grace is None:
@@ -125,8 +130,8 @@ class Scenario:
     ways: tuple[Ambush, ...] = field(default=())
 
 
-def make(seed: int, size: int | None = None) -> Scenario:
-    """Return the scenario of a seed; with a `size`, of a fleet with that many machines."""
+def make(seed: int, size: int | None = None, contenders: int | None = None) -> Scenario:
+    """Return the scenario of a seed; with a `size`, of a fleet with that many machines; and with these `contenders`."""
     random = Random(f"scenario {seed}")
     troubles = _troubles(random)
     machines = size or random.choice((2, 2, 3, 3, 4, 5, 7))
@@ -139,6 +144,8 @@ def make(seed: int, size: int | None = None) -> Scenario:
         "recovery_interval": random.choice((20.0, 60.0)),
         "history_limit": 1_000,
         "workers": random.choice((1, 2, 10, 10)),
+        # Half of the seeds let all machines ask for all ticks. The rest of the scenario doesn't depend on this.
+        "contenders": (0, 3)[seed % 2] if contenders is None else contenders,
     }
     builder = _Builder(random, troubles, jobs, rough)
     fleet, events = builder.fleet(machines)

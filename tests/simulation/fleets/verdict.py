@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.simulation.fleets.annals import check_history
+from tests.simulation.fleets.bodies import Failure
 from tests.simulation.fleets.costs import check_costs
 from tests.simulation.fleets.database import Database
 from tests.simulation.fleets.instance import Instance
@@ -49,7 +50,8 @@ def _check_trust(oracle: Oracle, job: History) -> None:
         for later in believers[number + 1 :]:
             assert body.trusted is not None
             is_both = later.begun < body.trusted
-            if is_both and not any(body.begun <= time <= body.trusted for time in job.deleted + job.unlocked):
+            since = min(job.claimed_at(body), job.claimed_at(later))
+            if is_both and not any(since <= time <= body.trusted for time in job.deleted + job.unlocked):
                 oracle.violated(
                     "1", "{} on {} and {} on {} both trust their lease of {} at {}",
                     body.run, body.machine, later.run, later.machine, job.spec.name, at(later.begun),
@@ -155,7 +157,10 @@ def _check_rerun(oracle: Oracle, scenario: Scenario, job: History) -> None:
 
 
 def _has_finished(claim: Claim) -> bool:
-    return claim.outcome in ("succeeded", "failed")
+    """Return whether the run came to its own end. With its lease lost, it may have done so all the same."""
+    body = claim.body
+    came_to_its_end = body is not None and body.ended is not None and isinstance(body.error, Failure | None)
+    return claim.outcome in ("succeeded", "failed") or (claim.is_released and came_to_its_end)
 
 
 def _is_over(job: History, claim: Claim) -> bool:
