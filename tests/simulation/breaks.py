@@ -82,14 +82,7 @@ BREAKS = (
     Break("the last try of a tick does not wait for its reply", "runs.claimer",
           "within=max(left, self._request_timeout)", "within=left"),
     # --- tickets
-    Break("an instance that does not know the size leaves ticks to others", "base.tickets",
-          "if size is None or has_fallen(self.size, size):", "if size is not None and has_fallen(self.size, size):"),
     Break("ranks are far too high", "base.tickets", "rank = size * self.distance", "rank = 100 * size * self.distance"),
-    Break("open ticks are forgotten", "scheduler.waves",
-          "            self._asker.after(0, lambda: self._begin(waiting))", "            pass"),
-    Break("waves do not come", "scheduler.waves",
-          "            self._asker.after((math.floor(look - now) + 2) / 1000, "
-          "lambda: self._judge(waiting, is_look=True))", "            pass"),
     # --- what was left behind
     Break("nobody looks for died runs", "runs.policy",
           "return is_abandoned and may_rerun(options, int(record.attempt or 1))", "return False"),

@@ -47,7 +47,9 @@ class Lock:
                 return False
             thread = scheduler.thread
             self._waiting.append(thread)
-            if not scheduler.block(None if ends is None else ends - scheduler.now):
+            # A release may come after the time is over, and before the thread goes on: it isn't in the line any more.
+            is_woken = scheduler.block(None if ends is None else ends - scheduler.now)
+            if not is_woken and thread in self._waiting:
                 self._waiting.remove(thread)
         return True
 
@@ -215,7 +217,9 @@ class Event:
         while not self._is_set and (ends is None or scheduler.now < ends):
             thread = scheduler.thread
             self._waiting.append(thread)
-            if not scheduler.block(None if ends is None else ends - scheduler.now):
+            # `set` may come in between, as a release of a lock may.
+            is_woken = scheduler.block(None if ends is None else ends - scheduler.now)
+            if not is_woken and thread in self._waiting:
                 self._waiting.remove(thread)
         return self._is_set
 

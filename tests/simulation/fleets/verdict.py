@@ -62,9 +62,14 @@ def _check_own_ends(oracle: Oracle, job: History, instances: Mapping[str, Instan
     """No body trusts its lease for longer than max_runtime, and none is begun where the program has paused the job."""
     for claim in job.claims:
         trusted = None if claim.body is None else claim.body.trusted
-        # The keeper ends the lease, after the renewal that is under way, and once it runs again.
-        was_frozen = any(start <= (trusted or 0) and end >= claim.at for start, end in instances[claim.machine].frozen)
-        if trusted is not None and not was_frozen and trusted - claim.at > int((job.spec.max_runtime + 4) * SECOND):
+        # The keeper ends the lease, after the renewal that is under way, and once it runs again. It ends with a stop:
+        # then a lease expires, and a run without a lease goes on as long as the process.
+        machine, limit = instances[claim.machine], claim.at + int((job.spec.max_runtime + 4) * SECOND)
+        was_frozen = any(start <= (trusted or 0) and end >= claim.at for start, end in machine.frozen)
+        has_stopped = (
+            job.spec.overlap == "allow" and machine.stopping_from is not None and machine.stopping_from < limit
+        )
+        if trusted is not None and not was_frozen and not has_stopped and trusted > limit:
             oracle.violated("1", "{} still trusts its lease after max_runtime", claim.body and claim.body.run)
         is_scheduled = claim.body is not None and claim.body.run.trigger == "schedule"
         for start, end in instances[claim.machine].paused_here(job.spec.name):
