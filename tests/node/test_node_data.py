@@ -44,7 +44,7 @@ def test_child_events_say_what_changed_and_where(play: Play, rtdb: Rtdb) -> None
         ("people/bob/age", 40),
         ("people/cat", None),
     ]
-    assert play("data.childEvents", steps=steps, events=7) == [
+    assert play("data.childEvents", already=2, steps=steps, events=7) == [
         ["added", "bob", None],
         ["added", "ann", "bob"],
         ["added", "cat", "bob"],

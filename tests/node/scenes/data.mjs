@@ -27,7 +27,7 @@ export async function pushes(scene, { number }) {
 }
 
 /** All the child events of a list ordered by `age`, while somebody else writes what the test says. */
-export async function childEvents(scene, { steps, events }) {
+export async function childEvents(scene, { already, steps, events }) {
   const people = query(ref(scene.client(), "people"), orderByChild("age"));
   const seen = new Record();
   const note = (event) => (child, previous) => seen.add([event, child.key, previous ?? null]);
@@ -35,6 +35,7 @@ export async function childEvents(scene, { steps, events }) {
   onChildChanged(people, note("changed"));
   onChildMoved(people, note("moved"));
   onChildRemoved(people, (child) => seen.add(["removed", child.key, null]));
+  await seen.untilThereAre(already);
   const writer = scene.client();
   for (const [path, value] of steps) await set(ref(writer, path), value);
   return await seen.untilThereAre(events);
