@@ -17,11 +17,10 @@ from tests.emulator.test_rest_wire import OWNER, call
 from rtdb_emulator import large
 from rtdb_emulator.errors import BadRequest
 from rtdb_emulator.http import bodies, slices
-from rtdb_emulator.http.messages import RestRequest
 from rtdb_emulator.jsondata import NeedsServer, decode, decode_patch, encode, parse, render
 from rtdb_emulator.large import load_json, reading, reading_patch, writing
 from rtdb_emulator.pytest_plugin import Rtdb
-from rtdb_emulator.tree import Node, hashing
+from rtdb_emulator.tree import hashing
 
 T = TypeVar("T")
 
@@ -251,15 +250,3 @@ def test_a_large_write_is_logged_and_dripped_as_any(rtdb: Rtdb, monkeypatch: pyt
     dripped, plain = rtdb.emulator.requests.matching(namespace=rtdb.namespace)
     assert dripped.request_bytes == plain.request_bytes > len(body)
     assert plain.response_bytes > len(body)
-
-
-@pytest.mark.parametrize(("child", "is_hashed"), [("leaf", True), ({"a": "leaf"}, False)])
-def test_many_leaves_come_with_their_hash(monkeypatch: pytest.MonkeyPatch, child: object, is_hashed: bool) -> None:
-    """The ETag of an import of leaves is there when the import is; that of objects is made after the reply."""
-    monkeypatch.setattr(bodies, "LARGE", 4)
-    data = {f"k{number}": child for number in range(300)}
-    request = RestRequest("PUT", "/many.json", body=json.dumps(data).encode())
-    content = asyncio.run(bodies.read_large(request)).content
-    assert isinstance(content, Node)
-    assert content.is_hashed is is_hashed
-    assert content.hash == parse(data, now=0).hash
