@@ -71,7 +71,7 @@ def seeds_played(
     with player(engine) as play:
         for number, seed in enumerate(seeds):
             try:
-                violations = cast("tuple[str, ...]", play(seed, machines, contenders).violations)  # type: ignore[attr-defined]
+                violations = cast("tuple[str, ...]", play(seed, machines, contenders).violations)  # type: ignore[attr-defined]  # its type is loaded by name
             except Exception as error:
                 # What ends a thread, and what never ends, is a violation as well.
                 violations = (f"4: {error!r}",)
@@ -83,10 +83,10 @@ def seeds_played(
 def _show(seed: int, machines: int | None, contenders: int | None) -> int:
     with player(Engine()) as play:
         played = play(seed, machines, contenders)
-    sys.stdout.write(played.timeline.text())  # type: ignore[attr-defined]
-    for violation in played.violations:  # type: ignore[attr-defined]
+    sys.stdout.write(played.timeline.text())  # type: ignore[attr-defined]  # likewise
+    for violation in played.violations:  # type: ignore[attr-defined]  # likewise
         print(f"seed {seed} breaks rule {violation}")
-    return bool(played.violations)  # type: ignore[attr-defined]
+    return bool(played.violations)  # type: ignore[attr-defined]  # likewise
 
 
 def _show_rows(most: int, seed: int) -> int:
