@@ -111,6 +111,16 @@ def test_scale_to_zero_runs_a_tick_once_for_two_attempts(rtdb: Rtdb) -> None:
     assert found(rtdb, "/cron-locks/write-report")["slot"] == run["slot"]
 
 
+def test_worker_pool_goes_on_when_one_of_two_ends(rtdb: Rtdb) -> None:
+    """Each tick runs on one of two workers, the one that is told to end does so in order, and the other one goes on."""
+    said = play("worker-pool", "local.py", "--ticks", "1")
+    assert "worker-a was told to end, and ended with exit code 0" in said
+    assert "2 ticks ran, 0 of them twice" in said
+    _, after = said.split("exit code 0\n")
+    assert re.match(r"  worker-b: imported, for import-feed:", after)
+    assert found(rtdb, "/cron-locks/import-feed")["instanceId"] == "worker-b"
+
+
 def test_kubernetes_cronjob_runs_once_for_two_pods(rtdb: Rtdb) -> None:
     """The pod that is late to a tick doesn't run the job again, and says so with its exit code."""
     said = play("kubernetes-cronjob", "two_pods.py")
@@ -136,6 +146,7 @@ def test_nestjs_migration_says_what_it_needs() -> None:
         ("flask", "local.py"),
         ("cloud-run-job", "overlap.py"),
         ("scale-to-zero", "two_attempts.py"),
+        ("worker-pool", "local.py"),
         ("kubernetes-cronjob", "two_pods.py"),
         ("nestjs-migration", "side_by_side.py"),
     ],

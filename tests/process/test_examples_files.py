@@ -27,6 +27,8 @@ MANIFESTS = {
     "kubernetes-cronjob": "cronjob.yaml",
 }
 SERVICES = [folder for folder, name in MANIFESTS.items() if name == "service.yaml"]
+# Their manifest is the command in their README.
+IMAGES = [*MANIFESTS, "worker-pool"]
 DATABASE = "https://PROJECT-default-rtdb.firebaseio.com"
 
 
@@ -169,7 +171,27 @@ def test_the_emulators_image_serves_where_it_says() -> None:
     assert (options.host, options.port) == ("0.0.0.0", int(steps["EXPOSE"]))
 
 
-@pytest.mark.parametrize("folder", MANIFESTS)
+def test_a_worker_pool_ticks_in_production() -> None:
+    """The command that deploys the pool opens the guard, names the database, and has the image that was built; what
+    it creates is deleted again.
+    """
+    readme = text_of("worker-pool", "README.md")
+    image = "REGION-docker.pkg.dev/PROJECT/services/feed"
+    (command,) = re.findall(r"^gcloud run worker-pools deploy .*(?:\n  .*)+", readme, re.MULTILINE)
+    assert f" --image {image} " in command
+    assert f"RUNTIME_INSTANCE=production,FIRECRON_DATABASE_URL={DATABASE}" in command
+    assert "--service-account feed@PROJECT.iam.gserviceaccount.com" in command
+    for line in (
+        f"gcloud builds submit --tag {image}",
+        "gcloud iam service-accounts create feed",
+        "gcloud run worker-pools delete feed --region REGION",
+        f"gcloud artifacts docker images delete {image}",
+        "gcloud iam service-accounts delete feed@PROJECT.iam.gserviceaccount.com",
+    ):
+        assert f"{line}\n" in readme
+
+
+@pytest.mark.parametrize("folder", IMAGES)
 def test_an_image_has_what_it_runs(folder: str) -> None:
     """What a Dockerfile copies is there, what it starts is an array, named by a file that it has copied, and the user
     is not root.
@@ -187,7 +209,7 @@ def test_an_image_has_what_it_runs(folder: str) -> None:
     assert user < last
 
 
-@pytest.mark.parametrize("folder", MANIFESTS)
+@pytest.mark.parametrize("folder", IMAGES)
 def test_the_requirements_name_extras_that_there_are(folder: str) -> None:
     """Each extra of firecron that an image installs is one that the package has."""
     with (ROOT / "pyproject.toml").open("rb") as file:
