@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coverage import CoverageData
+from coverage.exceptions import DataError
 from tests.mutation.overlay import ROOT, Overlay, each
 from tests.mutation.plugin import NOTES, TEST
 from tests.mutation.source import without_words
@@ -120,7 +121,10 @@ def _reached(directory: Path, source: Path) -> dict[str, dict[int, set[str]]]:
     found: dict[str, dict[int, set[str]]] = {}
     for part in directory.glob("data.*"):
         measured = CoverageData(str(part))
-        measured.read()
+        try:
+            measured.read()
+        except DataError:
+            continue  # a test killed its child while the child wrote this
         for path in measured.measured_files():
             by_line = found.setdefault(str(Path(path).relative_to(source)), {})
             for line, tests in measured.contexts_by_lineno(path).items():
