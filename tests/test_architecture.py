@@ -54,8 +54,9 @@ HOMES = {
 WITHOUT_THREADS = ("cron", "lock.record", "lock.protocol", "runs.policy", "runs.turn", "ops.views", "ops.health")
 
 KNOWS_RTDB = ("rtdb", "lock.service", "ops", "cli")
-# A certificate server that drips must not hold a thread, and only the transport has a wall deadline (decision 0019).
-ALLOWED_PAST_THE_PORT = {("triggers.oidc", "rtdb.transport")}
+# A server of certificates or pings that drips must not hold a thread, and only the transport has a wall deadline
+# (decision 0019).
+ALLOWED_PAST_THE_PORT = {("triggers.oidc", "rtdb.transport"), ("pings", "rtdb.transport")}
 
 CONVERSIONS = ("to_text", "to_milliseconds", "to_datetime")
 NODES = ("cron-locks", "cron-runs", "cron-instances", "cron-groups")

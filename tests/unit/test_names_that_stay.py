@@ -42,6 +42,7 @@ NAMES = {
     "firecron.cli": ["main"],
     "firecron.logging": ["setup"],
     "firecron.otel": ["instrument"],
+    "firecron.pings": ["pings"],
     "firecron.settings": ["Settings", "load"],
     "firecron.testing": ["FakeClock", "FakeTiming", "LockConformance", "MemoryStore", "Rehearsal"],
     "firecron.triggers.verifier": ["Denial", "Verifier"],

@@ -66,6 +66,7 @@ Slug: TypeAlias = Literal[
     "heartbeat.failed",
     "heartbeat.no_ticket",
     "history.failed",
+    "ping.failed",
     "listener.failed",
     "worker.failed",
 ]

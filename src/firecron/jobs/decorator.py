@@ -70,6 +70,7 @@ def distributed_cron(
     retries: int = 0,
     retry_backoff: Duration = 5,
     max_runtime: Duration = 86_400,
+    expected_runtime: Duration | None = None,
     jitter: Duration = 0,
     role: str | None = None,
     disabled: bool = False,
@@ -94,6 +95,7 @@ def distributed_cron(
         retries: How often a run that raised is tried again, while the lock is held.
         retry_backoff: The pause before the first of these retries. It doubles for each later one.
         max_runtime: The time after which a run is no longer renewed, and is asked to stop.
+        expected_runtime: How long a run takes at most, for monitoring services. It ends no run.
         jitter: The longest random delay of the start.
         role: Run only on instances whose FIRECRON_ROLES contain this word.
         disabled: Declare and list the job, but never run it by its schedule.
@@ -114,6 +116,7 @@ def distributed_cron(
         retries=retries,
         retry_backoff=retry_backoff,
         max_runtime=max_runtime,
+        expected_runtime=expected_runtime,
         jitter=jitter,
         role=role,
         disabled=disabled,

@@ -25,7 +25,16 @@ DEFAULT_GRACE = 60
 
 _MOST_RETRIES = 100
 _DURATIONS = frozenset(
-    {"lock_ttl", "hold_at_least", "catch_up_window", "grace", "retry_backoff", "max_runtime", "jitter"}
+    {
+        "lock_ttl",
+        "hold_at_least",
+        "catch_up_window",
+        "grace",
+        "retry_backoff",
+        "max_runtime",
+        "expected_runtime",
+        "jitter",
+    }
 )
 
 
@@ -48,6 +57,7 @@ class JobOptions:
     retries: int
     retry_backoff: int
     max_runtime: int
+    expected_runtime: int | None
     jitter: int
     role: str | None
     disabled: bool
@@ -130,6 +140,7 @@ def check_options(
     retries: int,
     retry_backoff: object,
     max_runtime: object,
+    expected_runtime: object | None,
     jitter: object,
     role: str | None,
     disabled: bool,
@@ -153,6 +164,9 @@ def check_options(
         retries=_count(retries, "retries"),
         retry_backoff=milliseconds(retry_backoff, "retry_backoff"),
         max_runtime=milliseconds(max_runtime, "max_runtime", least=0.1, most=7 * DAY),
+        expected_runtime=None
+        if expected_runtime is None
+        else milliseconds(expected_runtime, "expected_runtime", least=0.1, most=7 * DAY),
         jitter=milliseconds(jitter, "jitter"),
         role=_role(role),
         disabled=_flag(disabled, "disabled"),
@@ -163,6 +177,7 @@ def check_options(
             grace=grace,
             retry_backoff=retry_backoff,
             max_runtime=max_runtime,
+            expected_runtime=0 if expected_runtime is None else expected_runtime,
             jitter=jitter,
         ),
     )
@@ -175,6 +190,11 @@ def _check_together(options: JobOptions) -> None:
         raise ConfigurationError(
             f"hold_at_least ({options.hold_at_least / 1000:g} s) must not be longer than "
             f"lock_ttl ({options.lock_ttl / 1000:g} s)"
+        )
+    if options.expected_runtime is not None and options.expected_runtime > options.max_runtime:
+        raise ConfigurationError(
+            f"expected_runtime ({options.expected_runtime / 1000:g} s) must not be longer than max_runtime "
+            f"({options.max_runtime / 1000:g} s), which ends a run"
         )
     if options.jitter > options.grace:
         raise ConfigurationError(

@@ -37,6 +37,7 @@ def test_the_defaults() -> None:
         "retries": 0,
         "retry_backoff": 5_000,
         "max_runtime": 86_400_000,
+        "expected_runtime": None,
         "jitter": 0,
         "role": None,
         "disabled": False,
@@ -72,6 +73,7 @@ def test_options_are_shown_as_they_were_declared() -> None:
         ({"jitter": 1.5}, 1_500),
         ({"catch_up_window": timedelta(days=7)}, 604_800_000),
         ({"max_runtime": timedelta(hours=48)}, 172_800_000),
+        ({"expected_runtime": 90}, 90_000),
     ],
 )
 def test_durations_are_seconds_or_timedeltas(given: dict[str, object], becomes: int) -> None:
@@ -157,6 +159,11 @@ REFUSED = [
         for role in ("", " ", " worker", "a,b", 5)
     ),
     # What doesn't go together: both are named.
+    ({"expected_runtime": 0}, "expected_runtime=0 is too short: it must be at least 0.1 s"),
+    (
+        {"max_runtime": 60, "expected_runtime": 61},
+        "expected_runtime (61 s) must not be longer than max_runtime (60 s), which ends a run",
+    ),
     ({"lock_ttl": 30, "hold_at_least": 31}, "hold_at_least (31 s) must not be longer than lock_ttl (30 s)"),
     ({"grace": 5, "jitter": 6}, "jitter (6 s) must not be longer than grace (5 s)"),
     ({"jitter": 61}, "jitter (61 s) must not be longer than grace (60 s)"),

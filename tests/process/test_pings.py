@@ -1,0 +1,298 @@
+"""Pings to a monitoring service: which are sent, what they say, and that no service can delay a run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.process.ping_server import BOUND, PingServer, ping_server
+from tests.process.tick_processes import Ticking, until
+
+from firecron import ConfigurationError, FireCron, Result, Run, distributed_cron
+from firecron import pings as module
+from firecron.base.events import Event
+from firecron.pings import pings
+from rtdb_emulator.pytest_plugin import Rtdb
+
+pytest_plugins = ["tests.process.tick_fixtures"]
+
+
+@pytest.fixture
+def server() -> Iterator[PingServer]:
+    with ping_server() as made:
+        yield made
+
+
+class Jobs:
+    """A FireCron in production, and what it says of its pings. Each run claims a tick of its own."""
+
+    def __init__(self, server: PingServer, **options: object) -> None:
+        self.server = server
+        self.body: Callable[[Run], None] = lambda run: None
+        self.lost: list[Event] = []
+
+        @distributed_cron("Report", "* * * * * *", lock_ttl=60, **options)  # type: ignore[arg-type]  # a test's own
+        def report(run: Run) -> None:
+            self.body(run)
+
+        self.crons = FireCron(report)
+        self.crons.events.subscribe(lambda event: self.lost.append(event) if event.slug == "ping.failed" else None)
+        self._tick = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=40)
+
+    def run(self) -> Result:
+        self._tick += timedelta(seconds=1)
+        return self.crons.registry.trigger("Report", slot=self._tick)
+
+    def said(self) -> list[tuple[str, str]]:
+        return [(ping.path, ping.body) for ping in self.server.pinged]
+
+
+@pytest.fixture(autouse=True)
+def production(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNTIME_INSTANCE", "production")
+    monkeypatch.setattr(module, "PAUSE", 0.0)
+
+
+def test_a_run_is_one_start_and_one_end(server: PingServer) -> None:
+    """The start and the end of a run have the run's own id, and the next run has another one."""
+    jobs = Jobs(server, expected_runtime=30)
+    stop = pings(jobs.crons, healthchecks=server.url)
+    jobs.run()
+    jobs.run()
+    stop()
+    assert jobs.said() == [("report/start", ""), ("report", "")] * 2
+    first, last, *others = [uuid.UUID(ping.rid) for ping in server.pinged]
+    assert first == last
+    assert first not in others
+    jobs.run()
+    assert len(server.pinged) == 4
+
+
+def test_without_an_expected_runtime_there_is_no_start(server: PingServer) -> None:
+    """A start makes the service wait for an end, and it can't know for how long: such jobs send only the end."""
+    jobs = Jobs(server)
+    stop = pings(jobs.crons, healthchecks=server.url)
+    jobs.run()
+    stop()
+    assert jobs.said() == [("report", "")]
+
+
+def test_a_failure_has_the_errors_first_line(server: PingServer) -> None:
+    """A run that raised sends a failure, with the first line of what went wrong and without secrets."""
+    jobs = Jobs(server)
+    stop = pings(jobs.crons, healthchecks=server.url)
+
+    def fail(run: Run) -> None:
+        raise ValueError("no mail for password=hunter2\nsecond line")
+
+    jobs.body = fail
+    jobs.run()
+    stop()
+    ((path, body),) = jobs.said()
+    assert path == "report/fail"
+    assert body.startswith('"Report" failed after ')
+    assert body.endswith("ValueError: no mail for password=[redacted]")
+
+
+def test_a_run_by_hand_and_an_interrupted_one_send_no_end(server: PingServer) -> None:
+    """A run without a tick is none that the service waits for; one that a stop has ended is rerun, or missed."""
+    jobs = Jobs(server)
+    stop = pings(jobs.crons, healthchecks=server.url)
+    jobs.crons.registry.trigger("Report")
+
+    def interrupted(run: Run) -> None:
+        run.stopping.set()
+        run.check()
+
+    jobs.body = interrupted
+    assert jobs.run().outcome == "interrupted"
+    stop()
+    assert jobs.said() == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "enabled", "speaks"),
+    [("staging", None, False), (None, None, False), (None, True, True), ("production", False, True)],
+)
+def test_only_production_speaks(
+    server: PingServer,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str | None,
+    enabled: bool | None,
+    speaks: bool,
+) -> None:
+    """Staging sends nothing. A service that scales to zero does: nothing ticks there, but its runs are production's."""
+    monkeypatch.delenv("RUNTIME_INSTANCE")
+    if variable is not None:
+        monkeypatch.setenv("RUNTIME_INSTANCE", variable)
+
+    @distributed_cron("report", "* * * * * *", lock_ttl=60)
+    def report() -> None: ...
+
+    crons = FireCron(report, enabled=enabled)
+    stop = pings(crons, healthchecks=server.url)
+    crons.registry.trigger("report", slot=datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=2))
+    stop()
+    assert bool(server.pinged) == speaks
+
+
+def test_templates_are_filled_and_quoted(server: PingServer) -> None:
+    """Any service can be told, by URLs with the job, the run and the error in them."""
+    jobs = Jobs(server)
+    stop = pings(jobs.crons, fail=f"{server.url}/{{job}}/{{slug}}?rid={{rid}}&why={{error}}")
+    jobs.run()
+
+    def fail(run: Run) -> None:
+        raise ValueError("a & b")
+
+    jobs.body = fail
+    jobs.run()
+    stop()
+    assert jobs.said() == [("Report/report", "")]
+
+
+def test_what_the_service_does_not_take_is_sent_twice_and_then_lost(server: PingServer) -> None:
+    """An error of the service costs one more try; after the second one `ping.failed` says so, without the URL."""
+    jobs = Jobs(server)
+    stop = pings(jobs.crons, healthchecks=server.url)
+    server.statuses = [503, 200, 500, 500]
+    jobs.run()
+    jobs.run()
+    stop()
+    assert len(server.pinged) == 4
+    (lost,) = jobs.lost
+    assert lost.level == logging.WARNING
+    assert (lost.name, lost.fields["kind"]) == ("Report", "success")
+    assert lost.fields["why"] == "the service returned 500 Internal Server Error"
+    assert "key" not in lost.message
+
+
+def test_an_unknown_check_is_said_with_the_remedy(server: PingServer) -> None:
+    """A 404 is not tried again: it says which check to create."""
+    jobs = Jobs(server)
+    stop = pings(jobs.crons, healthchecks=server.url)
+    server.statuses = [404]
+    jobs.run()
+    stop()
+    assert len(server.pinged) == 1
+    assert "create one with the slug 'report'" in jobs.lost[0].message
+
+
+def test_a_service_that_is_not_there_costs_its_pings_only(server: PingServer) -> None:
+    """Nobody listens at the address: the run succeeds, and the ping is lost."""
+    jobs = Jobs(server)
+    stop = pings(jobs.crons, success="http://127.0.0.1:1/{slug}")
+    assert jobs.run().outcome == "succeeded"
+    stop()
+    assert "refused" in str(jobs.lost[0].fields["why"])
+
+
+def test_a_service_that_hangs_delays_no_run(server: PingServer, rtdb: Rtdb) -> None:
+    """Runs end, and their locks are free, while the service keeps the first ping; later pings wait in their order."""
+    jobs = Jobs(server)
+    stop = pings(jobs.crons, healthchecks=server.url)
+    server.may_answer.clear()
+    assert [jobs.run().outcome for _ in range(3)] == ["succeeded"] * 3
+    lock = rtdb.get("/cron-locks/Report")
+    assert isinstance(lock, dict)
+    assert "releasedAt" in lock
+    server.wait_for(1)
+    server.may_answer.set()
+    stop()
+    assert len({ping.rid for ping in server.pinged}) == 3
+
+
+def test_a_service_that_drips_has_no_more_than_the_time(server: PingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reply that comes a byte at a time doesn't prolong the ping: its deadline is one for the whole of it."""
+    monkeypatch.setattr(module, "TIMEOUT", 0.2)
+    jobs = Jobs(server)
+    stop = pings(jobs.crons, healthchecks=server.url)
+    server.drips = True
+    server.may_answer.clear()
+    jobs.run()
+    until(lambda: bool(jobs.lost), "the lost ping")
+    assert "TimeoutError" in jobs.lost[0].message
+    stop()
+
+
+def test_the_queue_is_bounded(server: PingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes while too many wait is lost, and said so; the waiting ones are sent."""
+    monkeypatch.setattr(module, "MOST_WAITING", 2)
+    jobs = Jobs(server)
+    stop = pings(jobs.crons, healthchecks=server.url)
+    server.may_answer.clear()
+    jobs.run()
+    server.wait_for(1)  # it is under way, and waits no more
+    for _ in range(3):
+        jobs.run()
+    assert [event.fields["why"] for event in jobs.lost] == ["2 pings wait already: the service is too slow"]
+    server.may_answer.set()
+    stop()
+    assert len(server.pinged) == 3
+
+
+# Python from 3.12 on warns of any fork of a process with threads.
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_sends_nothing_of_its_parents(server: PingServer) -> None:
+    """The pings that wait are the parent's: a forked child has none of them, and doesn't wait for them."""
+    jobs = Jobs(server)
+    stop = pings(jobs.crons, healthchecks=server.url)
+    server.may_answer.clear()
+    jobs.run()
+    server.wait_for(1)
+    jobs.run()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(int(BOUND))
+        stop()
+        os.execvp("true", ["true"])
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(server.pinged) == 1
+    server.may_answer.set()
+    stop()
+    assert len({ping.rid for ping in server.pinged}) == len(server.pinged) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "either healthchecks=, or at least one of start=, success= and fail="),
+        ({"healthchecks": "k" * 22, "fail": "https://x.example"}, "either healthchecks="),
+        ({"healthchecks": "my secret key"}, "healthchecks= is no ping key"),
+        ({"healthchecks": "ftp://secret.example/ping/key"}, "healthchecks= is no URL"),
+        ({"success": "secret.example/{job}"}, "success= is no URL"),
+        ({"fail": "https://secret.example/{name}"}, "fail= has the field {name}"),
+        ({"fail": "https://secret.example/{"}, "fail= is no URL"),
+    ],
+)
+def test_what_can_not_be_used_is_said_without_the_secret(given: dict[str, str], message: str) -> None:
+    """A key or URL that can't work is an error at once. The error doesn't quote it."""
+    with pytest.raises(ConfigurationError) as caught:
+        pings(FireCron(), **given)
+    assert message in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_two_jobs_do_not_share_a_check() -> None:
+    """Slugs are lower case, so two names that differ in case alone would be one check: that is refused."""
+    declared = [distributed_cron(name, "0 9 * * *")(lambda: None) for name in ("Report", "report", "other")]
+    with pytest.raises(ConfigurationError, match=r"the jobs Report, report have one check, 'report', between them"):
+        pings(FireCron(*declared), healthchecks="0123456789abcdef")
+
+
+def test_five_processes_make_one_start_and_one_end_a_run(server: PingServer, ticks: Ticking) -> None:
+    """However many instances tick, each run is one start and one end."""
+    app = "tests.process.apps.pinging:crons"
+    workers = [ticks.start("-m", "firecron", "work", app, PING_URL=server.url) for _ in range(5)]
+    until(lambda: len(ticks.lines("start")) >= 100, "a hundred runs")
+    assert [worker.stop() for worker in workers] == [0] * 5
+    runs = len(ticks.lines("start"))
+    counts = Counter((ping.path.partition("/")[2] or "end", ping.rid) for ping in server.pinged)
+    assert set(counts.values()) == {1}
+    assert Counter(kind for kind, _ in counts) == {"start": runs, "end": runs}
