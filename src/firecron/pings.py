@@ -34,7 +34,8 @@ from firecron.base.clocks import Deadline, SystemTiming
 from firecron.base.events import Event, Events
 from firecron.base.forks import tell_after_fork
 from firecron.errors import ConfigurationError, UnknownJob
-from firecron.rtdb.transport import NoReply, Reply, Transport
+from firecron.rtdb.replies import Reply
+from firecron.rtdb.transport import NoReply, Transport
 from firecron.scheduler.guard import judge
 
 if TYPE_CHECKING:

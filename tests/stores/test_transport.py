@@ -13,7 +13,8 @@ from urllib3.exceptions import ConnectTimeoutError
 
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.rtdb import transport
-from firecron.rtdb.transport import NoReply, Reply
+from firecron.rtdb.replies import DeadlineExceeded, Reply
+from firecron.rtdb.transport import NoReply
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-From: raw\r\n\r\nbody"
 CLOSING = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nbody"
@@ -181,7 +182,7 @@ def test_a_deadline_that_has_passed_sends_nothing(client_of: MakeClient) -> None
     with serving(answering(OK)) as server:
         with pytest.raises(NoReply) as raised:
             client_of(server).get(0)
-        assert isinstance(raised.value.cause, transport.DeadlineExceeded)
+        assert isinstance(raised.value.cause, DeadlineExceeded)
         assert server.connections == 0
 
 

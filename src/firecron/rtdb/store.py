@@ -25,9 +25,10 @@ import requests
 from firecron import __version__
 from firecron.base.clocks import Deadline, Timing
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, Unavailable
+from firecron.rtdb.replies import Reply
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import RefreshingTokens, StaticToken, Tokens, google_fetch
-from firecron.rtdb.transport import NoReply, Reply, Transport
+from firecron.rtdb.transport import NoReply, Transport
 from firecron.store import NULL_ETAG, ONE_MORE, SERVER_TIME, Node, Snapshot
 
 # How many connections are kept open if the caller doesn't say.
@@ -101,7 +102,7 @@ class RtdbStore:
         reply = self._call("DELETE" if node is None else "PUT", path, node, headers, deadline)
         if reply.status == HTTPStatus.PRECONDITION_FAILED:
             return _snapshot(reply)
-        body, written = _body(reply), reply.headers.get("ETag")
+        body, written = _body(reply), reply.headers.get("etag")
         # RTDB's ETags are never weak; those that web servers make for any page often are.
         if (written and not written.startswith("W/")) or body == node:
             return written or (NULL_ETAG if node is None else _UNKNOWN_ETAG)
@@ -209,7 +210,7 @@ _REMEDIES = {
 
 
 def _snapshot(reply: Reply) -> Snapshot:
-    etag = reply.headers.get("ETag")
+    etag = reply.headers.get("etag")
     if not etag:
         raise Unavailable("RTDB answered without an ETag: is there a proxy in between that drops headers?")
     return Snapshot(etag, _body(reply))
@@ -263,11 +264,11 @@ def _error_text(reply: Reply) -> str:
 
 
 def _retry_after(reply: Reply) -> float | None:
-    text = reply.headers.get("Retry-After", "").strip()
+    text = reply.headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return min(float(text), _LONGEST_REST)
     try:
-        until, at = parsedate_to_datetime(text), parsedate_to_datetime(reply.headers.get("Date", ""))
+        until, at = parsedate_to_datetime(text), parsedate_to_datetime(reply.headers.get("date", ""))
         # Both instants are on the server's clock, so this machine's clock doesn't matter.
         return min(max(0.0, (until - at).total_seconds()), _LONGEST_REST)
     except (ValueError, TypeError, OverflowError):

@@ -15,14 +15,11 @@ up the connection of the next write.
 
 from __future__ import annotations
 
-import http.client
-import io
-import socket
 import sys
 import threading
 from collections.abc import Mapping
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from contextlib import suppress
+from http.client import HTTPException
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -38,6 +35,7 @@ from firecron.base.clocks import Deadline
 from firecron.base.redaction import redacted
 from firecron.errors import ConfigurationError
 from firecron.rtdb.causes import find_cause, named
+from firecron.rtdb.replies import Reply, left, read_reply
 
 # A part of Python's error for a thread that is started while the interpreter ends.
 _ENDING = "interpreter shutdown"
@@ -52,20 +50,6 @@ class NoReply(Exception):
     def __init__(self, cause: BaseException) -> None:
         super().__init__(named(cause))
         self.cause = cause
-
-
-class DeadlineExceeded(TimeoutError):
-    """The call's deadline has passed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A whole reply. The lookup of a header ignores upper and lower case."""
-
-    status: int
-    reason: str
-    headers: http.client.HTTPMessage
-    content: bytes
 
 
 class _Needs(threading.local):
@@ -107,7 +91,7 @@ class Transport:
         is_read, needs = method == "GET", self._needs
         try:
             reply = self._pool.exchange(
-                method, request, deadline, on_new=needs.new_for_read if is_read else needs.new_for_write
+                request, deadline, on_new=needs.new_for_read if is_read else needs.new_for_write
             )
         except BaseException as error:
             needs.new_for_read = needs.new_for_write = True
@@ -125,42 +109,8 @@ class Transport:
         self._pool.close()
 
 
-# Raised by urllib3, by http.client, and by the socket; DeadlineExceeded is an OSError.
-_FAILURES = (HTTPError, http.client.HTTPException, OSError)
-
-
-def _left(deadline: Deadline) -> float:
-    seconds = deadline.remaining()
-    if seconds <= 0:
-        raise DeadlineExceeded("the deadline has passed")
-    return seconds
-
-
-class _TimedReader(io.RawIOBase):
-    """Reads a connection. Each read may take what is left of the deadline."""
-
-    def __init__(self, sock: socket.socket, raw: io.RawIOBase, deadline: Deadline) -> None:
-        self._sock = sock
-        self._raw = raw
-        self._deadline = deadline
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int | None:  # what io hands over is a memoryview, which typeshed can't say
-        self._sock.settimeout(_left(self._deadline))
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class _Response(http.client.HTTPResponse):
-    def __init__(self, sock: socket.socket, method: str, deadline: Deadline) -> None:
-        super().__init__(sock, method=method)
-        # The socket's own file stays underneath: it keeps the socket open for a reply that ends the connection.
-        self.fp = io.BufferedReader(_TimedReader(sock, self.fp.detach(), deadline))
+# Raised by urllib3, by the reading of a reply, and by the socket; DeadlineExceeded is an OSError.
+_FAILURES = (HTTPError, HTTPException, OSError)
 
 
 class _PlainConnection(HTTPConnection):
@@ -168,19 +118,17 @@ class _PlainConnection(HTTPConnection):
 
     deadline: Deadline
 
-    def exchange(self, method: str, request: bytes) -> Reply:
+    def exchange(self, request: bytes) -> Reply:
         """Send a request, and read its reply to the end."""
         sock = self.sock
         assert sock is not None, "it is connected"
-        sock.settimeout(_left(self.deadline))
+        sock.settimeout(left(self.deadline))
         with suppress(BrokenPipeError, ConnectionResetError):
             sock.sendall(request)  # a server that stops reading may have sent its reply before
-        with closing(_Response(sock, method, self.deadline)) as reply:
-            reply.begin()
-            content = reply.read()
-        if reply.will_close:
+        reply = read_reply(sock, self.deadline)
+        if reply.is_over:
             self.close()
-        return Reply(reply.status, reply.reason, reply.headers, content)
+        return reply
 
     def connect(self) -> None:
         """Connect on a thread of its own, because the calls that connect, above all DNS, have no reliable deadline."""
@@ -207,7 +155,7 @@ class _PlainConnection(HTTPConnection):
             # connection is made here. The socket's timeout is the deadline; only name resolution may take longer.
             super().connect()
             return
-        if not done.wait(_left(self.deadline)):
+        if not done.wait(left(self.deadline)):
             abandoned.set()
             raise ConnectTimeoutError(self, "no connection within the deadline")
         if failures:
@@ -223,9 +171,9 @@ class _PlainPool(HTTPConnectionPool):
 
     ConnectionCls = _PlainConnection
 
-    def exchange(self, method: str, request: bytes, deadline: Deadline, *, on_new: bool) -> Reply:
+    def exchange(self, request: bytes, deadline: Deadline, *, on_new: bool) -> Reply:
         """Make a call on one of the connections, or on a new one. A connection whose call failed is not used again."""
-        timeout = _left(deadline)
+        timeout = left(deadline)
         connection: _PlainConnection | None = cast(_PlainConnection, self._get_conn())
         assert connection is not None
         try:
@@ -234,7 +182,7 @@ class _PlainPool(HTTPConnectionPool):
             connection.deadline, connection.timeout = deadline, timeout
             if connection.is_closed:
                 self.connect(connection)
-            reply = connection.exchange(method, request)
+            reply = connection.exchange(request)
         except BaseException:
             # An abandoned thread may still be connecting it.
             connection.close()

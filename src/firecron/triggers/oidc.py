@@ -17,7 +17,6 @@ import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
-from http.client import HTTPMessage
 from urllib.parse import urlsplit
 
 from google.auth import jwt
@@ -26,7 +25,8 @@ from firecron import __version__
 from firecron.base.clocks import Deadline, SystemTiming, Timing
 from firecron.base.forks import tell_after_fork
 from firecron.errors import Unavailable
-from firecron.rtdb.transport import NoReply, Reply, Transport
+from firecron.rtdb.replies import Reply
+from firecron.rtdb.transport import NoReply, Transport
 from firecron.triggers.verifier import Denial
 
 GOOGLE_CERTIFICATES = "https://www.googleapis.com/oauth2/v1/certs"
@@ -165,9 +165,9 @@ def _certificates(body: bytes) -> dict[str, str]:
     return found if isinstance(found, dict) and all(isinstance(pem, str) for pem in found.values()) else {}
 
 
-def _fresh_for(headers: HTTPMessage) -> int:
+def _fresh_for(headers: Mapping[str, str]) -> int:
     """Return for how many seconds a reply may be kept."""
-    control, age = headers.get("Cache-Control", "").lower(), headers.get("Age", "0")
+    control, age = headers.get("cache-control", "").lower(), headers.get("age", "0")
     most = re.search(r"\bmax-age=([0-9]{1,9})\b", control)
     if most is None or "no-store" in control or "no-cache" in control or not re.fullmatch("[0-9]{1,9}", age):
         return 0

@@ -1,0 +1,166 @@
+"""Reads HTTP/1.x replies from a socket, each within the deadline of its call.
+
+A reply is returned whole, or an exception of `http.client` or of the socket is raised. `http.client` reads headers with
+the parser for e-mail, which costs more CPU than the request. Replies to a database's client need little of that: a
+header is one line, and only its first value counts.
+
+The sizes of lines and the number of headers are limited as in `http.client`. The size of the body is not: the deadline
+limits it.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import BadStatusLine, HTTPException, IncompleteRead, LineTooLong, RemoteDisconnected
+
+from firecron.base.clocks import Deadline
+
+PIECE = 65_536
+_LONGEST_LINE = 65_536
+_MOST_HEADERS = 100
+_STATUS_LINE = re.compile(r"HTTP/1\.([0-9]) +([1-9][0-9]{2})(?: (.*))?")
+_CHUNK = re.compile(r"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?")
+_LENGTH = re.compile("[0-9]{1,18}")
+_WITHOUT_BODY = (HTTPStatus.SWITCHING_PROTOCOLS, HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+
+
+class DeadlineExceeded(TimeoutError):
+    """The call's deadline has passed."""
+
+
+def left(deadline: Deadline) -> float:
+    """Return the seconds that are left. Raise DeadlineExceeded if there are none."""
+    seconds = deadline.remaining()
+    if seconds <= 0:
+        raise DeadlineExceeded("the deadline has passed")
+    return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole reply. The names of its `headers` are in lower case. After some replies the connection `is_over`."""
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    content: bytes
+    is_over: bool
+
+
+def read_reply(sock: socket.socket, deadline: Deadline) -> Reply:
+    """Read the reply to a request that has been sent. The request is not a HEAD."""
+    stream = _Stream(sock, deadline)
+    while True:
+        minor, status, reason = _read_status(stream)
+        headers = _read_headers(stream)
+        if not HTTPStatus.CONTINUE <= status < HTTPStatus.OK or status == HTTPStatus.SWITCHING_PROTOCOLS:
+            break
+    is_framed = True
+    if status in _WITHOUT_BODY:
+        content = b""
+    elif headers.get("transfer-encoding", "").lower() == "chunked":
+        content = _read_chunks(stream)
+    elif (length := headers.get("content-length")) is not None:
+        if not _LENGTH.fullmatch(length):
+            raise HTTPException(f"the reply has the Content-Length {length!r:.40}")
+        content = stream.take(int(length))
+    else:
+        content = stream.rest()
+        is_framed = False
+    connection = headers.get("connection", "").lower()
+    is_kept = "close" not in connection and (minor > 0 or "keep-alive" in connection)
+    # Nothing was asked for that could follow, so bytes that follow must not be taken for the next reply.
+    return Reply(status, reason, headers, content, is_over=not (is_framed and is_kept) or stream.has_more)
+
+
+def _read_status(stream: _Stream) -> tuple[int, int, str]:
+    """Return the minor version, the status and the reason."""
+    line = stream.first_line()
+    found = _STATUS_LINE.fullmatch(line)
+    if found is None:
+        raise BadStatusLine(line)
+    return int(found[1]), int(found[2]), (found[3] or "").strip()
+
+
+def _read_headers(stream: _Stream) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for _ in range(_MOST_HEADERS + 1):
+        line = stream.line("header line")
+        if not line:
+            return headers
+        name, _, value = line.partition(":")
+        headers.setdefault(name.lower(), value.strip(" \t"))
+    raise HTTPException(f"got more than {_MOST_HEADERS} headers")
+
+
+def _read_chunks(stream: _Stream) -> bytes:
+    content = bytearray()
+    while True:
+        line = stream.line("chunk size")
+        found = _CHUNK.fullmatch(line)
+        if found is None:
+            raise HTTPException(f"the reply has a chunk of the size {line!r:.40}")
+        size = int(found[1], 16)
+        if not size:
+            break
+        content += stream.take(size)
+        if stream.line("chunk"):
+            raise HTTPException("the reply has a chunk that is longer than its size")
+    while stream.line("trailer line"):
+        pass
+    return bytes(content)
+
+
+class _Stream:
+    """What has come over a socket and is not taken yet. Each wait for more is as long as the deadline allows."""
+
+    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
+        self._sock = sock
+        self._deadline = deadline
+        self._buffer = bytearray()
+
+    @property
+    def has_more(self) -> bool:
+        return bool(self._buffer)
+
+    def first_line(self) -> str:
+        """Take the next line. The connection may also end before it."""
+        if not self._buffer and not self._receive():
+            raise RemoteDisconnected("Remote end closed connection without response")
+        return self.line("status line")
+
+    def line(self, what: str) -> str:
+        """Take the next line, without its end. A line that is too long is called `what`."""
+        while (end := self._buffer.find(b"\n")) < 0:
+            if len(self._buffer) > _LONGEST_LINE:
+                raise LineTooLong(what)
+            if not self._receive():
+                raise IncompleteRead(bytes(self._buffer))
+        line = self._buffer[:end].decode("latin-1").removesuffix("\r")
+        del self._buffer[: end + 1]
+        return line
+
+    def take(self, size: int) -> bytes:
+        while (missing := size - len(self._buffer)) > 0:
+            if not self._receive():
+                raise IncompleteRead(bytes(self._buffer), missing)
+        taken = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return taken
+
+    def rest(self) -> bytes:
+        """Take everything up to the end of the connection."""
+        while self._receive():
+            pass
+        return self.take(len(self._buffer))
+
+    def _receive(self) -> bool:
+        """Wait for more. Return False if the connection has ended."""
+        self._sock.settimeout(left(self._deadline))
+        piece = self._sock.recv(PIECE)
+        self._buffer += piece
+        return bool(piece)
