@@ -67,6 +67,8 @@ class Keeper:
         self._changed = threading.Condition()
         self._kept: dict[Keepable, _Kept] = {}
         self._thread: threading.Thread | None = None
+        # Whether the thread waits until it is woken. As long as it keeps a lease, it looks again by itself.
+        self._sleeps = False
 
     def keep(self, lease: Keepable, *, renews: bool, limit: float | None = None) -> None:
         """Watch the lease, and renew it if `renews` is true.
@@ -79,7 +81,8 @@ class Keeper:
                 self._start()
             due = min(lease.renewal_due if renews else lease.ends, limit)
             self._kept[lease] = _Kept(lease, renews, limit, due)
-            self._changed.notify()
+            if self._sleeps or due < self._timing.mono() + _LONGEST_WAIT * 1000:
+                self._changed.notify()
 
     def forget(self, lease: Keepable) -> None:
         with self._changed:
@@ -134,6 +137,7 @@ class Keeper:
                     return
                 next_due = self._next_due()
                 now = self._timing.mono()
+                self._sleeps = next_due is None
                 if next_due is None:
                     self._timing.wait(self._changed, None)
                 elif next_due > now:

@@ -397,9 +397,11 @@ class Resting(FakeTiming):
     def __init__(self) -> None:
         super().__init__()
         self.ends = False
+        self.condition = threading.Condition()
         self._waits = threading.Semaphore(0)
 
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+        self.condition = condition
         self._waits.release()
         super().wait(condition, seconds)
         if self.ends:
@@ -414,14 +416,13 @@ def test_one_thread_keeps_all_leases_and_rests_without_any() -> None:
     timing, before = Resting(), named(NAME)
     keeper = Keeper(timing, Events(), 3.0)
     leases = [Kept(timing) for _ in range(3)]
-    for lease in leases[:2]:
-        keeper.keep(lease, renews=True)
-        timing.rests()
+    keeper.keep(leases[0], renews=True)
+    timing.rests()
+    keeper.keep(leases[1], renews=True)
     [thread] = named(NAME) - before
     keeper.forget(leases[1])
     keeper.rest()
     keeper.keep(leases[2], renews=True)
-    timing.rests()
     assert named(NAME) - before == {thread}
     for kept in keeper.leases():
         keeper.forget(kept)
@@ -429,19 +430,51 @@ def test_one_thread_keeps_all_leases_and_rests_without_any() -> None:
     assert ended(thread)
 
 
+def test_a_lease_wakes_the_thread_only_where_it_would_not_look_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that keeps a lease looks every two seconds by itself. What is due sooner wakes it, and so does the first
+    lease after a time without any.
+    """
+    timing = Resting()
+    keeper = Keeper(timing, Events(), attempt=3.0)
+    leases = [Kept(timing), Kept(timing, 6), Kept(timing, 5.9)]
+    keeper.keep(leases[0], renews=True)
+    timing.rests()
+    notify, woken = timing.condition.notify, []
+
+    def note(*number: int) -> None:
+        woken.append(number)
+        notify(*number)
+
+    monkeypatch.setattr(timing.condition, "notify", note)
+    keeper.keep(leases[1], renews=True)
+    assert woken == []
+    keeper.keep(leases[2], renews=True)
+    assert woken == [()]
+    timing.rests()
+    for lease in leases:
+        keeper.forget(lease)
+    timing.advance(2)
+    timing.rests()
+    woken.clear()
+    keeper.keep(Kept(timing), renews=True)
+    assert woken == [()]
+    timing.rests()
+    keeper.after_fork()
+
+
 # What ends a thread here is an exit, of which Python tells nobody.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_its_thread_wakes_for_a_lease_and_for_its_end() -> None:
-    """A daemon thread looks again at each lease that comes, and ends at a stop. What was kept until then is kept no
-    more, and the next lease has another thread; so it has where the thread has ended by itself.
+def test_its_thread_wakes_for_its_end() -> None:
+    """A daemon thread ends at a stop. What was kept until then is kept no more, and the next lease has another thread;
+    so it has where the thread has ended by itself.
     """
     timing = Resting()
     keeper = Keeper(timing, Events(), attempt=3.0)
     leases = [Kept(timing) for _ in range(4)]
     others = named(NAME)
-    for lease in leases[:2]:
-        keeper.keep(lease, renews=True)
-        timing.rests()
+    keeper.keep(leases[0], renews=True)
+    timing.rests()
+    keeper.keep(leases[1], renews=True)
     [first] = named(NAME) - others
     keeper.stop()
     assert ended(first)
