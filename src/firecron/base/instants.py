@@ -22,7 +22,7 @@ def to_text(instant: int | datetime) -> str:
 
 def in_utc(moment: datetime) -> str:
     """Return an aware datetime as a text, cut to the second. It may be before 1970, where RTDB's clock never is."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def to_milliseconds(instant: str | datetime) -> int:

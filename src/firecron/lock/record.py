@@ -70,7 +70,8 @@ class LockRecord(BaseModel):
 
     def to_json(self) -> dict[str, object]:
         """Return the record as it is stored, without the fields that are None."""
-        return {key: value for key, value in self if value is not None}
+        fields = {**self.__dict__, **(self.model_extra or {})}
+        return {key: value for key, value in fields.items() if value is not None}
 
     @property
     def owner(self) -> str:

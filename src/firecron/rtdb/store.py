@@ -33,6 +33,7 @@ from firecron.store import NULL_ETAG, ONE_MORE, SERVER_TIME, Node, Snapshot
 
 # How many connections are kept open if the caller doesn't say.
 _CONNECTIONS = 32
+_TO_JSON = json.JSONEncoder(separators=(",", ":"))
 _UNKNOWN_ETAG = "unknown"
 _USER_AGENT = f"firecron/{__version__}"
 # The bounds of RTDB's time, in milliseconds: the years 2020 to 9999.
@@ -161,7 +162,7 @@ class RtdbStore:
         body = None
         if node is not None:
             headers["Content-Type"] = "application/json"
-            body = json.dumps(node, separators=(",", ":")).encode()
+            body = _TO_JSON.encode(node).encode()
         try:
             reply = connection.transport.send(method, target, headers, body, deadline)
         except NoReply as error:

@@ -70,24 +70,26 @@ class Transport:
         adapter = _Adapter(pool_connections=1, pool_maxsize=pool_size, max_retries=0)
         self._pool, self._prefix = adapter.reach(url)
         self._needs = _Needs()
-        self._headers = {"Host": urlsplit(url).netloc.rpartition("@")[2], "Accept-Encoding": "identity"}
+        headers = {"Host": urlsplit(url).netloc.rpartition("@")[2], "Accept-Encoding": "identity"}
         if self._prefix:
             # Without a tunnel, each request carries the proxy's headers. With a tunnel, only its setup does.
-            self._headers |= self._pool.proxy_headers
+            headers |= self._pool.proxy_headers
+        self._lines = [f"{name}: {value}" for name, value in headers.items()]
 
     def send(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, deadline: Deadline
     ) -> Reply:
         """Send a request for `target`, the URL from its path on, and return the whole reply. Raises NoReply."""
-        lines = [f"{method} {self._prefix}{target} HTTP/1.1"]
-        lines += [f"{name}: {value}" for name, value in {**self._headers, **headers}.items()]
-        if any("\r" in line or "\n" in line for line in lines):
-            raise NoReply(ValueError("a line break in a header would begin another header"))
+        lines = [f"{method} {self._prefix}{target} HTTP/1.1", *self._lines]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
         if body is not None:
             lines.append(f"Content-Length: {len(body)}")
+        head = "\r\n".join([*lines, "", ""])
+        if not head.count("\r") == head.count("\n") == len(lines) + 1:
+            raise NoReply(ValueError("a line break in a header would begin another header"))
         # An exception that the caller is handling already is not a cause of this request's failure.
         handled = sys.exc_info()[1]
-        request = "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
+        request = head.encode("latin-1") + (body or b"")
         is_read, needs = method == "GET", self._needs
         try:
             reply = self._pool.exchange(
@@ -173,14 +175,14 @@ class _PlainPool(HTTPConnectionPool):
 
     def exchange(self, request: bytes, deadline: Deadline, *, on_new: bool) -> Reply:
         """Make a call on one of the connections, or on a new one. A connection whose call failed is not used again."""
-        timeout = left(deadline)
         connection: _PlainConnection | None = cast(_PlainConnection, self._get_conn())
         assert connection is not None
         try:
             if on_new:
                 connection.close()
-            connection.deadline, connection.timeout = deadline, timeout
+            connection.deadline = deadline
             if connection.is_closed:
+                connection.timeout = left(deadline)
                 self.connect(connection)
             reply = connection.exchange(request)
         except BaseException:
