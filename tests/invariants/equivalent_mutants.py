@@ -140,6 +140,7 @@ EQUIVALENT: dict[str, str] = {
     "field, text in zip(_FIELDS[-len(fields) :], fields, strict=False) ]": ("There are as many of both by then."),
     'line.CronLine.__init__: plain[-3] = "*" if any_day or no_such_day else plain[-3] -> plain[-3] = "*" if '
     "any_day else plain[-3]": ("croniter finds the days of the week all the same; it only looks longer."),
+    "ticks.newest: if not has_tick(schedule, start, end): -> if False:": ("It saves a search that finds nothing."),
     "ticks.newest: while first < last and len(found) < most: -> while first < last and len(found) <= most:": (
         "It finds the same ticks, by other steps."
     ),
@@ -230,10 +231,10 @@ EQUIVALENT: dict[str, str] = {
     "to_milliseconds(slot), now - 1): -> for span in _in_order(free(record, now - 1), 1 if slot is None else "
     "to_milliseconds(slot), now - 1):": ("No span begins as early as that."),
     "missing._in_order: if start < stop: -> if start <= stop:": ("In a span without any time there is no tick."),
-    "missing._has_tick: if span.start // 1000 >= span.end // 1000: -> if False:": (
+    "ticks.has_tick: if start // 1000 >= end // 1000: -> if False:": (
         "It saves a look at the schedule, which says the same."
     ),
-    "missing._has_tick: if span.start // 1000 >= span.end // 1000: -> if span.start // 1000 > span.end // 1000:": (
+    "ticks.has_tick: if start // 1000 >= end // 1000: -> if start // 1000 > end // 1000:": (
         "It saves a look at the schedule, which says the same."
     ),
     "missing._ended: return max(int(number or 0) for number in (record.expiresAt, record.releasedAt, "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 # The last second that a datetime can hold. A number typed in the console may be later.
 _LAST = 253_402_300_799_000
@@ -27,11 +28,15 @@ def in_utc(moment: datetime) -> str:
 
 def to_milliseconds(instant: str | datetime) -> int:
     """Return the instant in milliseconds. Raise ValueError for a text of any other form."""
-    if isinstance(instant, datetime):
-        return round(exact_milliseconds(instant))
-    if not _FORM.fullmatch(instant):
-        raise ValueError(f"{instant!r} is not an instant: write it like 2026-11-18T09:00:00Z")
-    return round(exact_milliseconds(datetime.fromisoformat(instant)))
+    return round(exact_milliseconds(instant)) if isinstance(instant, datetime) else _parsed(instant)
+
+
+# A run reads the text of its slot some twenty times: in each record, and in what is decided by it.
+@lru_cache(1024)
+def _parsed(text: str) -> int:
+    if not _FORM.fullmatch(text):
+        raise ValueError(f"{text!r} is not an instant: write it like 2026-11-18T09:00:00Z")
+    return round(exact_milliseconds(datetime.fromisoformat(text)))
 
 
 def exact_milliseconds(instant: datetime) -> float:

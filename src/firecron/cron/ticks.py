@@ -58,6 +58,8 @@ def newest(schedule: Schedule, start: int, end: int, most: int) -> list[str]:
     """
     found: list[datetime] = []
     first, last = to_datetime(start), to_datetime(end)
+    if not has_tick(schedule, start, end):
+        return []  # as after most claims, because nothing was missed
     span = _SECOND
     while first < last and len(found) < most:
         low = max(first, last - span)
@@ -70,6 +72,14 @@ def newest(schedule: Schedule, start: int, end: int, most: int) -> list[str]:
         if len(ticks) <= most // 2:
             span *= 4
     return [to_text(tick) for tick in found[-most:]]
+
+
+def has_tick(schedule: Schedule, start: int, end: int) -> bool:
+    """Return whether there is a tick after `start`, up to and including `end`."""
+    # Ticks are at whole seconds. Most claims come within their tick's own second, and are decided without the schedule.
+    if start // 1000 >= end // 1000:
+        return False
+    return schedule.after(to_datetime(start)) <= to_datetime(end)
 
 
 def is_tick(schedule: Schedule, slot: str) -> bool:

@@ -20,8 +20,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from firecron.base.instants import to_datetime, to_milliseconds, to_text
+from firecron.base.instants import to_milliseconds, to_text
 from firecron.cron.schedule import Schedule
+from firecron.cron.ticks import has_tick
 from firecron.lock.record import NONE_MISSED, LockRecord, Missed
 
 MOST_SPANS = 10
@@ -75,9 +76,9 @@ def remember(record: LockRecord, schedule: Schedule, now: int, slot: str | None 
     """
     spans: list[Span] = []
     for span in _in_order(free(record, now - 1), 0 if slot is None else to_milliseconds(slot), now - 1):
-        if not _has_tick(schedule, span):
+        if not has_tick(schedule, span.start, span.end):
             continue
-        if spans and not _has_tick(schedule, Span(spans[-1].end, span.start)):
+        if spans and not has_tick(schedule, spans[-1].end, span.start):
             spans[-1] = Span(spans[-1].start, span.end)
         else:
             spans.append(span)
@@ -113,10 +114,3 @@ def _in_order(spans: list[Span], after: int, end: int) -> Iterator[Span]:
         if start < stop:
             yield Span(start, stop)
             after = stop
-
-
-def _has_tick(schedule: Schedule, span: Span) -> bool:
-    # Ticks are at whole seconds. Most claims come within their tick's own second, and are decided without the schedule.
-    if span.start // 1000 >= span.end // 1000:
-        return False
-    return schedule.after(to_datetime(span.start)) <= to_datetime(span.end)
