@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+import goals
 import requests
 from emulator_sockets import main as sockets
 from load import request, run
@@ -24,7 +25,7 @@ from serving import peak_mib, resident_mib, serving
 from rtdb_emulator.tree import Node, branch, leaf
 
 CONNECTIONS = 8
-PUTS = 5_000
+PUTS = 2_000
 ROUNDS = 5
 SIBLINGS = 100_000
 MEMORY_WRITES = 100_000
@@ -53,12 +54,14 @@ async def main() -> None:
     with serving([sys.executable, "-m", "rtdb_emulator", "--port", "0"]) as (port, _):
         speed = await conditional_puts(port)
         print(f"  conditional PUTs          {speed:8,.0f} a second (wanted: 2,000)")
+    goals.at_least("emulator: conditional PUTs", speed, 2_000, "a second")
     ceiling = await generator_ceiling()
     print(f"  the generator by itself   {ceiling:8,.0f} a second (against a server that answers without a look)")
     with serving([sys.executable, "-m", "rtdb_emulator", "--port", "0"]) as (port, _):
         alone, among = await leaf_puts(port)
     print(f"  a leaf PUT, alone         {alone * 1e6:8,.0f} µs")
     print(f"  among {SIBLINGS:,} siblings    {among * 1e6:8,.0f} µs ({among / alone:.2f} times, wanted: 1.10 at most)")
+    goals.at_most(f"emulator: a PUT among {SIBLINGS:,} siblings", among / alone, 1.10, "times as long")
     with serving([sys.executable, "-m", "rtdb_emulator", "--port", "0"]) as (port, process):
         before, after = await memory(port, process)
     print(
@@ -157,8 +160,13 @@ async def imports(port: int, process: int, shape: str, child: object) -> None:
     print(f"    took                    {took:8.2f} s (wanted: 3)")
     print(f"    memory                  {peak_mib(process):8,.0f} MiB at most (wanted: 300)")
     print(f"    another client waited   {slowest * 1e3:8,.0f} ms at most (wanted: 50)")
+    goals.at_most(f"emulator: an import of {shape}", took, 3, "s")
+    goals.at_most(f"emulator: memory of an import of {shape}", peak_mib(process), 300, "MiB")
+    goals.at_most(f"emulator: another client during an import of {shape}", slowest * 1e3, 50, "ms")
     for name, query in (("shallow", "shallow=true"), ("ETag of the root", "print=silent")):
-        print(f"    {name:24}{await asyncio.to_thread(ask, port, 'GET', query) * 1e3:8,.0f} ms (wanted: 200)")
+        waited = await asyncio.to_thread(ask, port, "GET", query) * 1e3
+        print(f"    {name:24}{waited:8,.0f} ms (wanted: 200)")
+        goals.at_most(f"emulator: {name} after an import of {shape}", waited, 200, "ms")
 
 
 def ask(port: int, method: str, query: str, body: bytes = b"") -> float:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 
+import goals
 import requests
 from serving import processor_seconds, resident_mib, serving
 from sockets import Puts, Socket, ask, connected, ready
@@ -30,10 +31,12 @@ async def main() -> None:
     with serving(EMULATOR) as (port, process):
         speed, cost = await transactions(port, process)
     print(f"  transactions' puts, {SOCKETS} clients  {speed:8,.0f} a second (wanted: 8,000)")
+    goals.at_least("emulator: transactions' puts over sockets", speed, 8_000, "a second")
     print(f"    the emulator's own time      {cost * 1e6:8,.0f} µs of a processor for each")
     with serving(EMULATOR) as (port, process):
         took, cost = await crowd(port, process)
     print(f"  {LISTENERS:,} listeners of one node   {took * 1e3:8,.0f} ms until all have a write (wanted: 250)")
+    goals.at_most(f"emulator: a write reaches {LISTENERS:,} listeners", took * 1e3, 250, "ms")
     print(f"    the emulator's own time      {cost * 1e3:8,.0f} ms of a processor for it")
     for kind, query in (("a listener", None), ("a query", {"i": ".key", "l": 10, "vf": "r"})):
         with serving(EMULATOR) as (port, process):
@@ -41,9 +44,11 @@ async def main() -> None:
         print(f"  a put below {kind:10}       {empty * 1e6:8,.0f} µs of a processor")
         times = f"{full / empty:.2f} times, wanted: 1.20 at most"
         print(f"    among {SIBLINGS:,} children      {full * 1e6:8,.0f} µs ({times})")
+        goals.at_most(f"emulator: a put below {kind} among {SIBLINGS:,} children", full / empty, 1.20, "times the CPU")
     with serving(EMULATOR) as (port, process):
         grown = await idle(port, process)
     print(f"  memory, {IDLE:,} idle sockets      {grown:8,.1f} MiB (wanted: 60 at most)")
+    goals.at_most(f"emulator: memory of {IDLE:,} idle sockets", grown, 60, "MiB")
 
 
 async def transactions(port: int, process: int) -> tuple[float, float]:
