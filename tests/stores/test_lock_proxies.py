@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.stores.proxy import HangUp, Proxy, between
 from tests.stores.test_lock_faults import Bench, make_bench, make_patient
 
+from firecron import FireCron, Run, distributed_cron
 from firecron.errors import ConfigurationError, Unavailable
 from firecron.lock.service import LockService
 from firecron.settings import EMULATOR_HOST, load
+from firecron.testing import FakeTiming
+from firecron.testing.conformance.kit import real_clock
 from rtdb_emulator.pytest_plugin import Rtdb
 
 
@@ -145,6 +149,60 @@ def test_a_connection_that_ends_as_it_is_used_again_costs_less_than_a_second(
     assert bench.acquire()
     assert 0 < sum(pauses) < 1
     assert bench.sent() == sent
+
+
+@pytest.mark.parametrize(
+    ("hangs_up", "renewed", "released"),
+    [
+        ("unread", "GET PUT", "GET DELETE"),
+        ("read", "GET PUT", "GET DELETE"),
+        # The second write of a renewal is conditional on what was read: its lease begins with this write.
+        ("applied", "PUT GET PUT", "DELETE GET"),
+    ],
+)
+def test_what_may_have_been_read_is_not_sent_again_before_a_look(
+    bench: Bench, proxy: Proxy, hangs_up: HangUp, renewed: str, released: str
+) -> None:
+    """Where the connection of a renewal or a release ends as it is used again, a read comes before another write."""
+    lease = bench.acquire()
+    for step, sent in ((lease.renew, renewed), (lease.release, released)):
+        bench.forget()
+        proxy.hangs_up = hangs_up
+        assert step()
+        assert bench.sent() == sent
+    assert bench.node is None
+
+
+@pytest.mark.parametrize("hangs_up", ["unread", "read", "applied"])
+def test_a_tick_is_not_lost_with_a_connection(
+    rtdb: Rtdb, proxy: Proxy, hangs_up: HangUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run whose claim or release meets a connection that ends begins once, within a second, and is recorded."""
+    begun: list[str] = []
+
+    @distributed_cron("job", "* * * * *")
+    def job(run: Run) -> None:
+        begun.append(run.idempotency_key)
+        if len(begun) == 3:
+            proxy.hangs_up = hangs_up  # to the release
+
+    timing = FakeTiming(base=real_clock)
+    crons = FireCron(job, settings=load(request_timeout=20, acquire_timeout=20, release_timeout=20), timing=timing)
+    pauses: list[float] = []
+    monkeypatch.setattr(timing, "sleep", pauses.append)
+    newest = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=1)
+    for number in range(3):
+        if number == 1:
+            proxy.hangs_up = hangs_up  # to the claim
+        assert crons.registry.trigger("job", slot=newest - timedelta(minutes=2 - number)).outcome == "succeeded"
+        assert proxy.hangs_up is None
+        assert len(pauses) == number
+    assert 0 < sum(pauses) < 1
+    crons.locks.close()
+    entries = rtdb.get("/cron-runs/job")
+    assert isinstance(entries, dict)
+    assert [f"job:{slot}" for slot in entries] == begun
+    assert [(entry["attempt"], entry["outcome"]) for entry in entries.values()] == [(1, "succeeded")] * 3
 
 
 @pytest.mark.parametrize("url", ["https://a b.firebaseio.com", "https://*a.firebaseio.com", "https://a.test:99999"])
