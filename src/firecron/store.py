@@ -1,12 +1,15 @@
 """The port: what firecron needs of a database.
 
 Apart from the places that choose the store, all code knows a database only by this port. `rtdb` implements it.
+
+`Watching` is optional: without it, whoever waits for a node asks again and again. What a watch tells is a hint, and
+decides nothing: a value may come late, twice or never, and it has no ETag.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from firecron.base.clocks import Deadline
 
@@ -115,3 +118,28 @@ class Store(Protocol):
 
     def after_fork(self) -> None:
         """Drop, in a forked child, everything that belongs to the parent."""
+
+
+class Watch(Protocol):
+    """A stream of a node's values, for one thread that reads it."""
+
+    def next(self) -> object:
+        """Wait for the next value of the whole node, and return it. The first value is the node as it was at first.
+
+        Raise Unavailable if the stream has ended: it was cut or closed, or silent for longer than a keep-alive takes.
+        Raise Denied if the database will not go on.
+        """
+
+    def close(self) -> None:
+        """End the stream, from any thread. A `next` that waits raises Unavailable at once."""
+
+
+@runtime_checkable
+class Watching(Protocol):
+    """The optional part of a store: it tells when a node changes."""
+
+    def watch(self, path: str, deadline: Deadline) -> Watch:
+        """Open a stream of the node's values.
+
+        Raise Unavailable if its first value does not come before the deadline, Denied if the database refuses it.
+        """

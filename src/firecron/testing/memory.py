@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from collections import deque
 from collections.abc import Callable
 
 from firecron.base.clocks import Deadline
+from firecron.errors import Unavailable
 from firecron.store import NULL_ETAG, ONE_MORE, SERVER_TIME, Snapshot
 
 
@@ -25,6 +27,7 @@ class MemoryStore:
         self._now = now
         self._lock = threading.Lock()
         self._root: dict[str, object] = {}
+        self._watches: dict[MemoryWatch, None] = {}
 
     @property
     def name(self) -> str:
@@ -36,6 +39,18 @@ class MemoryStore:
     def close(self) -> None:
         """Do nothing: the store has no connection."""
 
+    def watch(self, path: str, deadline: Deadline) -> MemoryWatch:
+        """Open a stream of the node's values: its present one, and its new one after each change.
+
+        Args:
+            path: The path of the node, such as `cron-locks/send-digest`.
+            deadline: Has no effect: the first value is there at once.
+        """
+        with self._lock:
+            watch = MemoryWatch(path, self._snapshot(path).node, self._forget)
+            self._watches[watch] = None
+        return watch
+
     def read(self, path: str, deadline: Deadline) -> Snapshot:
         with self._lock:
             return self._snapshot(path)
@@ -46,6 +61,7 @@ class MemoryStore:
             if current.etag != etag:
                 return current
             self._put(path, node)
+            self._tell()
             return self._snapshot(path).etag
 
     def timestamp(self, path: str, deadline: Deadline) -> int:
@@ -60,6 +76,7 @@ class MemoryStore:
                 below = f"{path}/{key}" if path else key
                 stored[key] = self._raised(below) if value == ONE_MORE else self._stored(value)
                 self._put(below, stored[key])
+            self._tell()
         return stored
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:
@@ -72,6 +89,7 @@ class MemoryStore:
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()
+        self._watches = {}
 
     def get(self, path: str) -> object:
         """Return the node at the path as JSON values.
@@ -91,6 +109,15 @@ class MemoryStore:
         """
         with self._lock:
             self._put(path, node)
+            self._tell()
+
+    def _tell(self) -> None:
+        for watch in self._watches:
+            watch.note(self._snapshot(watch.path).node)
+
+    def _forget(self, watch: MemoryWatch) -> None:
+        with self._lock:
+            self._watches.pop(watch, None)
 
     def _put(self, path: str, node: object) -> None:
         *above, name = path.split("/")
@@ -129,3 +156,39 @@ class MemoryStore:
             return Snapshot(NULL_ETAG, None)
         text = json.dumps(node, sort_keys=True)
         return Snapshot(hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), json.loads(text))
+
+
+class MemoryWatch:
+    """A stream of a node's values, made by `MemoryStore.watch`. It ends only by `close`."""
+
+    def __init__(self, path: str, node: object, forget: Callable[[MemoryWatch], None]) -> None:
+        self.path = path
+        self._last = node
+        self._values = deque([node])
+        self._forget = forget
+        self._is_closed = False
+        self._changed = threading.Condition()
+
+    def next(self) -> object:
+        """Wait for the next value of the node and return it. Raise Unavailable once the watch is closed."""
+        with self._changed:
+            while not self._values and not self._is_closed:
+                self._changed.wait()
+            if self._is_closed:
+                raise Unavailable(f"the watch of {self.path} is closed")
+            return self._values.popleft()
+
+    def close(self) -> None:
+        """End the stream, from any thread."""
+        self._forget(self)
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def note(self, node: object) -> None:
+        """Pass a value on, if it is another one than before."""
+        with self._changed:
+            if node != self._last:
+                self._last = node
+                self._values.append(node)
+                self._changed.notify_all()

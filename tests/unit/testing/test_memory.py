@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from firecron import FireCron, LockService, Refusal, distributed_cron
 from firecron.base.clocks import Deadline
+from firecron.errors import Unavailable
 from firecron.store import NULL_ETAG, ONE_MORE, SERVER_TIME
 from firecron.testing import FakeClock, MemoryStore
 
@@ -63,3 +66,33 @@ def test_a_job_can_be_paused_in_a_rehearsal() -> None:
         test.locks.pause("job", is_paused=False)
         test.advance(60)
         assert ran == [1]
+
+
+def test_a_watch_is_told_what_changes_its_node() -> None:
+    """A watch tells the node at first, then each new value, whether it changed at, above or below its path."""
+    clock = FakeClock()
+    store, soon = MemoryStore(clock.now), Deadline.after(clock, 1)
+    watch = store.watch("a/b", soon)
+    store.set("a/b/c", 1)
+    store.set("a/other", 1)
+    store.merge("a", {"b/c": 1, "b/d": 2, "other": 2}, soon)
+    store.set("a/b/d", 2)
+    store.swap("a", store.read("a", soon).etag, None, soon)
+    assert [watch.next() for _ in range(4)] == [None, {"c": 1}, {"c": 1, "d": 2}, None]
+    watch.close()
+    store.set("a/b", "later")
+    with pytest.raises(Unavailable, match="a/b is closed"):
+        watch.next()
+
+
+def test_a_forked_child_is_told_nothing() -> None:
+    """The child's writes reach no watch of the parent."""
+    clock = FakeClock()
+    store, soon = MemoryStore(clock.now), Deadline.after(clock, 1)
+    watch = store.watch("a", soon)
+    store.after_fork()
+    store.set("a", 1)
+    store.after_fork()
+    watch.close()
+    with pytest.raises(Unavailable):
+        watch.next()

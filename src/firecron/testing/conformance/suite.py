@@ -24,7 +24,8 @@ from firecron.testing.conformance.crowd import CrowdConformance
 from firecron.testing.conformance.lease import LeaseConformance
 from firecron.testing.conformance.node import NodeConformance
 from firecron.testing.conformance.slots import SlotConformance
+from firecron.testing.conformance.watching import WatchConformance
 
 
-class LockConformance(LeaseConformance, NodeConformance, SlotConformance, CrowdConformance):
+class LockConformance(LeaseConformance, NodeConformance, SlotConformance, CrowdConformance, WatchConformance):
     """All tests of the kit. A subclass implements `make_service`, `read` and `write`."""
