@@ -68,9 +68,9 @@ CALLED_IN = {
     # The prefix is put before the paths of the nodes once. The demonstration has none.
     "Paths": ("lock.service", "demo.show"),
     "ask_metadata": ("base.identity", "cloud_logging"),
-    # Each waits for something else: a renewal, a lock, the grace of a tick, RTDB's time. Where a write is tried again
-    # until a deadline, `wait_or_raise` waits.
-    "backoff": ("base.backoff", "lock.keeper", "lock.waiting", "runs.claimer", "scheduler.ticker"),
+    # Each waits for something else: a lock, a renewal, a command's tick, a tick's grace, RTDB's time. Where a write
+    # is tried again until a deadline, `wait_or_raise` waits.
+    "backoff": ("base.backoff", "lock.hearing", "lock.keeper", "lock.waiting", "runs.claimer", "scheduler.ticker"),
 }
 # The form of an instant as a text, and who may write it: a line of the log has milliseconds as well.
 FORMS = ("%Y-%m-%dT", "%FT")

@@ -76,6 +76,11 @@ class Settings(BaseSettings):
         description="How long a synchronisation with RTDB's clock is used before the next one.",
     )
 
+    watch: bool = Field(
+        default=True,
+        description="Whether those who wait are told of changes by RTDB. Without it they ask every few seconds.",
+    )
+
     roles: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
         description="The roles that this instance has, separated by commas; jobs with another role don't run here.",

@@ -61,6 +61,7 @@ Slug: TypeAlias = Literal[
     "trigger.unreadable",
     "trigger.off_schedule",
     "trigger.failed",
+    "watch.failed",
     "ticker.stalled",
     "ticker.failed",
     "heartbeat.failed",

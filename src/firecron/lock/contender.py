@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import inf
@@ -33,7 +34,8 @@ from firecron.lock.names import check_name
 from firecron.lock.protocol import ABSENT, Choose, Held, acquiring
 from firecron.lock.record import Number, Refused, Request
 from firecron.lock.refusal import LEVELS, Refusal, not_known, refusal_of
-from firecron.lock.waiting import Patience, may_change
+from firecron.lock.streams import Streams
+from firecron.lock.waiting import Waiting, Waking
 from firecron.settings import Settings
 from firecron.store import Paths, Snapshot, Store
 
@@ -71,6 +73,7 @@ class Contender:
         settings: Settings,
         identity: Identity,
         events: Events,
+        streams: Streams,
         *,
         has_threads: bool = True,
     ) -> None:
@@ -79,7 +82,9 @@ class Contender:
         self._identity = identity
         self._events = events
         self._paths = paths
+        self._clock = clock
         self._driver = Driver(store, clock, timing, settings)
+        self.streams = streams
         self.keeper = Keeper(timing, events, settings.request_timeout, has_thread=has_threads)
         self.roster = Roster()
         self.known: Recent[str, Snapshot] = Recent()
@@ -128,16 +133,16 @@ class Contender:
 
     def acquire(self, bid: Bid, wait: float) -> Lease | Refusal:
         """Try until the answer is final or `wait` seconds are over. Emit the answer and return it."""
-        patience = Patience(wait, self._timing)
+        waiting = self.waiting(bid, wait)
         answer: Lease | Refusal | None = None
         try:
-            for pause in patience:
-                if pause:
-                    self._timing.sleep(pause)
-                answer = self.try_once(bid, patience.within(self._settings.request_timeout))
-                if not may_change(answer):
-                    break
-            assert answer is not None, "there is a try in any case"
+            try:
+                answer = self.try_once(bid, waiting.start(self._settings.request_timeout))
+                while waiting.goes_on(answer):
+                    waiting.pause()
+                    answer = self.try_once(bid, waiting.start(self._settings.request_timeout))
+            finally:
+                waiting.close()
             self.tell(answer)
             return answer
         except BaseException:
@@ -151,23 +156,33 @@ class Contender:
 
         If the task is cancelled, a lease that is acquired later is released.
         """
-        patience = Patience(wait, self._timing)
-        for pause in patience:
-            if pause:
-                await asyncio.sleep(pause)
-            # The wait for a free thread counts against the deadline.
-            within = min(patience.within(self._settings.request_timeout), self._settings.acquire_timeout)
-            deadline = Deadline.after(self._timing, within)
-            attempt = lambda: self.try_once(bid, deadline.remaining())  # noqa: B023, E731  # run before the next round
-            answer = await off_loop(attempt, self._pool("acquire").submit, unwanted=self.give_back)
-            if not may_change(answer):
-                break
+        waking = Waking()
+        waiting = self.waiting(bid, wait, waking.wake)
+        try:
+            answer = await self._try_async(bid, waiting)
+            while waiting.goes_on(answer):
+                await waking.pause(waiting)
+                answer = await self._try_async(bid, waiting)
+        finally:
+            waiting.close()
         try:
             self.tell(answer)
         except BaseException:
             self.give_back(answer)
             raise
         return answer
+
+    async def _try_async(self, bid: Bid, waiting: Waiting) -> Lease | Refusal:
+        # The wait for a free thread counts against the deadline.
+        within = min(waiting.start(self._settings.request_timeout), self._settings.acquire_timeout)
+        deadline = Deadline.after(self._timing, within)
+        attempt = lambda: self.try_once(bid, deadline.remaining())  # noqa: E731
+        return await off_loop(attempt, self._pool("acquire").submit, unwanted=self.give_back)
+
+    def waiting(self, bid: Bid, wait: float, wake: Callable[[], object] | None = None) -> Waiting:
+        """Return the tries for a bid, for who makes them himself. `wake` is called when a pause may be over sooner."""
+        path = self._paths.lock(bid.name)
+        return Waiting(wait, self.streams, path, self._clock, self._timing, self._driver.margin, wake=wake)
 
     def try_once(self, bid: Bid, within: float = inf) -> Lease | Refusal:
         """Try once, for `within` seconds at most, without an event.
@@ -264,6 +279,7 @@ class Contender:
 
     def close(self) -> None:
         """End the threads. Leases are not renewed any more."""
+        self.streams.close()
         self.keeper.stop()
         for pool in self._pools.values():
             pool.shutdown(wait=False)
@@ -271,6 +287,7 @@ class Contender:
 
     def after_fork(self) -> None:
         """Drop the parent's threads and leases in a forked child."""
+        self.streams.after_fork()
         self.keeper.after_fork()
         self._pools = {}
 

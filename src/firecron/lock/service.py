@@ -33,6 +33,7 @@ from firecron.lock.contender import Bid, Contender
 from firecron.lock.lease import Lease
 from firecron.lock.names import check_name
 from firecron.lock.refusal import Refusal
+from firecron.lock.streams import PLACES, Places, Streams, on_thread
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target
 from firecron.settings import Settings, load
@@ -87,6 +88,15 @@ class LockService:
             interval=self.settings.clock_interval,
             request_timeout=self.settings.request_timeout,
         )
+        self.streams = Streams(
+            self.store,
+            self._timing,
+            self.events,
+            self.settings.request_timeout,
+            begin=on_thread if has_threads and self.settings.watch else None,
+            # With clocks of its own it is a test's, and the test may have many.
+            places=PLACES if timing is None else Places(),
+        )
         self.contender = Contender(
             self.store,
             self.paths,
@@ -95,6 +105,7 @@ class LockService:
             self.settings,
             self.identity,
             self.events,
+            self.streams,
             has_threads=has_threads,
         )
         self._doubted: Recent[str, None] = Recent()

@@ -1,0 +1,279 @@
+"""The streams of a process: one for each node that somebody here follows, shared by all who follow it.
+
+    follow = Follow("cron-locks/report", wake)
+    streams.add(follow)           # from here on `wake` is called, by another thread, whenever `heard` changes
+    follow.heard                  # the last value that was told; None while no stream tells anything: poll
+    streams.discard(follow)
+
+A stream is a thread and a connection. It opens with the first follower of its node, and ends with the last one. If it
+breaks, it opens again after a pause, which doubles unless the stream has lasted for a minute. Since a stream begins
+with the whole node, nothing is missed for good. If the database refuses it, the pause is the longest one at once. A
+process has at most eight streams: those who follow other nodes hear nothing until one of the eight ends.
+
+Nothing here decides anything about a lock: what is heard makes somebody ask earlier (`hearing`).
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from firecron.base.clocks import Deadline, Timing
+from firecron.base.events import Events
+from firecron.base.forks import tell_after_fork
+from firecron.base.recent import Recent
+from firecron.errors import Denied
+from firecron.lock.hearing import Heard
+from firecron.store import Store, Watch, Watching
+
+MOST_STREAMS = 8
+# All in milliseconds.
+_FIRST_PAUSE = 250.0
+_LONGEST_PAUSE = 300_000.0
+_LASTING = 60_000.0
+
+# Runs a function on another thread.
+Begin: TypeAlias = Callable[[Callable[[], None]], object]
+
+
+def on_thread(run: Callable[[], None]) -> None:
+    """Run it on a thread of its own, which doesn't keep the process alive."""
+    threading.Thread(target=run, name="firecron-stream", daemon=True).start()
+
+
+class Places:
+    """How many streams a process may have."""
+
+    def __init__(self, most: int = MOST_STREAMS) -> None:
+        self._most = most
+        self.after_fork()
+        tell_after_fork(self)
+
+    def take(self) -> bool:
+        """Take a place, if there is one left. Return whether."""
+        with self._lock:
+            self._free -= (has_room := self._free > 0)
+        return has_room
+
+    def leave(self) -> None:
+        with self._lock:
+            self._free += 1
+
+    def after_fork(self) -> None:
+        """All places are free in a forked child: the streams are the parent's."""
+        self._lock = threading.Lock()
+        self._free = self._most
+
+
+# The places of this process. Processes that a test simulates have their own.
+PLACES = Places()
+
+
+class Follow:
+    """What a follower of one node hears. `wake` is called on the stream's thread; it must not block."""
+
+    def __init__(self, path: str, wake: Callable[[], object]) -> None:
+        self.path = path
+        self.wake = wake
+        self.heard: Heard | None = None
+
+
+class _Stream:
+    """The stream of one node. `heard` and `watch` are None while it is not open."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.follows: dict[Follow, None] = {}
+        self.is_running = False
+        self.heard: Heard | None = None
+        self.number = 0
+        self.watch: Watch | None = None
+
+
+class Streams:
+    """Tells followers of the store's nodes. Without `begin`, or a store that is `Watching`, they hear nothing."""
+
+    def __init__(
+        self,
+        store: Store,
+        timing: Timing,
+        events: Events,
+        timeout: float,
+        *,
+        begin: Begin | None = on_thread,
+        places: Places = PLACES,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._store = store
+        self._timing = timing
+        self._events = events
+        self._timeout = timeout
+        self.begin = begin
+        self._places = places
+        self._chance = chance
+        self._changed = threading.Condition()
+        self._streams: dict[str, _Stream] = {}
+        self._told: Recent[str, None] = Recent()
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether there can be streams at all."""
+        return self.begin is not None and isinstance(self._store, Watching)
+
+    @property
+    def open(self) -> int:
+        """The number of streams that are open now."""
+        with self._changed:
+            return sum(stream.heard is not None for stream in self._streams.values())
+
+    def add(self, follow: Follow) -> None:
+        """Tell this follower from now on. A second call changes nothing."""
+        if not self.can_tell:
+            return
+        with self._changed:
+            stream = self._streams.setdefault(follow.path, _Stream(follow.path))
+            stream.follows[follow] = None
+            follow.heard = stream.heard
+        self._serve()
+
+    def discard(self, follow: Follow) -> None:
+        """Tell this follower nothing any more. A second call changes nothing."""
+        watch: Watch | None = None
+        with self._changed:
+            follow.heard = None
+            stream = self._streams.get(follow.path)
+            if stream is None or follow not in stream.follows:
+                return
+            del stream.follows[follow]
+            if not stream.follows:
+                del self._streams[follow.path]
+                watch, stream.watch = stream.watch, None
+                self._changed.notify_all()
+        if watch is not None:
+            watch.close()
+
+    def close(self) -> None:
+        """End all streams at once. Those who still follow poll from now on."""
+        with self._changed:
+            streams, self._streams = list(self._streams.values()), {}
+            watches = [stream.watch for stream in streams if stream.watch is not None]
+            for stream in streams:
+                stream.watch = None
+            wakes = [wake for stream in streams for wake in _hush(stream)]
+            self._changed.notify_all()
+        for watch in watches:
+            watch.close()
+        self._wake(wakes)
+
+    def after_fork(self) -> None:
+        """Drop the parent's streams in a forked child, and leave its connections as they are."""
+        self._changed = threading.Condition()
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            _hush(stream)
+
+    def _serve(self) -> None:
+        """Give each stream that has no thread one, as far as there are places. Those who came first are first."""
+        begin = self.begin
+        while begin is not None:
+            with self._changed:
+                stream = next((one for one in self._streams.values() if not one.is_running), None)
+                if stream is None or not self._places.take():
+                    return
+                stream.is_running = True
+            try:
+                begin(partial(self._run, stream))
+            except RuntimeError as error:
+                # No thread can be started, for want of memory or at the end of the process.
+                self._places.leave()
+                stream.is_running = False
+                self._complain(stream, error)
+                return
+
+    def _run(self, stream: _Stream) -> None:
+        """Keep the stream open for as long as somebody follows it."""
+        failures = 0
+        try:
+            while self._is_wanted(stream):
+                opened = self._timing.mono()
+                try:
+                    self._listen(stream)
+                except Exception as error:
+                    failures = 1 if self._timing.mono() - opened >= _LASTING else failures + 1
+                    self._lose(stream, error)
+                    longest = _LONGEST_PAUSE if isinstance(error, Denied) else _FIRST_PAUSE * 2.0 ** min(failures, 16)
+                    self._rest(stream, min(_LONGEST_PAUSE, longest) * (0.5 + 0.5 * self._chance()))
+        finally:
+            with self._changed:
+                stream.is_running = False
+            self._places.leave()
+        self._serve()
+
+    def _listen(self, stream: _Stream) -> None:
+        """Open the stream, and pass on what it tells until nobody follows it. Raise what ends it before."""
+        assert isinstance(self._store, Watching), "only such a store is listened to"
+        watch = self._store.watch(stream.path, Deadline.after(self._timing, self._timeout))
+        try:
+            with self._changed:
+                stream.watch = watch
+            while self._is_wanted(stream):
+                node = watch.next()
+                with self._changed:
+                    if not self._is_wanted(stream):
+                        return
+                    stream.number += 1
+                    stream.heard = Heard(stream.number, node)
+                    for follow in stream.follows:
+                        follow.heard = stream.heard
+                    wakes = [follow.wake for follow in stream.follows]
+                self._wake(wakes)
+        finally:
+            with self._changed:
+                stream.watch = None
+            watch.close()
+
+    def _is_wanted(self, stream: _Stream) -> bool:
+        return self._streams.get(stream.path) is stream
+
+    def _lose(self, stream: _Stream, error: Exception) -> None:
+        with self._changed:
+            if not self._is_wanted(stream):
+                return
+            wakes = _hush(stream)
+        self._complain(stream, error)
+        self._wake(wakes)
+
+    def _rest(self, stream: _Stream, pause: float) -> None:
+        ends = self._timing.mono() + pause
+        with self._changed:
+            while self._is_wanted(stream) and (left := ends - self._timing.mono()) > 0:
+                self._timing.wait(self._changed, left / 1000)
+
+    def _wake(self, wakes: list[Callable[[], object]]) -> None:
+        for wake in wakes:
+            try:
+                wake()
+            except Exception as error:
+                # One follower's error must not reach the others. It asks again anyway, if later.
+                message = f"A waiter could not be told of a change: {error!r}"
+                self._events.emit("watch.failed", "watch", logging.WARNING, message, error, why=repr(error))
+
+    def _complain(self, stream: _Stream, error: Exception) -> None:
+        """Say why a stream is not open. Each reason is INFO once, because streams break as connections do."""
+        why = f"{type(error).__name__}: {error}"
+        level = logging.DEBUG if why in self._told else logging.INFO
+        self._told.put(why, None)
+        message = f"Changes of {stream.path} are not told for now, so it is asked again and again: {error}"
+        self._events.emit("watch.failed", stream.path.rpartition("/")[2], level, message, why=why)
+
+
+def _hush(stream: _Stream) -> list[Callable[[], object]]:
+    """Let the followers hear nothing. Return how to wake them. Called under the lock."""
+    stream.heard = None
+    for follow in stream.follows:
+        follow.heard = None
+    return [follow.wake for follow in stream.follows]
