@@ -57,7 +57,7 @@ KNOWS_RTDB = ("rtdb", "lock.service", "ops", "cli")
 # A server of certificates or pings that drips must not hold a thread, and only the transport has a wall deadline
 # (decision 0019).
 ALLOWED_PAST_THE_PORT = {
-    (room, module) for room in ("triggers.oidc", "pings") for module in ("rtdb.transport", "rtdb.replies")
+    (room, f"rtdb.{module}") for room in ("triggers.oidc", "pings") for module in ("transport", "connection", "replies")
 }
 
 CONVERSIONS = ("to_text", "to_milliseconds", "to_datetime")

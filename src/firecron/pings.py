@@ -34,8 +34,9 @@ from firecron.base.clocks import Deadline, SystemTiming
 from firecron.base.events import Event, Events
 from firecron.base.forks import tell_after_fork
 from firecron.errors import ConfigurationError, UnknownJob
+from firecron.rtdb.connection import NoReply
 from firecron.rtdb.replies import Reply
-from firecron.rtdb.transport import NoReply, Transport
+from firecron.rtdb.transport import Transport
 from firecron.scheduler.guard import judge
 
 if TYPE_CHECKING:

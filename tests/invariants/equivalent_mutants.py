@@ -416,9 +416,9 @@ EQUIVALENT: dict[str, str] = {
     "blocks.call_async: if lease.lost and work.cancelled() and not was_asked_to: -> if lease.lost and (not "
     "was_asked_to):": ("What is raised here without a cancellation of this task is the work's."),
     "blocks.call_async: work.cancel() -> nothing": ("A task that is cancelled has cancelled the work that it awaits."),
-    "transport._PlainConnection.exchange: with suppress(BrokenPipeError, ConnectionResetError): -> with "
+    "connection.PlainConnection._send: with suppress(BrokenPipeError, ConnectionResetError): -> with "
     "suppress(ConnectionResetError, BrokenPipeError):": ("The order of the exceptions says nothing."),
-    'transport._PlainConnection.connect: threading.Thread(target=work, name="firecron-connect", '
+    'connection.PlainConnection.connect: threading.Thread(target=work, name="firecron-connect", '
     "daemon=True).start() -> threading.Thread(target=work, daemon=True).start()": ("A thread's name is for people."),
     "settings._remedy: close = difflib.get_close_matches(name, known, n=1) -> close = "
     "difflib.get_close_matches(name, known)": ("Only the closest is used."),

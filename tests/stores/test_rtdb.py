@@ -17,10 +17,11 @@ from tests.stores.raw_server import Raw, Wire, answering, serving
 from firecron import LockService, Refusal
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, StoreError, Unavailable
+from firecron.rtdb.connection import NoReply
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target
 from firecron.rtdb.tokens import StaticToken
-from firecron.rtdb.transport import NoReply, Transport
+from firecron.rtdb.transport import Transport
 from firecron.settings import load
 from firecron.store import ONE_MORE, SERVER_TIME, Node
 from firecron.testing import MemoryStore

@@ -13,8 +13,8 @@ from urllib3.exceptions import ConnectTimeoutError
 
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.rtdb import transport
+from firecron.rtdb.connection import NoReply
 from firecron.rtdb.replies import DeadlineExceeded, Reply
-from firecron.rtdb.transport import NoReply
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-From: raw\r\n\r\nbody"
 CLOSING = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nbody"

@@ -17,8 +17,9 @@ from tests.stores.raw_server import LONG, Behaviour, Wire, answering, serving
 
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.errors import ConfigurationError
+from firecron.rtdb.connection import NoReply
 from firecron.rtdb.replies import Reply
-from firecron.rtdb.transport import NoReply, Transport
+from firecron.rtdb.transport import Transport
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody"
 TUNNEL = b"HTTP/1.1 200 Connection established\r\n\r\n"

@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 from firecron.base.clocks import Deadline
 from firecron.errors import Unavailable
+from firecron.rtdb.connection import NoReply
 from firecron.rtdb.target import Target
-from firecron.rtdb.transport import NoReply, Transport
+from firecron.rtdb.transport import Transport
 
 
 def may_read(target: Target, path: str, deadline: Deadline) -> bool:

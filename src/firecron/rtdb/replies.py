@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import BadStatusLine, HTTPException, IncompleteRead, LineTooLong, RemoteDisconnected
@@ -51,30 +51,71 @@ class Reply:
     is_over: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What comes before the body of a reply. The names of its `headers` are in lower case."""
+
+    minor: int
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+
+    @property
+    def is_chunked(self) -> bool:
+        return self.headers.get("transfer-encoding", "").lower() == "chunked"
+
+    @property
+    def is_framed(self) -> bool:
+        """Whether the body's end can be seen, and not only the end of the connection."""
+        return self.status in _WITHOUT_BODY or self.is_chunked or "content-length" in self.headers
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the server keeps the connection for another request."""
+        connection = self.headers.get("connection", "").lower()
+        return "close" not in connection and (self.minor > 0 or "keep-alive" in connection)
+
+
 def read_reply(sock: socket.socket, deadline: Deadline) -> Reply:
     """Read the reply to a request that has been sent. The request is not a HEAD."""
     stream = _Stream(sock, deadline)
+    head = _read_head(stream)
+    content = b"".join(_pieces(stream, head))
+    # Nothing was asked for that could follow, so bytes that follow must not be taken for the next reply.
+    is_over = not (head.is_framed and head.is_kept) or stream.has_more
+    return Reply(head.status, head.reason, head.headers, content, is_over=is_over)
+
+
+def open_reply(sock: socket.socket, deadline: Deadline) -> tuple[Head, Iterator[bytes]]:
+    """Read the head of a reply, and return it with the pieces of the body. Each piece is returned as soon as it comes.
+
+    The deadline is for all that is read; it may be moved meanwhile.
+    """
+    stream = _Stream(sock, deadline)
+    head = _read_head(stream)
+    return head, _pieces(stream, head)
+
+
+def _read_head(stream: _Stream) -> Head:
     while True:
         minor, status, reason = _read_status(stream)
         headers = _read_headers(stream)
         if not HTTPStatus.CONTINUE <= status < HTTPStatus.OK or status == HTTPStatus.SWITCHING_PROTOCOLS:
-            break
-    is_framed = True
-    if status in _WITHOUT_BODY:
-        content = b""
-    elif headers.get("transfer-encoding", "").lower() == "chunked":
-        content = _read_chunks(stream)
-    elif (length := headers.get("content-length")) is not None:
+            return Head(minor, status, reason, headers)
+
+
+def _pieces(stream: _Stream, head: Head) -> Iterator[bytes]:
+    if head.status in _WITHOUT_BODY:
+        return
+    if head.is_chunked:
+        yield from _chunks(stream)
+    elif (length := head.headers.get("content-length")) is not None:
         if not _LENGTH.fullmatch(length):
             raise HTTPException(f"the reply has the Content-Length {length!r:.40}")
-        content = stream.take(int(length))
+        yield stream.take(int(length))
     else:
-        content = stream.rest()
-        is_framed = False
-    connection = headers.get("connection", "").lower()
-    is_kept = "close" not in connection and (minor > 0 or "keep-alive" in connection)
-    # Nothing was asked for that could follow, so bytes that follow must not be taken for the next reply.
-    return Reply(status, reason, headers, content, is_over=not (is_framed and is_kept) or stream.has_more)
+        while piece := stream.next():
+            yield piece
 
 
 def _read_status(stream: _Stream) -> tuple[int, int, str]:
@@ -97,8 +138,7 @@ def _read_headers(stream: _Stream) -> dict[str, str]:
     raise HTTPException(f"got more than {_MOST_HEADERS} headers")
 
 
-def _read_chunks(stream: _Stream) -> bytes:
-    content = bytearray()
+def _chunks(stream: _Stream) -> Iterator[bytes]:
     while True:
         line = stream.line("chunk size")
         found = _CHUNK.fullmatch(line)
@@ -107,12 +147,16 @@ def _read_chunks(stream: _Stream) -> bytes:
         size = int(found[1], 16)
         if not size:
             break
-        content += stream.take(size)
+        while size:
+            piece = stream.next(size)
+            if not piece:
+                raise IncompleteRead(b"", size)
+            size -= len(piece)
+            yield piece
         if stream.line("chunk"):
             raise HTTPException("the reply has a chunk that is longer than its size")
     while stream.line("trailer line"):
         pass
-    return bytes(content)
 
 
 class _Stream:
@@ -152,11 +196,13 @@ class _Stream:
         del self._buffer[:size]
         return taken
 
-    def rest(self) -> bytes:
-        """Take everything up to the end of the connection."""
-        while self._receive():
-            pass
-        return self.take(len(self._buffer))
+    def next(self, most: int | None = None) -> bytes:
+        """Take what has come, of `most` bytes at most; wait if nothing has. Nothing means the end of the connection."""
+        if not self._buffer:
+            self._receive()
+        taken = bytes(self._buffer[:most])
+        del self._buffer[:most]
+        return taken
 
     def _receive(self) -> bool:
         """Wait for more. Return False if the connection has ended."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TypeGuard
@@ -25,10 +25,12 @@ import requests
 from firecron import __version__
 from firecron.base.clocks import Deadline, Timing
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, Unavailable
+from firecron.rtdb.connection import NoReply
 from firecron.rtdb.replies import Reply
+from firecron.rtdb.stream import Stream, redirected
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import RefreshingTokens, StaticToken, Tokens, google_fetch
-from firecron.rtdb.transport import NoReply, Transport
+from firecron.rtdb.transport import Transport
 from firecron.store import NULL_ETAG, ONE_MORE, SERVER_TIME, Node, Snapshot
 
 # How many connections are kept open if the caller doesn't say.
@@ -41,6 +43,8 @@ _EARLIEST = 1_577_836_800_000
 _LATEST = 253_402_300_799_000
 # The longest pause that a server may ask for: a day, in seconds.
 _LONGEST_REST = 86_400.0
+# RTDB redirects a stream to the server of its database, once.
+_MOST_REDIRECTS = 3
 
 
 class _Connection:
@@ -51,6 +55,7 @@ class _Connection:
             requests.PreparedRequest().prepare_url(f"{target.base_url}/{target.suffix}", None)
         except ValueError as error:
             raise ConfigurationError(f"the database URL {target.base_url!r} can't be used: {error}") from error
+        self.target = target
         self.base_url = target.base_url
         self.shown = target.shown
         self.is_emulator = target.is_emulator
@@ -62,6 +67,16 @@ class _Connection:
         else:
             self.tokens = RefreshingTokens(target.load_credential, google_fetch(timeout=30), timing)
         self.transport = Transport(target.base_url, connections)
+        # The header that RTDB has said of that it accepts it no more.
+        self.revoked = ""
+
+    def stream_header(self, deadline: Deadline) -> str:
+        """Return the Authorization header for a stream: after `auth_revoked` that of a fresh token."""
+        header = self.tokens.header(deadline)
+        return self.tokens.another(header, deadline) if header == self.revoked else header
+
+    def revoke(self, header: str) -> None:
+        self.revoked = header
 
 
 class RtdbStore:
@@ -131,6 +146,29 @@ class RtdbStore:
         found = _body(self._call("GET", path, None, {}, deadline, query))
         return next(iter(found.items()), None) if isinstance(found, dict) else None
 
+    def watch(self, path: str, deadline: Deadline) -> Stream:
+        connection = self._connection or self._connected()
+        header = connection.stream_header(deadline)
+        headers = {"Accept": "text/event-stream", "Authorization": header, "User-Agent": _USER_AGENT}
+        transport, host, target = connection.transport, connection.base_url, f"/{quote(path)}{connection.suffix}"
+        try:
+            reply = transport.open(target, headers, deadline)
+            for _ in range(_MOST_REDIRECTS):
+                if reply.status != HTTPStatus.TEMPORARY_REDIRECT:
+                    break
+                reply.close()
+                host, target = redirected(connection.target, f"{host}{target}", reply.headers.get("location", ""))
+                reply = Transport(host, 1).open(target, headers, deadline)
+            if reply.status != HTTPStatus.OK or not _is_stream(reply.headers):
+                whole = reply.whole()
+                _check(whole, connection.tokens)
+                raise _stray("a request for a stream", whole.content)
+        except NoReply as error:
+            raise _unreachable(connection, error) from error
+        stream = Stream(reply, self._timing, lambda: connection.revoke(header))
+        stream.begin()
+        return stream
+
     def close(self) -> None:
         """Close all connections. The next request opens new ones."""
         with self.connecting:
@@ -166,15 +204,23 @@ class RtdbStore:
         try:
             reply = connection.transport.send(method, target, headers, body, deadline)
         except NoReply as error:
-            if connection.is_emulator and isinstance(error.cause, ConnectionRefusedError):
-                port = urlsplit(connection.base_url).port
-                raise EmulatorDown(
-                    f"no emulator listens at {connection.base_url}: start it (firecron emulator --port {port}), "
-                    "or name another database"
-                ) from error
-            raise Unavailable(f"RTDB can't be reached at {connection.base_url}: {error}") from error
+            raise _unreachable(connection, error) from error
         _check(reply, connection.tokens)
         return reply
+
+
+def _is_stream(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-type", "").partition(";")[0].strip().lower() == "text/event-stream"
+
+
+def _unreachable(connection: _Connection, error: NoReply) -> Unavailable:
+    if connection.is_emulator and isinstance(error.cause, ConnectionRefusedError):
+        port = urlsplit(connection.base_url).port
+        return EmulatorDown(
+            f"no emulator listens at {connection.base_url}: start it (firecron emulator --port {port}), "
+            "or name another database"
+        )
+    return Unavailable(f"RTDB can't be reached at {connection.base_url}: {error}")
 
 
 def _check(reply: Reply, tokens: Tokens) -> None:

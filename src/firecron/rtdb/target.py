@@ -32,7 +32,7 @@ APP_NAME = "firecron"
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{1,5}))?")
 _OVERRIDE = "auth_variable_override"
-_FIREBASES = (".firebaseio.com", ".firebasedatabase.app")
+FIREBASES = (".firebaseio.com", ".firebasedatabase.app")
 _CONSOLE = "console.firebase.google.com"
 
 
@@ -61,7 +61,7 @@ class Target:
     def unknown_host(self) -> str | None:
         """The host that would get the access tokens, if it is not a host of Firebase; otherwise None."""
         host = urlsplit(self.base_url).hostname or ""
-        return None if self.is_emulator or host.endswith(_FIREBASES) else host
+        return None if self.is_emulator or host.endswith(FIREBASES) else host
 
     @property
     def user(self) -> str:
@@ -147,7 +147,7 @@ def _parts(url: str) -> SplitResult:
             f"{named} has a path: give {parts.scheme}://{parts.netloc.rpartition('@')[2]} alone; for nodes below a "
             f"path, set FIRECRON_PREFIX={parts.path.strip('/')}"
         )
-    if parts.scheme == "http" and host.endswith(_FIREBASES):
+    if parts.scheme == "http" and host.endswith(FIREBASES):
         raise ConfigurationError(f"{named} lacks the s of https: write https://{host}")
     return parts
 

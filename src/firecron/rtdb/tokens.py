@@ -36,6 +36,8 @@ class Tokens(Protocol):
 
     def rejected(self) -> None: ...
 
+    def another(self, revoked: str, deadline: Deadline) -> str: ...
+
 
 class StaticToken:
     """The emulator's token: the token `owner` is an administrator's."""
@@ -45,6 +47,9 @@ class StaticToken:
 
     def rejected(self) -> None:
         """Do nothing: there is no other token."""
+
+    def another(self, revoked: str, deadline: Deadline) -> str:
+        return self.header(deadline)
 
 
 class RefreshingTokens:
@@ -73,11 +78,7 @@ class RefreshingTokens:
             self._start_refresh()
             if now < self._good_until:
                 return self._value
-            while self._refreshing:
-                left = deadline.remaining()
-                if left <= 0:
-                    raise Unavailable("no access token came within the deadline: is the token endpoint reachable?")
-                self._timing.wait(self._changed, left)
+            self._wait(deadline)
             if self._failure is not None:
                 raise self._failure
             return self._value
@@ -93,6 +94,19 @@ class RefreshingTokens:
             if now - self._fetched_at > _REJECTED_AGAIN:
                 self._renew_at = now
 
+    def another(self, revoked: str, deadline: Deadline) -> str:
+        """Return the header's value for a caller whose header was `revoked`: after a refresh, unless it is another one.
+
+        Callers of `header` don't wait for this refresh. Raises as `header` does.
+        """
+        with self._changed:
+            if self._value == revoked:
+                self._start_refresh()
+                self._wait(deadline)
+                if self._failure is None:
+                    return self._value
+        return self.header(deadline)
+
     def after_fork(self) -> None:
         """Drop the parent's tokens in a forked child, where the refreshing thread doesn't exist."""
         self._credential = None
@@ -105,6 +119,14 @@ class RefreshingTokens:
         # Before the first token comes, the token counts as expired.
         self._value = ""
         self._fetched_at = self._renew_at = self._good_until = float("-inf")
+
+    def _wait(self, deadline: Deadline) -> None:
+        """Wait for the end of a refresh. Called under the lock."""
+        while self._refreshing:
+            left = deadline.remaining()
+            if left <= 0:
+                raise Unavailable("no access token came within the deadline: is the token endpoint reachable?")
+            self._timing.wait(self._changed, left)
 
     def _start_refresh(self) -> None:
         if not self._refreshing:

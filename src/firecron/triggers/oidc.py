@@ -25,8 +25,9 @@ from firecron import __version__
 from firecron.base.clocks import Deadline, SystemTiming, Timing
 from firecron.base.forks import tell_after_fork
 from firecron.errors import Unavailable
+from firecron.rtdb.connection import NoReply
 from firecron.rtdb.replies import Reply
-from firecron.rtdb.transport import NoReply, Transport
+from firecron.rtdb.transport import Transport
 from firecron.triggers.verifier import Denial
 
 GOOGLE_CERTIFICATES = "https://www.googleapis.com/oauth2/v1/certs"

@@ -112,7 +112,7 @@ CUT_SHORT = {
     "half of the headers": (HEAD + b"Content-Le", IncompleteRead, r"10 bytes read"),
     "no end of the headers": (HEAD + b"ETag: x\r\n", IncompleteRead, r"0 bytes read"),
     "half a body": (HEAD + b"Content-Length: 9\r\n\r\nbod", IncompleteRead, r"3 bytes read, 6 more expected"),
-    "half a chunk": (HEAD + CHUNKS[:34], IncompleteRead, r"1 bytes read, 1 more expected"),
+    "half a chunk": (HEAD + CHUNKS[:34], IncompleteRead, r"0 bytes read, 1 more expected"),
     "no last chunk": (HEAD + CHUNKS[:41], IncompleteRead, r"4 bytes read"),
     "no end of the trailers": (HEAD + CHUNKS, IncompleteRead, r"0 bytes read"),
 }
