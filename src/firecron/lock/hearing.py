@@ -8,7 +8,9 @@ What is heard is a hint. It makes a waiter ask sooner, and the answer to the ask
 
 A pause is random, so that the waiters don't ask all at once. Each ask that was in vain although the lock was heard to
 be free doubles the longest pause: up to 80 ms if another holder was faster, up to 5 s if the record is as before. So a
-watch that tells nonsense is soon as slow as none.
+watch that tells nonsense is soon as slow as none. Each time that another holder is heard to be faster before the pause
+is over takes a tenth off again, unless the last ask has shown the watch to be wrong: the last waiters of a crowd don't
+pause as if all were still there.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ _FIRST_PAUSE = 5.0
 _LONGEST_AMONG_MANY = 80.0
 _LONGEST_AFTER_LIES = 5_000.0
 _LEAST_OFTEN = 30_000.0
+_LESS = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +60,15 @@ class Hearing:
         self._seen = 0
         self._seen_at = 0.0
         self._free_since: float | None = None
+        self._was_misled = False
         self._polls_at: float | None = None
 
     def refused(self, refusal: Refusal, heard: Heard | None, mono: float) -> None:
         """Take the answer to an ask that was made at `mono`, when `heard` was the last that was heard."""
         before = self._refusal
         if self._free_since is not None and before is not None and refusal.reason == "held":
-            is_as_before = refusal.holder == before.holder
-            most = _LONGEST_AFTER_LIES if is_as_before else _LONGEST_AMONG_MANY
+            self._was_misled = refusal.holder == before.holder
+            most = _LONGEST_AFTER_LIES if self._was_misled else _LONGEST_AMONG_MANY
             self._longest = min(2 * self._longest, most)
         self._tries += 1
         self._asked = mono
@@ -91,6 +95,9 @@ class Hearing:
         free_at = _free_at(heard.node, moment.server, self._margin) if is_news else _expiry(refusal, self._margin)
         due = moment.mono + free_at - moment.server
         if not is_news or due > mono:
+            if self._free_since is not None and not self._was_misled:
+                self._longest = max(_FIRST_PAUSE, _LESS * self._longest)
+                self._pause = self._longest * self._chance()
             self._free_since = None
         elif self._free_since is None:
             self._free_since = max(due, self._seen_at)  # the same value once more puts nothing off

@@ -1,0 +1,271 @@
+"""How long a lock takes from one holder to the next: `make bench`, or `python tests/bench/handover.py`.
+
+A handover is the time from the call of `release` in one process to the first line under the lock in another one, which
+waits. The waiters hear of the release (`FIRECRON_WATCH=1`), or ask again and again (`FIRECRON_WATCH=0`); beside them
+redis-py's blocking Lock. All processes of this machine have one monotonic clock. The emulator counts the requests of
+all, with those that open streams.
+
+With a delay, each request is made slower by it, the opening of a stream too. Events are not.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Protocol
+
+import goals
+
+from firecron import Lease, LockService
+from firecron.settings import load
+from rtdb_emulator import Emulator
+
+HANDOVERS = 41
+# Handovers by polling take up to 2 s each.
+POLLED = 9
+PROCESSES, WAITERS = 10, 5
+TTL = 60
+# Until a process that was told to acquire waits for the lock, and its stream is open.
+SETTLES = 0.5
+
+
+class Lock(Protocol):
+    def acquire(self) -> object: ...
+
+    def release(self) -> object: ...
+
+
+class Firecron:
+    """The lock of a service, which all threads of the process share."""
+
+    def __init__(self, port: int) -> None:
+        self.locks = LockService(settings=load(database_url=f"http://127.0.0.1:{port}?ns=bench"))
+        self.leases = threading.local()
+        assert self.locks.acquire(f"warm-up-{os.getpid()}", TTL).release()  # type: ignore[union-attr]  # it is free
+
+    def acquire(self) -> None:
+        lease = self.locks.acquire("bench", TTL, wait=300)
+        assert isinstance(lease, Lease), lease
+        self.leases.mine = lease
+
+    def release(self) -> None:
+        self.leases.mine.release()
+
+
+def redis_lock(port: int) -> Lock:
+    import redis
+
+    lock: Lock = redis.Redis(port=port).lock("bench", timeout=TTL)
+    return lock
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["serve", delay]:
+            serve(float(delay))
+        case ["hand-over", kind, port]:
+            obey(redis_lock(int(port)) if kind == "redis" else Firecron(int(port)))
+        case ["take-turns", port]:
+            take_turns(Firecron(int(port)))
+        case _:
+            compare("on loopback", 0.0, wanted=15)
+            compare("with 20 ms added to each request", 0.02, wanted=90)
+            crowd()
+
+
+def compare(title: str, delay: float, wanted: int) -> None:
+    print(f"from a release in one process to the body in another, {title}:")
+    print(f"  {'':30}{'median':>10}{'longest':>10}{'requests each':>16}")
+    with emulator(delay) as server:
+        for name, watches, number in (("firecron, which hears of it", "1", HANDOVERS), ("polling", "0", POLLED)):
+            server.count()
+            seconds = hand_over("firecron", server.port, number, FIRECRON_WATCH=watches)
+            show(name, seconds, f"{server.count() / number:16.1f}")
+            if watches == "1":
+                goals.at_most(f"a handover {title}", statistics.median(seconds) * 1000, wanted, "ms")
+    if delay:
+        print("  (redis has no delay added: it is another server)\n")
+        return
+    with redis_server() as port:
+        if port is None:
+            print("  redis-py's blocking Lock      left out: needs redis-server on the PATH, and pip install redis\n")
+        else:
+            show("redis-py's blocking Lock", hand_over("redis", port, HANDOVERS), "\n")
+
+
+def show(name: str, seconds: list[float], rest: str) -> None:
+    print(f"  {name:30}{statistics.median(seconds) * 1000:7.1f} ms{max(seconds) * 1000:7.1f} ms{rest}")
+
+
+def hand_over(kind: str, port: int, number: int, **environment: str) -> list[float]:
+    """Hand a lock over between two processes, to and fro. Return the seconds that each handover took."""
+    with ExitStack() as stack:
+        holder, waiter = (stack.enter_context(child("hand-over", kind, str(port), **environment)) for _ in range(2))
+        tell(holder, "acquire")
+        told(holder)
+        found = []
+        for _ in range(number):
+            tell(waiter, "acquire")
+            time.sleep(SETTLES)
+            tell(holder, "release")
+            released, acquired = told(holder), told(waiter)
+            found.append(acquired - released)
+            holder, waiter = waiter, holder
+        tell(holder, "release")
+        told(holder)
+    return found
+
+
+def crowd() -> None:
+    """Have many wait for one lock: each gets it once, and releases it at once."""
+    number = PROCESSES * WAITERS
+    with emulator(0.0) as server, ExitStack() as stack:
+        first = Firecron(server.port)
+        first.acquire()
+        waiters = [stack.enter_context(child("take-turns", str(server.port))) for _ in range(PROCESSES)]
+        for waiter in waiters:
+            assert waiter.stdout is not None
+            waiter.stdout.readline()
+        time.sleep(4 * SETTLES)
+        server.count()
+        started = time.monotonic()
+        first.release()
+        turns = sorted(told(waiter) - started for waiter in waiters for _ in range(WAITERS))
+        requests = server.count() - number - 1
+        first.locks.close()
+    assert len(turns) == number
+    median, last = statistics.median(turns), turns[-1]
+    print(f"{number} waiters in {PROCESSES} processes, one turn each, on loopback:")
+    print(
+        f"  their turns came after {median * 1000:.0f} ms in the median, the last after {last * 1000:.0f} ms:", end=" "
+    )
+    print(f"{last / median:.1f} times as long")
+    goals.at_most(f"the last of {number} waiters, to their median", last / median, 3, "times as long")
+    # Before the n-th handover n fewer wait.
+    waits = number * (number + 1) / 2
+    print(f"  {requests / number:.1f} requests a handover beside its release,", end=" ")
+    print(f"{requests / waits:.2f} for each that waits then\n")
+    goals.at_most("requests a waiter and handover", requests / waits, 3, "requests")
+
+
+# --- the processes
+
+
+def obey(lock: Lock) -> None:
+    """Do what standard input says, and tell when it was done: before a release, after an acquire."""
+    for line in sys.stdin:
+        if line.strip() == "acquire":
+            lock.acquire()
+            print(time.monotonic(), flush=True)
+        else:
+            print(time.monotonic(), flush=True)
+            lock.release()
+
+
+def take_turns(lock: Firecron) -> None:
+    def take_turn() -> None:
+        lock.acquire()
+        at = time.monotonic()
+        lock.release()
+        print(at, flush=True)
+
+    threads = [threading.Thread(target=take_turn) for _ in range(WAITERS)]
+    for thread in threads:
+        thread.start()
+    print("waiting", flush=True)
+    sys.stdin.read()  # the end of a process would slow down those that still wait
+
+
+def serve(delay: float) -> None:
+    with Emulator() as emulator:
+        if delay:
+            emulator.faults.delay(delay, times=None)
+        print(emulator.port, flush=True)
+        for _ in sys.stdin:
+            print(len(emulator.requests), flush=True)
+            emulator.requests.clear()
+
+
+Child = subprocess.Popen[str]
+
+
+@contextmanager
+def child(*arguments: str, **environment: str) -> Iterator[Child]:
+    command = [sys.executable, __file__, *arguments]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.communicate(timeout=10)
+
+
+class Server:
+    """An emulator in a process of its own."""
+
+    def __init__(self, process: Child) -> None:
+        self._process = process
+        self.port = int(told(process))
+
+    def count(self) -> int:
+        """Return the number of requests since the last call."""
+        tell(self._process, "count")
+        return int(told(self._process))
+
+
+@contextmanager
+def emulator(delay: float) -> Iterator[Server]:
+    with child("serve", str(delay)) as process:
+        yield Server(process)
+
+
+def tell(process: Child, line: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+
+
+def told(process: Child) -> float:
+    assert process.stdout is not None
+    return float(process.stdout.readline())
+
+
+@contextmanager
+def redis_server() -> Iterator[int | None]:
+    """Yield the port of a redis-server of its own, if there is one on this machine."""
+    server: str | None = shutil.which("redis-server")
+    try:
+        import redis
+    except ModuleNotFoundError:
+        server = None
+    if server is None:
+        yield None
+        return
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen([server, "--port", str(port), "--save", "", "--loglevel", "warning"])
+    try:
+        for _ in range(100):
+            try:
+                redis.Redis(port=port).ping()
+                break
+            except redis.ConnectionError:
+                time.sleep(0.05)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+
+
+if __name__ == "__main__":
+    main()
