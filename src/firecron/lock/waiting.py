@@ -79,6 +79,11 @@ class Waiting:
         """Whether a pause can become shorter while it lasts."""
         return self._streams.can_tell
 
+    @property
+    def hears(self) -> bool:
+        """Whether the lock's node is told of now."""
+        return self._follow.heard is not None
+
     def seconds(self) -> float:
         """Return the seconds until the next try, by what is heard now."""
         due = self._hearing.seconds(self._follow.heard, self._clock.peek(), self._timing.mono())

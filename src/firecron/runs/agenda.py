@@ -20,3 +20,6 @@ class Agenda(Protocol):
 
     def look_again(self, job: Job, instant: int) -> None:
         """Look for a dead run of the job at this instant of RTDB's clock, when a lock that was seen expires."""
+
+    def wake(self, job: Job) -> None:
+        """Look again when the job's waiting turn is to try: its lock has changed, or isn't told of any more."""

@@ -26,6 +26,7 @@ from firecron.lock.record import LockRecord, Refused, Request, parse
 from firecron.lock.refusal import Refusal
 from firecron.lock.service import LockService
 from firecron.runs.agenda import Agenda
+from firecron.runs.ears import Ears
 from firecron.runs.missing import remember
 from firecron.runs.policy import Claim, choose, is_late_for, start_ends
 from firecron.runs.turn import PendingClaim, WantedClaim
@@ -59,6 +60,7 @@ class Claimer:
         self._margin = locks.settings.margin_ms
         self._request_timeout = locks.settings.request_timeout
         self._strange: set[str] = set()
+        self._ears = Ears(locks, timing, agenda, chance)
 
     def prepare(self, job: Job, wanted: WantedClaim) -> PendingClaim:
         """Return a pending claim, with a token of its own, for a wanted claim."""
@@ -82,6 +84,7 @@ class Claimer:
 
     def drop(self, pending: PendingClaim) -> None:
         """End a pending claim: give up the ticks that are in doubt."""
+        self._ears.close(pending.job)
         self._settle_doubts(pending)
 
     def claim(self, pending: PendingClaim) -> Claimed | Refusal | float | None:
@@ -89,6 +92,29 @@ class Claimer:
 
         Return None once the tick's grace is over.
         """
+        answer: Claimed | Refusal | float | None = None
+        try:
+            answer = self._claim(pending)
+        finally:
+            if not isinstance(answer, float):
+                self._ears.close(pending.job)
+        return answer
+
+    def pause(self, pending: PendingClaim) -> float | None:
+        """Return the seconds until the next try of a claim that may hear of another instance's release.
+
+        Return None if this claim hears nothing.
+        """
+        if pending.refusal is None or pending.refusal.reason != "held" or not self._ears.has_one(pending.job):
+            return None
+        # The next try comes at the end of the grace at the latest.
+        return max(0.0, min(self._pause(pending.job), self._left(pending)))
+
+    def forget(self) -> None:
+        """Listen for no turn any more: the turns are dropped, or a forked child's parent has them."""
+        self._ears.forget()
+
+    def _claim(self, pending: PendingClaim) -> Claimed | Refusal | float | None:
         job, wanted, due = pending.job, pending.wanted, pending.wanted.due
         while True:
             if pending.ends is None and wanted.is_patient:
@@ -101,6 +127,7 @@ class Claimer:
                 return None
             # `ask` claims nothing after the grace, but the reply may come later. Without time for it, a claim that was
             # written would keep the lock for a ttl, without a run.
+            self._ears.start(job)
             answer = self._locks.contender.attempt(pending.bid, within=max(left, self._request_timeout))
             if isinstance(answer, Held):
                 replaced = _record(answer.replaced, answer.term.reading.server)
@@ -210,8 +237,13 @@ class Claimer:
         if refusal.reason in ("unavailable", "slot_early"):
             return backoff(pending.tries + 2, self._chance())
         if refusal.reason == "held" and pending.job.options.waits:
-            return 0.5 + 4.5 * self._chance()
+            self._ears.refused(pending.job, refusal)
+            return self._pause(pending.job)
         return None
+
+    def _pause(self, job: Job) -> float:
+        heard = self._ears.seconds(job)
+        return 0.5 + 4.5 * self._chance() if heard is None else heard
 
     def _settle_doubts(self, pending: PendingClaim, claimed: str | None = None) -> None:
         """Give up the ticks in doubt, except the `claimed` one: it is now known which tick was claimed, if any."""

@@ -85,6 +85,12 @@ class Lanes:
         self._go_on(turn.lane)
         return turn.lane.current is turn
 
+    def waiting(self, job: Job) -> Turn | None:
+        """Return the turn of the job that waits for its next try, if any."""
+        with self._lock:
+            lane = self._lanes.get(job.name)
+            return lane.current if lane is not None and lane.state == "waiting" else None
+
     def begin(self, turn: Turn) -> None:
         """Count the turn as running: it has claimed, and its run begins."""
         lane = turn.lane

@@ -76,7 +76,10 @@ class PendingClaim:
 
 @dataclass(eq=False)
 class Turn:
-    """One attempt to run a job, until it has run or can't. `results` has the results of its runs, or its refusal."""
+    """One attempt to run a job, until it has run or can't. `results` has the results of its runs, or its refusal.
+
+    While it waits, `tries_at` is when it tries again, on the monotonic clock. `plans` grows each time that changes.
+    """
 
     job: Job
     wanted: WantedClaim
@@ -84,6 +87,8 @@ class Turn:
     pending: PendingClaim | None = None
     results: list[Result] = field(default_factory=list)
     has_entered: bool = False
+    plans: int = 0
+    tries_at: float = 0.0
 
     @property
     def has_tried(self) -> bool:

@@ -33,6 +33,9 @@ from firecron.scheduler.recovery import Recovery
 from firecron.scheduler.ticker import Ticker
 from firecron.scheduler.waves import Waves
 
+# Two plans this close, in milliseconds, are one.
+_SAME = 1.0
+
 
 class Engine:
     """The threads of a FireCron and their work. Without threads, `work` does the work. The parts are attributes."""
@@ -86,6 +89,9 @@ class Engine:
         self.heartbeat.wait(ends)
         self.ticker.wait(max(0.0, ends - self._timing.mono()) / 1000)
         self.crew.dismiss()
+        # The turns that waited are over. Whoever else waits on these locks asks, and follows again if refused.
+        self.claimer.forget()
+        self._locks.streams.close()
         # The keeper goes on renewing the locks that the program holds by hand.
         self._locks.contender.keeper.rest()
 
@@ -100,6 +106,7 @@ class Engine:
         self.is_ticking = False
         self.registry.after_fork()
         self.recovery.forget()
+        self.claimer.forget()
         self.runner.after_fork()
         self.crew.after_fork()
         self.heartbeat.after_fork()
@@ -122,6 +129,15 @@ class Engine:
     def look_again(self, job: Job, instant: int) -> None:
         """Look for a died run of the job when RTDB's clock shows the instant."""
         self.recovery.look_again(job, instant)
+
+    def wake(self, job: Job) -> None:
+        """Plan the next try of the job's waiting turn anew: its lock has changed, or isn't told of any more."""
+        turn = self.lanes.waiting(job)
+        if turn is None or turn.pending is None:
+            return
+        delay = self.claimer.pause(turn.pending)
+        if delay is not None and abs(self._timing.mono() + delay * 1000 - turn.tries_at) > _SAME:
+            self._plan(turn, delay)
 
     # --- the asker of the waves
 
@@ -188,4 +204,11 @@ class Engine:
     def _go_on(self, turn: Turn) -> None:
         delay = self.runner.go_on(turn)
         if delay is not None:
-            self.ticker.after(delay, lambda: self.submit(turn))
+            self._plan(turn, delay)
+            self.wake(turn.job)  # what was heard since the delay was computed has woken nobody
+
+    def _plan(self, turn: Turn, delay: float) -> None:
+        """Have the turn try again after so many seconds, whatever was planned for it before."""
+        turn.plans, turn.tries_at = turn.plans + 1, self._timing.mono() + delay * 1000
+        plan = turn.plans
+        self.ticker.after(delay, lambda: self.submit(turn) if turn.plans == plan else None)

@@ -42,6 +42,9 @@ class Bench:
     def look_again(self, job: Job, instant: int) -> None:
         raise AssertionError("lanes know no time")
 
+    def wake(self, job: Job) -> None:
+        raise AssertionError("lanes know no time")
+
     def turn(self, seconds: float | None) -> Turn:
         wanted = WantedClaim(None if seconds is None else slot(seconds), "schedule")
         return Turn(self.job, wanted, self.lanes.lane(self.job))
