@@ -30,6 +30,7 @@ class Fleet:
         *,
         options: dict[str, object] | None = None,
         wall_error: float = 0.0,
+        hears: bool = False,
         **settings: object,
     ) -> Instance:
         """One more instance; its job's line or options may be others."""
@@ -43,7 +44,7 @@ class Fleet:
                 self.world.failure = error
                 raise
 
-        return Instance(self.world, work, wall_error=wall_error, **settings).live()
+        return Instance(self.world, work, wall_error=wall_error, hears=hears, **settings).live()
 
     def slots(self) -> list[str | None]:
         """The slots of all runs that were begun, in their order."""

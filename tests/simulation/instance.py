@@ -28,10 +28,13 @@ class Instance:
     """A whole FireCron without threads. The test does by hand what they would do, with `renew` and `turn`.
 
     Once it is `live`, the world does it: leases are renewed when they are due, and after `start` the instance ticks.
-    A run that goes on while others wait for its end holds its lock with `hold`, and releases it by `World.at`.
+    A run that goes on while others wait for its end holds its lock with `hold`, and releases it by `World.at`. An
+    instance that `hears` has streams; their threads are tasks.
     """
 
-    def __init__(self, world: World, *providers: object, wall_error: float = 0.0, **settings: object) -> None:
+    def __init__(
+        self, world: World, *providers: object, wall_error: float = 0.0, hears: bool = False, **settings: object
+    ) -> None:
         self.world = world
         self.network = Network(world.store)
         self.timing = Clock(world, wall_error)
@@ -51,6 +54,8 @@ class Instance:
         self.crons.engine.heartbeat.chance = lambda: 1.0
         self.runner = self.crons.engine.runner
         self.locks = self.crons.locks
+        if hears:
+            self.locks.streams.begin = lambda run: Task(world, run).begin()
         self.events: list[Event] = []
         self.crons.events.subscribe(self.events.append)
         self.is_ticking = False

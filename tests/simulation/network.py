@@ -10,10 +10,10 @@ from tests.simulation.tasks import current_task
 
 from firecron.base.clocks import Deadline
 from firecron.errors import Denied, Unavailable
-from firecron.store import Snapshot
+from firecron.store import Snapshot, Watch
 from firecron.testing import MemoryStore
 
-Method: TypeAlias = Literal["read", "swap", "timestamp", "merge", "keys", "newest"]
+Method: TypeAlias = Literal["read", "swap", "timestamp", "merge", "keys", "newest", "watch"]
 Script: TypeAlias = Callable[[], object]
 T = TypeVar("T")
 
@@ -89,6 +89,9 @@ class Network:
 
     def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
         return self._call("newest", path, deadline, lambda: self._store.newest(path, deadline))
+
+    def watch(self, path: str, deadline: Deadline) -> Watch:
+        return self._call("watch", path, deadline, lambda: self._store.watch(path, deadline))
 
     @property
     def name(self) -> str:

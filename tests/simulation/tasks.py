@@ -34,6 +34,15 @@ class Task:
         self._has_stopped.release()
         self._may_run.acquire()
 
+    def park(self) -> None:
+        """On the task's thread: wait until another one calls `resume`, however long that takes."""
+        self._has_stopped.release()
+        self._may_run.acquire()
+
+    def resume(self) -> None:
+        """Let it go on as the next thing that happens."""
+        self._world.soon(self._let_run)
+
     def _let_run(self) -> None:
         self._may_run.release()
         assert self._has_stopped.acquire(timeout=30), "a task waits for something that the world knows nothing of"
@@ -75,6 +84,31 @@ class TaskLock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+class TaskCondition(threading.Condition):
+    """A condition on which tasks wait without a limit, until they are notified."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tasks: list[Task] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        task = current_task()
+        assert task is not None, "only tasks wait here"
+        assert timeout is None, "they wait without a limit"
+        self._tasks.append(task)
+        self.release()
+        try:
+            task.park()
+        finally:
+            self.acquire()
+        return True
+
+    def notify_all(self) -> None:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.resume()
 
 
 _tasks = threading.local()

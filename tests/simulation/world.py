@@ -14,7 +14,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
-from tests.simulation.tasks import LOOK, TaskLock, current_task
+from tests.simulation.tasks import LOOK, TaskCondition, TaskLock, current_task
 
 from firecron.base.clocks import Deadline, TimedLock
 from firecron.base.instants import to_milliseconds, to_text
@@ -52,6 +52,7 @@ class World(FakeTiming):
         super().__init__(wall=float(START))
         self.server_error = 0.0
         self.store = MemoryStore(lambda: self.now() + round(self.server_error * 1000))
+        self.store.condition = TaskCondition
         self._numbers = count()
         self._to_come: list[tuple[float, int, Callable[[], object]]] = []
         self.machines: list[Machine] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+import math
 import random
 import threading
 from collections.abc import Callable
@@ -118,7 +119,8 @@ class Ticker:
     def after(self, seconds: float, call: Callable[[], None]) -> None:
         """Make this call in this many seconds; if RTDB's time isn't known, as soon as it is."""
         moment = self._clock.peek()
-        self.at(0 if moment is None else moment.server + round(seconds * 1000), call)
+        # Not sooner: what finds that it is too soon would be planned for the same millisecond again and again.
+        self.at(0 if moment is None else moment.server + math.ceil(round(seconds * 1000, 6)), call)
 
     def start(self) -> None:
         """Tick on a thread of its own. A second call changes nothing."""

@@ -27,6 +27,8 @@ class MemoryStore:
         self._now = now
         self._lock = threading.Lock()
         self._root: dict[str, object] = {}
+        # Makes what a watch waits on. A simulation has its own.
+        self.condition: Callable[[], threading.Condition] = threading.Condition
         self._watches: dict[MemoryWatch, None] = {}
 
     @property
@@ -47,7 +49,7 @@ class MemoryStore:
             deadline: Has no effect: the first value is there at once.
         """
         with self._lock:
-            watch = MemoryWatch(path, self._snapshot(path).node, self._forget)
+            watch = MemoryWatch(path, self._snapshot(path).node, self.condition(), self._forget)
             self._watches[watch] = None
         return watch
 
@@ -161,13 +163,15 @@ class MemoryStore:
 class MemoryWatch:
     """A stream of a node's values, made by `MemoryStore.watch`. It ends only by `close`."""
 
-    def __init__(self, path: str, node: object, forget: Callable[[MemoryWatch], None]) -> None:
+    def __init__(
+        self, path: str, node: object, changed: threading.Condition, forget: Callable[[MemoryWatch], None]
+    ) -> None:
         self.path = path
         self._last = node
         self._values = deque([node])
         self._forget = forget
         self._is_closed = False
-        self._changed = threading.Condition()
+        self._changed = changed
 
     def next(self) -> object:
         """Wait for the next value of the node and return it. Raise Unavailable once the watch is closed."""

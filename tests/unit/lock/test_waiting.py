@@ -1,8 +1,9 @@
-"""How long an acquire waits for a lock that is held, and what it doesn't wait for."""
+"""How long an acquire waits for a lock that is held, and what it doesn't wait for: for those who hear and who poll."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
@@ -12,6 +13,20 @@ from tests.simulation.world import World
 
 from firecron import ConfigurationError, Lease, NotAcquired, Refusal
 from firecron.errors import Denied, Unavailable
+
+
+@pytest.fixture(params=[True, False], ids=["hears", "polls"])
+def one(world: World, request: pytest.FixtureRequest) -> Iterator[Instance]:
+    """Who waits: it hears of changes, or polls."""
+    instance = Instance(world, hears=request.param)
+    yield instance
+    assert instance.locks.streams.open == 0
+    instance.locks.close()
+    world.advance(0)  # what was a stream's thread ends
+
+
+def hears(one: Instance) -> bool:
+    return one.locks.streams.begin is not None
 
 
 def seconds(world: World) -> float:
@@ -35,7 +50,7 @@ def test_a_held_lock_is_tried_until_patience_ends(world: World, one: Instance, w
     assert answer.reason == "held"
     assert seconds(world) == pytest.approx(5, abs=0.001)
     tries = one.network.methods.count("swap")
-    assert 4 <= tries <= 20
+    assert tries == 2 if hears(one) else 4 <= tries <= 20
     assert one.slugs() == ["lock.refused"], "only the answer is told"
 
 
@@ -126,10 +141,9 @@ def test_a_block_waits_too(world: World, one: Instance) -> None:
     assert raised.value.refusal.reason == "held"
 
 
-def test_an_event_loop_waits_without_being_blocked(
-    world: World, one: Instance, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_event_loop_waits_without_being_blocked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """`acquire_async` pauses on the loop, as long as the thread would."""
+    one = Instance(world)
     Instance(world).acquire(ttl=6)
     pauses: list[float] = []
 
@@ -142,3 +156,59 @@ def test_an_event_loop_waits_without_being_blocked(
     one.locks.close()
     assert isinstance(lease, Lease)
     assert 7 <= sum(pauses) <= 9.001
+
+
+@pytest.mark.parametrize("how", ["released", "deleted", "unlocked"])
+def test_who_hears_that_the_lock_is_free_asks_within_milliseconds(world: World, how: str) -> None:
+    """A release, a deletion and an unlock are heard, and the next ask gets the lock. Polling finds it in seconds."""
+    one, other = Instance(world, hears=True), Instance(world)
+    lease = other.acquire()
+    free: dict[str, Callable[[], object]] = {
+        "released": lease.release,
+        "deleted": lambda: world.put(None),
+        "unlocked": lambda: world.edit(expiresAt=0),
+    }
+    world.at(10, free[how])
+    assert isinstance(one.locks.acquire("job", 60, wait=30), Lease)
+    assert 10 <= seconds(world) <= 10.005
+    assert one.network.methods.count("watch") == 1
+    assert one.network.methods.count("swap") <= 3, "one before, one or two after"
+    world.advance(0)
+
+
+def test_who_hears_of_a_pause_asks_at_once(world: World) -> None:
+    """A pause ends the wait: it is heard as fast as a release."""
+    one = Instance(world, hears=True)
+    Instance(world).acquire()
+    world.at(10, lambda: world.edit(paused=True))
+    answer = one.locks.acquire("job", 60, wait=30)
+    assert isinstance(answer, Refusal)
+    assert answer.reason == "paused"
+    assert 10 <= seconds(world) <= 10.005
+    world.advance(0)
+
+
+def test_who_hears_nothing_asks_when_the_lock_expires(world: World) -> None:
+    """A holder that dies releases nothing. Its lock is asked for a margin after it expires, and not before."""
+    one = Instance(world, hears=True)
+    Instance(world).acquire(ttl=20)
+    assert isinstance(one.locks.acquire("job", 60, wait=60), Lease)
+    assert 21 <= seconds(world) <= 21.006
+    assert one.network.methods.count("swap") <= 3
+    world.advance(0)
+
+
+@pytest.mark.parametrize(("hears", "number"), [(True, 121), (False, 2_400)], ids=["hears", "polls"])
+def test_an_idle_waiter_asks_as_often_as_the_docs_say(world: World, hears: bool, number: int) -> None:
+    """In an hour at a lock that is renewed all the time, a waiter that hears asks every 30 s, and one that polls every
+    one to two seconds.
+    """
+    one, holder = Instance(world, hears=hears), Instance(world).live()
+    holder.keep()
+    one.locks.clock.now(one.locks.deadline(10))
+    one.network.requests()
+    assert isinstance(one.locks.acquire("job", 60, wait=3_600), Refusal)
+    asked = one.network.requests("cron-locks/")
+    assert asked.count("read") + asked.count("swap") == pytest.approx(number, rel=0.02)
+    assert asked.count("watch") == hears
+    world.advance(0)

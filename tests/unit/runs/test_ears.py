@@ -1,0 +1,93 @@
+"""A tick that queues for a run of another instance hears of its end, and starts at once instead of seconds later."""
+
+from __future__ import annotations
+
+import pytest
+from tests.simulation.fleet import Fleet
+from tests.simulation.world import slot
+
+from firecron.errors import Unavailable
+
+
+def test_a_queued_tick_starts_when_the_run_before_it_ends() -> None:
+    """The turn that waits tries again within milliseconds of the release; polling takes half a second at least."""
+    fleet = Fleet(overlap="queue", grace=30)
+    one, other = fleet.instance(hears=True), fleet.instance()
+    lease = other.hold(slot())
+    fleet.world.until(55)
+    one.start()
+    started: list[float] = []
+    fleet.body = lambda run: started.append(fleet.world.mono() / 1000)
+    fleet.world.at(70.25, lease.release)
+    fleet.world.until(75)
+    assert fleet.slots() == [slot(60)]
+    assert started == [pytest.approx(70.25, abs=0.02)]
+    assert one.network.methods.count("watch") == 1
+    assert one.locks.streams.open == 0, "the claim has ended"
+    assert one.said("run.delayed")
+
+
+def test_a_queued_tick_that_hears_nothing_polls() -> None:
+    """Once the stream is lost, and until it is there again, the turn tries as often as without it."""
+    fleet = Fleet(overlap="queue", grace=30)
+    one, other = fleet.instance(hears=True), fleet.instance()
+    one.network.next("watch", before=_fail, times=1_000)
+    lease = other.hold(slot())
+    fleet.world.until(55)
+    one.start()
+    fleet.world.at(70, lease.release)
+    fleet.world.until(75.5)
+    assert fleet.slots() == [slot(60)]
+    assert one.network.methods.count("watch") > 1
+
+
+def test_a_queued_tick_is_over_at_the_end_of_its_grace() -> None:
+    """A turn that hears nothing new tries for the last time when the grace ends, and follows the lock no more."""
+    fleet = Fleet(overlap="queue", grace=10)
+    one, other = fleet.instance(hears=True), fleet.instance()
+    other.hold(slot())
+    fleet.world.until(55)
+    one.start()
+    fleet.world.until(69)
+    assert (one.locks.streams.open, one.said("run.skipped")) == (1, [])
+    fleet.world.until(70.1)
+    assert fleet.slots() == []
+    assert one.locks.streams.open == 0
+    assert len(one.said("run.skipped")) == 1
+
+
+def test_an_instance_that_stops_follows_nothing() -> None:
+    """A stop ends the streams of the turns that wait."""
+    fleet = Fleet(overlap="queue", grace=30)
+    one, other = fleet.instance(hears=True), fleet.instance()
+    other.hold(slot())
+    fleet.world.until(55)
+    one.start()
+    fleet.world.until(65)
+    assert one.locks.streams.open == 1
+    one.is_ticking = False
+    one.crons.stop()
+    assert one.locks.streams.open == 0
+    fleet.world.advance(0)
+
+
+def test_what_changes_meanwhile_makes_one_try() -> None:
+    """However often the node changes while the lock is held, the turn tries for it no more often."""
+    fleet = Fleet(overlap="queue", grace=50)
+    one, other = fleet.instance(hears=True), fleet.instance()
+    other.hold(slot())
+    fleet.world.until(55)
+    one.start()
+    fleet.world.until(61)
+    one.network.requests()
+    for number in range(200):
+        fleet.world.edit(note=number)
+        fleet.world.advance(0.1)
+    assert one.network.requests("cron-locks/").count("swap") == 0
+    one.is_ticking = False
+    one.crons.stop()
+    fleet.world.advance(0)
+
+
+def _fail() -> None:
+    raise Unavailable("it can't be reached")
