@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from firecron.cron.expressions import CronExpression
     from firecron.cron.schedule import Schedule
     from firecron.errors import (
+        Cancelled,
         ConfigurationError,
         Denied,
         FirecronError,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Cancelled": "errors",
     "ConfigurationError": "errors",
     "CronExpression": "cron.expressions",
     "Denied": "errors",
@@ -64,6 +66,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Cancelled",
     "ConfigurationError",
     "CronExpression",
     "Denied",

@@ -65,6 +65,10 @@ class LeaseLost(FirecronError):
     """The lease is lost, and another instance may be at work already: stop, and undo or fence your own writes."""
 
 
+class Cancelled(FirecronError):
+    """An operator or a later tick has cancelled this run: end it cleanly, and let this exception through."""
+
+
 class Stopping(FirecronError):
     """This instance is shutting down: end the run where it can continue later, and let this exception through."""
 

@@ -12,7 +12,8 @@ from tests.interleaving.clocks import MARGIN, START, TTL
 from firecron.base.clocks import Moment
 from firecron.lock import protocol
 from firecron.lock.protocol import Action, Answer, Held, Now, Read, Swap, Swapped
-from firecron.lock.record import LockRecord, Refused, Request
+from firecron.lock.record import LockRecord, Refused
+from firecron.lock.request import Request
 from firecron.store import Snapshot
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from firecron.errors import StoreError
 from firecron.lock import protocol
 from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.protocol import Action, Answer, Exchange, Held, Now, Pause, Read, Swap, Swapped
-from firecron.lock.record import Lost, Number, Refused, Request
+from firecron.lock.record import Lost, Number, Refused
+from firecron.lock.request import Request
 from firecron.store import Snapshot
 
 

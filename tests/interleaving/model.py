@@ -23,7 +23,7 @@ from tests.interleaving.clocks import MARGIN
 from firecron.base.clocks import Moment
 from firecron.errors import Denied, StoreError, Unavailable
 from firecron.lock.protocol import Read, Swap
-from firecron.lock.record import Request
+from firecron.lock.request import Request
 from firecron.store import NULL_ETAG, Snapshot
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from firecron.base.clocks import Moment
 from firecron.lock import protocol, record
 from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.protocol import Answer, Exchange, Held, Now, Swapped
-from firecron.lock.record import LockRecord, Lost, Mine, Number, Refused, Request, Take
+from firecron.lock.record import LockRecord, Lost, Mine, Number, Refused, Take
+from firecron.lock.request import Request
 from firecron.store import Snapshot
 
 Node: TypeAlias = Any  # as the rules take it: whatever is stored

@@ -164,7 +164,7 @@ INVARIANTS = (
         RENEWAL,
         (
             "lock/contender.py",
-            "self.keeper.keep(lease, renews=bid.renews, limit=limit)",
+            "self.keeper.keep(lease, renews=bid.request.renews, limit=limit)",
             "self.keeper.keep(lease, renews=False, limit=limit)",
         ),
         ("lock/record.py", "if record.releasedAt is not None:\n        return Lost", "if False:\n        return Lost"),

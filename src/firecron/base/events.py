@@ -25,6 +25,7 @@ Slug: TypeAlias = Literal[
     "lock.renewed",
     "lock.renewal_failed",
     "lock.lost",
+    "lock.cancelled",
     "lock.released",
     "lock.release_failed",
     "run.started",

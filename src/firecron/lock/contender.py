@@ -31,9 +31,10 @@ from firecron.lock.keeper import Keeper
 from firecron.lock.lease import Lease
 from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.names import check_name
-from firecron.lock.protocol import ABSENT, Choose, Held, acquiring
-from firecron.lock.record import Number, Refused, Request
+from firecron.lock.protocol import ABSENT, Choose, Held, acquiring, cancelling
+from firecron.lock.record import Lost, Number, Refused
 from firecron.lock.refusal import LEVELS, Refusal, not_known, refusal_of
+from firecron.lock.request import Request
 from firecron.lock.streams import Streams
 from firecron.lock.waiting import Waiting, Waking
 from firecron.settings import Settings
@@ -50,7 +51,6 @@ class Bid:
     name: str
     request: Request
     hold_at_least: int
-    renews: bool
     choose: Choose | None = None
     max_runtime: int | None = None
     written: dict[Number, LeaseTerm] = field(default_factory=dict)
@@ -128,8 +128,9 @@ class Contender:
             fenced=fenced,
             slot=slot,
             momentary=momentary,
+            renews=renews,
         )
-        return Bid(name, request, at_least, renews, choose, max_runtime)
+        return Bid(name, request, at_least, choose, max_runtime)
 
     def acquire(self, bid: Bid, wait: float) -> Lease | Refusal:
         """Try until the answer is final or `wait` seconds are over. Emit the answer and return it."""
@@ -223,7 +224,7 @@ class Contender:
         lease = self.unkept(bid, held)
         try:
             limit = None if bid.max_runtime is None else held.term.reading.mono + bid.max_runtime
-            self.keeper.keep(lease, renews=bid.renews, limit=limit)
+            self.keeper.keep(lease, renews=bid.request.renews, limit=limit)
             return lease
         except BaseException:
             # This includes Ctrl-C and exceptions of a signal handler: the caller gets no lease, so it is released here.
@@ -244,6 +245,14 @@ class Contender:
             events=self._events,
             on_end=self._ended,
         )
+
+    def cancel(self, name: str, holder: str, fence: int) -> bool:
+        """Ask the holder of one acquisition to stop: it learns of that at its next renewal.
+
+        Return False if the acquisition is over. Raise StoreError if it is not known whether the holder is asked.
+        """
+        deadline = self._driver.deadline(self._settings.acquire_timeout)
+        return not isinstance(self._driver.run(cancelling(holder, fence), self._paths.lock(name), deadline), Lost)
 
     def give_back(self, answer: Lease | Refusal | None) -> None:
         """Release the answer if it is a lease.

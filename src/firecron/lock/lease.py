@@ -5,6 +5,10 @@ last longer: the keeper renews it (in `hold`, `with_lock` and runs), or the prog
 before its release is lost: `lost` is set, the callbacks of the lease are called, and an ERROR is logged. A lost lease
 stays lost, even if no other holder has taken the lock. A release also ends the lease: `lost` is set, but no loss is
 reported.
+
+The holder of a lease with a fence may be asked to stop (`firecron cancel`). A renewal finds that in the record:
+`cancelled` is set, and the callbacks for it are called. The lease stays trusted and is renewed until its holder
+releases it.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from typing import Literal
 from firecron.base.events import Events, Slug
 from firecron.base.flag import Flag
 from firecron.base.instants import to_datetime, to_text
-from firecron.errors import LeaseLost, StoreError, Unavailable
+from firecron.errors import Cancelled, LeaseLost, StoreError, Unavailable
 from firecron.lock.driver import Driver
 from firecron.lock.protocol import Held, releasing, renewing
 from firecron.lock.record import Lost
@@ -62,6 +66,8 @@ class Lease:
         # Locked during each request for this lease, so a release waits for a renewal that is under way.
         self._request_lock = driver.timing.lock()
         self._on_lost: list[Callable[[], object]] = []
+        self._cancelled = Flag()
+        self._on_cancelled: list[Callable[[], object]] = []
 
     def __bool__(self) -> Literal[True]:
         return True
@@ -104,10 +110,20 @@ class Lease:
             self.lose("its lease ran out and was not renewed")
         return self._lost
 
+    @property
+    def cancelled(self) -> Flag:
+        """Set when the holder is asked to stop. The lease lasts until the holder releases it."""
+        return self._cancelled
+
     def check(self) -> None:
-        """Raise LeaseLost if the lease is over. Call it in the middle of long work."""
+        """Raise LeaseLost if the lease is over, or Cancelled if its holder is asked to stop.
+
+        Call it in the middle of long work.
+        """
         if self.lost:
             raise LeaseLost
+        if self.cancelled:
+            raise Cancelled
 
     def renew(self) -> bool:
         """Extend the lease to its whole ttl from now. Return False if it is lost.
@@ -195,6 +211,7 @@ class Lease:
             self.lose(answer.why)
             return False
         self._emit("lock.renewed", logging.DEBUG, f'Lock "{self.name}" renewed')
+        self._look_for_cancel()
         return True
 
     def lose(self, why: str) -> None:
@@ -216,6 +233,25 @@ class Lease:
                 return
         self._tell(callback)
 
+    def cancel(self) -> None:
+        """Tell the holder that it is asked to stop, once. This has no effect once the lease is lost or released."""
+        with self._state_lock:
+            if self._state != "held" or self._cancelled:
+                return
+            self._cancelled.set()
+            callbacks, self._on_cancelled = self._on_cancelled, []
+        self._emit("lock.cancelled", logging.INFO, f'Lock "{self.name}" cancelled: its holder is asked to stop')
+        for callback in callbacks:
+            self._tell(callback, "cancellation")
+
+    def when_cancelled(self, callback: Callable[[], object]) -> None:
+        """Call this when the holder is asked to stop, on the thread that notices it. If it was asked, call it now."""
+        with self._state_lock:
+            if not self._cancelled:
+                self._on_cancelled.append(callback)
+                return
+        self._tell(callback, "cancellation")
+
     def disown(self) -> None:
         """End the lease in a forked child, without an event: it is the parent's."""
         self._state_lock = threading.Lock()
@@ -232,12 +268,17 @@ class Lease:
         for callback in callbacks:
             self._tell(callback)
 
-    def _tell(self, callback: Callable[[], object]) -> None:
+    def _look_for_cancel(self) -> None:
+        """Tell the holder if the record asks for its stop. A lease without a fence of its own is never asked."""
+        if self._fence is not None and self._held.record.is_cancelled:
+            self.cancel()
+
+    def _tell(self, callback: Callable[[], object], what: str = "loss") -> None:
         try:
             callback()
         except Exception as error:
             # This may run on the keeper's thread or in a release. A closed event loop must break neither.
-            message = f'The callback for the loss of lock "{self.name}" raised {error!r}'
+            message = f'The callback for the {what} of lock "{self.name}" raised {error!r}'
             self._emit("listener.failed", logging.ERROR, message, why=repr(error))
 
     def _release(self, outcome: str | None, finished: str | None) -> Snapshot | Lost | None:

@@ -1,4 +1,4 @@
-"""Acquire, renew, release: the exchanges with the store, action by action.
+"""Acquire, renew, release, cancel: the exchanges with the store, action by action.
 
 Each exchange is a generator. It yields the next action (`Now`, `Read`, `Swap`, `Pause`), and receives the answer to it.
 So the order of the actions is written once, for the threads that block (`driver`) and for the tests, which interleave
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from firecron.base.clocks import Moment
-from firecron.errors import Denied, StoreError, Unavailable
+from firecron.errors import Denied, Malformed, StoreError, Unavailable
 from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.record import (
     LockRecord,
@@ -34,12 +34,14 @@ from firecron.lock.record import (
     Mine,
     Number,
     Refused,
-    Request,
+    cancelled,
     check_holding,
     decide,
+    parse,
     released,
     renewed,
 )
+from firecron.lock.request import Request
 from firecron.store import NULL_ETAG, Snapshot
 
 OVERTAKEN = (
@@ -242,6 +244,40 @@ def releasing(
         yield from _overtaken(tries)
 
 
+def cancelling(holder: str, fence: int) -> Exchange[Snapshot | Lost]:
+    """Ask the holder of one acquisition to stop, and return the node after that; Lost if the acquisition is over.
+
+    Raise StoreError if it is not known whether the holder is asked. Any client may do this, not only a holder.
+    """
+    snapshot = yield from _read()
+    tries = 0
+    while True:
+        now = yield from _now()
+        if _is_cancelled(snapshot.node, holder, fence, now.server):
+            return snapshot
+        after = cancelled(snapshot.node, holder, fence, now.server)
+        if isinstance(after, Lost):
+            return after
+        node = after.to_json()
+        try:
+            answer = yield Swap(snapshot.etag, node)
+        except Denied:
+            denied, snapshot = snapshot, (yield from _read())
+            if snapshot == denied:
+                raise
+            continue
+        except Unavailable as error:
+            tries += 1
+            yield Pause(tries, error)
+            snapshot = yield from _read()
+            continue
+        if isinstance(answer, Swapped):
+            return Snapshot(answer.etag, node)
+        tries += 1
+        snapshot = _expect(answer, Snapshot)
+        yield from _overtaken(tries)
+
+
 def _now() -> Exchange[Moment]:
     return _expect((yield Now()), Moment)
 
@@ -276,6 +312,18 @@ def _is_released(node: object, holder: str, now: int) -> bool:
         return True
     record = check_holding(node, holder, now)
     return isinstance(record, Lost) and isinstance(node, dict) and node.get("holder") == holder
+
+
+def _is_cancelled(node: object, holder: str, fence: int, now: int) -> bool:
+    """Return whether this acquisition is cancelled already: by another client, or by a write without a reply.
+
+    It may have been released since.
+    """
+    try:
+        record = parse(node, now)
+    except Malformed:
+        return False
+    return isinstance(record, LockRecord) and (record.holder, record.fence) == (holder, fence) and record.is_cancelled
 
 
 def _expect(answer: Answer, kind: type[T]) -> T:

@@ -26,6 +26,7 @@ from firecron.base.clocks import Moment
 from firecron.base.instants import check_instant, check_spans, to_milliseconds, to_text
 from firecron.errors import Malformed
 from firecron.lock.lease_term import LeaseTerm
+from firecron.lock.request import NONE_MISSED, Request
 
 Reason: TypeAlias = Literal["held", "slot_done", "slot_early", "paused", "malformed", "unavailable", "denied"]
 
@@ -53,6 +54,7 @@ class LockRecord(BaseModel):
     acquired: object = None  # for people, like `expires`; firecron never reads them back
     acquiredAt: Exact | None = None
     attempt: Count | None = None
+    cancel: object = None  # the fence of the acquisition whose holder is asked to stop
     expires: object = None
     expiresAt: Number  # without a bound, so that a stuck lock can still be read and unlocked
     fence: Exact | None = None
@@ -65,6 +67,7 @@ class LockRecord(BaseModel):
     outcome: str | None = None
     paused: object = None
     releasedAt: Exact | None = None
+    renews: object = None  # False: the holder does not renew, so it would never meet a `cancel`
     slot: Instant | None = None
     unfinished: Instant | None = None
 
@@ -78,6 +81,21 @@ class LockRecord(BaseModel):
         """The holder's instance, for people."""
         return "/".join(part for part in (self.instanceId, self.instance) if part) or "an unknown instance"
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether this acquisition is cancelled. To one with a higher fence, `cancel` means nothing."""
+        return type(self.cancel) in (int, float) and self.cancel == self.fence
+
+    @property
+    def hears_cancel(self) -> bool:
+        """Whether the holder would meet a `cancel`: it has taken a fence (and not only kept one), and it renews."""
+        return self.fence is not None and self.fence >= (self.acquiredAt or 0) and self.renews is not False
+
+    @property
+    def open_slot(self) -> str | None:
+        """The unfinished slot, unless its run is cancelled: that is never run again."""
+        return None if self.is_cancelled else self.unfinished
+
     def is_live(self, now: int, margin: int) -> bool:
         """Return whether the lock counts as held: to a margin after its expiry, or to the end of a minimum hold."""
         return now < self.expiresAt + (margin if self.releasedAt is None else 0)
@@ -87,7 +105,7 @@ class LockRecord(BaseModel):
         return self.expiresAt > now + _FURTHEST
 
 
-LOCK_FIELDS = frozenset(LockRecord.model_fields) - {"paused"}
+LOCK_FIELDS = frozenset(LockRecord.model_fields) - {"paused", "cancel"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,41 +146,6 @@ def parse(node: object, now: int) -> Current:
     if record.slot is not None and to_milliseconds(record.slot) > now + DAY:
         raise Malformed(f"its slot {record.slot} is more than a day ahead, and would block every tick until then")
     return record
-
-
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """What a record remembers of ticks that did not run: the values of `missedAfter`, `missedUntil`, `missedMore`."""
-
-    after: str | None = None
-    until: str | None = None
-    more: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        return {"missedAfter": self.after, "missedUntil": self.until, "missedMore": self.more}
-
-
-NONE_MISSED = Missed()
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a contender wants: a lock, or (`momentary`) a slot that is claimed and released in one write.
-
-    `holder` is its random token. `slot` claims a tick in the same write; with `rerun` it may be an unfinished tick.
-    `missed` is what the record shall remember of ticks that did not run; None leaves what it remembers.
-    """
-
-    holder: str
-    ttl: int
-    instance_id: str
-    instance: str
-    margin: int
-    fenced: bool = False
-    slot: str | None = None
-    rerun: bool = False
-    momentary: bool = False
-    missed: Missed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +199,7 @@ def decide(node: object, request: Request, now: Moment, written: Mapping[Number,
     # 5. Is the tick claimed already? A rerun may claim it again if its run never ended and the lock is not held.
     live = record is not None and record.is_live(now.server, request.margin)
     if record is not None and request.slot is not None and record.slot is not None and request.slot <= record.slot:
-        rerun = request.rerun and request.slot == record.unfinished and not live
+        rerun = request.rerun and request.slot == record.open_slot and not live
         if not rerun:
             return Refused("slot_done", current)
 
@@ -240,12 +223,14 @@ def _taken(current: Current, request: Request, now: Moment) -> Take:
         **kept,
         "acquired": to_text(now.server),
         "acquiredAt": now.server,
+        "cancel": None,  # it was meant for the acquisition before
         "expires": to_text(term.expires_at),
         "expiresAt": term.expires_at,
         "holder": request.holder,
         "instance": request.instance,
         "instanceId": request.instance_id,
         "paused": current.paused,
+        "renews": False if request.fenced and not request.renews else None,
         **_claim(record, request),
     }
     if request.momentary:
@@ -266,10 +251,10 @@ def _claim(record: LockRecord | None, request: Request) -> dict[str, object]:
         # No tick is claimed, so what the node knows of the last tick stays, also the number of its claims.
         if record is None:
             return {}
-        kept = {key: getattr(record, key) for key in ("slot", "unfinished", "attempt", *NONE_MISSED.to_json())}
-        return kept if request.missed is None else {**kept, **request.missed.to_json()}
+        kept = {key: getattr(record, key) for key in ("slot", "attempt", *NONE_MISSED.to_json())}
+        return {**kept, "unfinished": record.open_slot, **(request.missed.to_json() if request.missed else {})}
     claim = {"slot": request.slot, "unfinished": request.slot, **(request.missed or NONE_MISSED).to_json()}
-    if record is None or request.slot != record.unfinished:
+    if record is None or request.slot != record.open_slot:
         return {**claim, "attempt": 1}
     # This is a rerun: `slot` stays the newest tick that was claimed.
     return {**claim, "slot": max(record.slot or "", request.slot), "attempt": int(record.attempt or 1) + 1}
@@ -346,3 +331,13 @@ def released(
             "unfinished": unfinished,
         }
     )
+
+
+def cancelled(node: object, holder: str, fence: int, now: int) -> LockRecord | Lost:
+    """Return the record that asks the holder of one acquisition to stop; Lost if that acquisition is over."""
+    record = check_holding(node, holder, now)
+    if isinstance(record, Lost):
+        return record
+    if record.fence != fence:
+        return Lost(f"{record.owner} has acquired it again")
+    return record.model_copy(update={"cancel": fence})

@@ -13,7 +13,8 @@ from typing import Literal
 from firecron.base.instants import to_datetime, to_text
 from firecron.errors import FirecronError, StoreError
 from firecron.lock.instances import Roster, how_to_free, silence
-from firecron.lock.record import LockRecord, Reason, Refused, Request
+from firecron.lock.record import LockRecord, Reason, Refused
+from firecron.lock.request import Request
 
 LEVELS: dict[Reason, int] = {
     "held": logging.INFO,

@@ -22,8 +22,9 @@ from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions
 from firecron.lock.contender import Bid
 from firecron.lock.protocol import Choose, Held
-from firecron.lock.record import LockRecord, Refused, Request, parse
+from firecron.lock.record import LockRecord, Refused, parse
 from firecron.lock.refusal import Refusal
+from firecron.lock.request import Request
 from firecron.lock.service import LockService
 from firecron.runs.agenda import Agenda
 from firecron.runs.ears import Ears

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.cron.schedule import Schedule
 from firecron.cron.ticks import has_tick
-from firecron.lock.record import NONE_MISSED, LockRecord, Missed
+from firecron.lock.record import LockRecord
+from firecron.lock.request import NONE_MISSED, Missed
 
 MOST_SPANS = 10
 

@@ -13,7 +13,8 @@ from firecron.base.instants import to_datetime, to_milliseconds
 from firecron.cron.ticks import newest
 from firecron.jobs.options import JobOptions
 from firecron.jobs.run import Outcome, Trigger
-from firecron.lock.record import NONE_MISSED, LockRecord, Missed
+from firecron.lock.record import LockRecord
+from firecron.lock.request import NONE_MISSED, Missed
 from firecron.runs.entry import Entry, unrun
 from firecron.runs.missing import Span, free, held, remember, was_held
 

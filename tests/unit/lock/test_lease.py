@@ -12,7 +12,7 @@ from tests.simulation.instance import Instance
 from tests.simulation.network import failing
 from tests.simulation.world import World
 
-from firecron import Lease, LeaseLost
+from firecron import Cancelled, Lease, LeaseLost
 from firecron.errors import Denied, Unavailable
 
 NINE = datetime(2026, 11, 18, 9, 0, tzinfo=UTC)
@@ -232,3 +232,93 @@ def test_in_a_forked_child_a_lease_is_over_without_a_word(world: World, one: Ins
     lease.lose("said")
     assert world.node() == before
     assert len(one.events) == said
+
+
+def asked(one: Instance, lease: Lease) -> bool:
+    """Ask the lease's holder to stop, as an operator does."""
+    assert lease.fence is not None
+    return one.locks.contender.cancel(lease.name, lease.holder, lease.fence)
+
+
+def test_a_cancelled_lease_is_told_at_its_renewal_and_stays_good(world: World, one: Instance) -> None:
+    """The renewal finds the cancel: the flag is set, `check` raises, and the lease is trusted and renewed as before."""
+    lease, heard = one.acquire(fenced=True), [0]
+    lease.when_cancelled(lambda: heard.append(1))
+    assert asked(one, lease)
+    lease.check()
+    assert not lease.cancelled
+    world.advance(30)
+    for _ in range(2):
+        assert lease.renew()
+        assert (bool(lease.cancelled), bool(lease.lost), heard) == (True, False, [0, 1])
+        world.advance(30)
+    assert world.node()["cancel"] == lease.fence
+    with pytest.raises(Cancelled, match="end it cleanly"):
+        lease.check()
+    assert one.slugs("lock.cancelled") == ["lock.cancelled"]
+    lease.when_cancelled(lambda: heard.append(2))
+    assert heard == [0, 1, 2]
+    assert lease.release()
+    assert not lease.was_lost
+
+
+def test_a_cancel_that_cost_its_renewal_the_reply_is_found(world: World, one: Instance) -> None:
+    """A renewal that was written without a reply reads the node back, and finds the cancel in it."""
+    lease = one.acquire(fenced=True)
+    assert asked(one, lease)
+    one.network.lose_reply()
+    world.advance(30)
+    assert lease.renew()
+    assert lease.cancelled
+
+
+def test_a_cancel_of_another_acquisition_is_not_heard(world: World, one: Instance) -> None:
+    """A lower fence in `cancel` was meant for an earlier holder, and a lease without a fence is never asked."""
+    fenced = one.acquire(fenced=True)
+    assert fenced.fence is not None
+    world.edit(cancel=fenced.fence - 1)
+    assert fenced.renew()
+    assert not fenced.cancelled
+    assert fenced.release()
+    kept = one.acquire()
+    world.edit(cancel=fenced.fence)
+    assert kept.renew()
+    assert (kept.fence, bool(kept.cancelled)) == (None, False)
+
+
+def test_what_is_over_is_not_cancelled(world: World, one: Instance) -> None:
+    """A cancel of what was released or lost is refused, changes no node, and tells nobody."""
+    lease = one.acquire(fenced=True)
+    assert lease.release()
+    before = world.node()
+    assert not asked(one, lease)
+    assert world.node() == before
+    lease.cancel()
+    assert not lease.cancelled
+    lost = one.acquire(fenced=True)
+    world.advance(60)
+    assert lost.lost
+    lost.cancel()
+    assert not lost.cancelled
+    assert one.slugs("lock.cancelled") == []
+
+
+def test_a_lost_lease_is_lost_before_it_is_cancelled(world: World, one: Instance) -> None:
+    """`check` raises LeaseLost where both are true: others may be at work."""
+    lease = one.acquire(fenced=True)
+    lease.cancel()
+    world.advance(60)
+    with pytest.raises(LeaseLost):
+        lease.check()
+
+
+def test_a_callback_for_a_cancellation_that_raises_breaks_nothing(one: Instance) -> None:
+    """It is told as itself, and the next one is called."""
+    lease, heard = one.acquire(fenced=True), [0]
+    lease.when_cancelled(failing(RuntimeError("boom")))
+    lease.when_cancelled(lambda: heard.append(1))
+    lease.cancel()
+    lease.cancel()
+    assert heard == [0, 1]
+    [told] = one.said("listener.failed")
+    assert told.message == "The callback for the cancellation of lock \"job\" raised RuntimeError('boom')"

@@ -1,4 +1,4 @@
-"""Renewing and releasing, step by step: what is asked of the store, and what each answer leads to."""
+"""Renewing, releasing and cancelling, step by step: what is asked of the store, and what each answer leads to."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from tests.unit.lock.dialogues import ABSENT, DONE, DOWN, NO, THEIRS, acquire, c
 from tests.unit.lock.records import EXPIRES, MARGIN, NOW, TTL, at, node, slot
 
 from firecron.base.clocks import Moment
-from firecron.errors import StoreError
+from firecron.errors import Denied, StoreError
 from firecron.lock.lease_term import LeaseTerm
-from firecron.lock.protocol import Action, Answer, Held, Pause, Read, Swap, Swapped, releasing, renewing
+from firecron.lock.protocol import Action, Answer, Held, Pause, Read, Swap, Swapped, cancelling, releasing, renewing
 from firecron.lock.record import Lost
 from firecron.store import NULL_ETAG, Snapshot
 
@@ -173,3 +173,80 @@ def test_a_deleted_node_without_a_release_sent_is_a_loss() -> None:
     lost, _ = release(clock(), (Swap, ABSENT), clock())
     assert isinstance(lost, Lost)
     assert "deleted" in lost.why
+
+
+CANCELLED = Snapshot("cancelled", {**node(holder="mine", slot=slot(), unfinished=slot(), fence=7), "cancel": 7})
+
+
+def cancel(*dialogue: tuple[type[Action], Answer | StoreError]) -> tuple[Snapshot | Lost, list[Action]]:
+    return converse(cancelling("mine", 7), *dialogue)
+
+
+def test_a_cancel_is_a_read_and_a_write() -> None:
+    """The record that was read gets the fence as its `cancel`, under its ETag."""
+    left, steps = cancel((Read, MINE), clock(), (Swap, DONE))
+    assert swaps(steps) == [Swap("mine", CANCELLED.node)]  # type: ignore[arg-type]  # it is an object
+    assert left == Snapshot("new", CANCELLED.node)
+
+
+def test_a_cancel_follows_the_acquisition_through_renewals() -> None:
+    """A holder that renews between read and write is asked in its new record: at once, then after a pause."""
+    renewals = [Snapshot(str(number), node(holder="mine", fence=7, expiresAt=EXPIRES + number)) for number in range(2)]
+    left, steps = cancel(
+        (Read, MINE), clock(), (Swap, renewals[0]), clock(), (Swap, renewals[1]), (Pause, None), clock(), (Swap, DONE)
+    )
+    assert isinstance(left, Snapshot)
+    assert left.node == {**node(holder="mine", fence=7, expiresAt=EXPIRES + 1), "cancel": 7}
+    assert [swap.etag for swap in swaps(steps)] == ["mine", "0", "1"]
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        ABSENT,
+        THEIRS,
+        Snapshot("r", node(holder="mine", fence=7, releasedAt=NOW)),
+        Snapshot("a", node(holder="mine", fence=8)),
+        Snapshot("x", node(holder="mine", fence=8, cancel=8)),
+        Snapshot("y", node(holder="theirs", fence=7, cancel=7)),
+        Snapshot("broken", {"expiresAt": "x"}),
+    ],
+    ids=["deleted", "taken", "released", "acquired again", "a later cancel", "another's", "malformed"],
+)
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_cancel_touches_no_other_acquisition(found: Snapshot, is_late: bool) -> None:
+    """Whatever replaced the acquisition is left alone, also if it came between the read and the write."""
+    before = [(Read, MINE), clock(), (Swap, found)] if is_late else [(Read, found)]
+    lost, steps = cancel(*before, clock())
+    assert isinstance(lost, Lost)
+    assert len(swaps(steps)) == is_late
+
+
+@pytest.mark.parametrize("later", [{}, {"releasedAt": NOW, "expiresAt": NOW}], ids=["held", "released"])
+def test_a_cancel_that_is_there_is_not_written_again(later: dict[str, object]) -> None:
+    """A write whose reply was lost, or another operator's, is a success, even if the run has ended since."""
+    assert CANCELLED.node == {**node(holder="mine", slot=slot(), unfinished=slot(), fence=7), "cancel": 7}
+    there = Snapshot("there", node(holder="mine", fence=7, cancel=7, **later))
+    left, steps = cancel((Read, MINE), clock(), (Swap, DOWN), (Pause, None), (Read, there), clock())
+    assert left == there
+    assert len(swaps(steps)) == 1
+    left, steps = cancel((Read, there), clock())
+    assert (left, swaps(steps)) == (there, [])
+
+
+def test_a_cancel_that_did_not_land_is_sent_again() -> None:
+    """While the record is as before, the cancel is written anew."""
+    left, steps = cancel((Read, MINE), clock(), (Swap, DOWN), (Pause, None), (Read, MINE), clock(9), (Swap, DONE))
+    assert isinstance(left, Snapshot)
+    assert len(swaps(steps)) == 2
+
+
+def test_a_denied_cancel_is_settled_by_a_read() -> None:
+    """A node that is as before shows that the rules refuse the write; one that has changed is judged anew."""
+    with pytest.raises(Denied):
+        cancel((Read, MINE), clock(), (Swap, NO), (Read, MINE))
+    lost, _ = cancel((Read, MINE), clock(), (Swap, NO), (Read, THEIRS), clock())
+    assert isinstance(lost, Lost)
+    changed = Snapshot("renewed", node(holder="mine", fence=7))
+    left, _ = cancel((Read, MINE), clock(), (Swap, NO), (Read, changed), clock(), (Swap, DONE))
+    assert isinstance(left, Snapshot)

@@ -7,7 +7,8 @@ from tests.unit.lock.records import MARGIN, NOW, TTL, at, node, released_node, r
 
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_text
-from firecron.lock.record import Missed, Request, Take, decide
+from firecron.lock.record import Take, decide
+from firecron.lock.request import Missed, Request
 
 UNKNOWN = {"note": {"by": "an operator"}, "team": "mail"}
 OWN = {
@@ -94,6 +95,44 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
         released_node(slot=slot(-60), unfinished=slot(-60), attempt=1),
         request(momentary=True),
         {"attempt": 1, "slot": slot(-60), "unfinished": slot(-60), **AT_ONCE},
+    ),
+    "an idle node with a cancel that means nothing": ({"cancel": 7}, request(), {}),
+    "no slot, and the run before was cancelled: its tick is over": (
+        released_node(attempt=2, cancel=9, fence=9, slot=slot(-60), unfinished=slot(-60), **UNKNOWN),
+        request(fenced=True),
+        {"attempt": 2, "fence": NOW, "slot": slot(-60), **UNKNOWN},
+    ),
+    "no slot, no fence, and the run before was cancelled: its tick is over": (
+        released_node(attempt=2, cancel=9, fence=9, slot=slot(-60), unfinished=slot(-60)),
+        request(),
+        {"attempt": 2, "fence": 9, "slot": slot(-60)},
+    ),
+    "no slot, and a cancel of an earlier acquisition: the tick stays unfinished": (
+        released_node(attempt=2, cancel=8, fence=9, slot=slot(-60), unfinished=slot(-60)),
+        request(fenced=True),
+        {"attempt": 2, "fence": NOW, "slot": slot(-60), "unfinished": slot(-60)},
+    ),
+    "momentary, and the run before was cancelled": (
+        released_node(attempt=2, cancel=9, fence=9, slot=slot(-60), unfinished=slot(-60)),
+        request(momentary=True),
+        {"attempt": 2, "fence": 9, "slot": slot(-60), **AT_ONCE},
+    ),
+    "a new slot, and the run before was cancelled": (
+        released_node(attempt=2, cancel=9, fence=9, slot=slot(-60), unfinished=slot(-60)),
+        request(slot=slot(), fenced=True),
+        {"attempt": 1, "fence": NOW, "slot": slot(), "unfinished": slot()},
+    ),
+    "a slot that was cancelled, in a node that was edited: it counts as new": (
+        released_node(attempt=2, cancel=9, fence=9, slot=slot(-60), unfinished=slot()),
+        request(slot=slot(), fenced=True),
+        {"attempt": 1, "fence": NOW, "slot": slot(), "unfinished": slot()},
+    ),
+    "a fence, and no renewals": (None, request(fenced=True, renews=False), {"fence": NOW, "renews": False}),
+    "no fence, and no renewals": (None, request(renews=False), {}),
+    "a fence and renewals, after a holder without them": (
+        released_node(fence=9, renews=False),
+        request(fenced=True),
+        {"fence": NOW},
     ),
     "a new slot: it is unfinished, and claimed once": (
         REMEMBERING,

@@ -10,7 +10,8 @@ from tests.unit.lock.records import EXPIRES, MARGIN, NOW, TTL, at, node, release
 
 from firecron.base.clocks import Moment
 from firecron.lock.lease_term import LeaseTerm
-from firecron.lock.record import Mine, Number, Refused, Request, Take, decide, parse
+from firecron.lock.record import Mine, Number, Refused, Take, decide, parse
+from firecron.lock.request import Request
 
 AROUND = (-1, 0, 1)
 ORIGINAL = {"acquiredAt": NOW - 10_000, "expiresAt": EXPIRES, "instanceId": "nest-1"}
@@ -47,6 +48,23 @@ BOUNDS = {
     "an early slot, no margin": Bound(None, request(slot=slot(60), margin=0), NOW + 60_000, "slot_early", "take"),
     "a rerun waits for the margin": Bound(
         node(slot=slot(), unfinished=slot()), request(slot=slot(), rerun=True), EXPIRES + MARGIN, "slot_done", "take"
+    ),
+    "what was cancelled is not rerun": Bound(
+        node(slot=slot(), unfinished=slot(), fence=7, cancel=7),
+        request(slot=slot(), rerun=True),
+        EXPIRES + MARGIN,
+        "slot_done",
+        "slot_done",
+    ),
+    "a cancel of an earlier acquisition keeps nobody from a rerun": Bound(
+        node(slot=slot(), unfinished=slot(), fence=8, cancel=7),
+        request(slot=slot(), rerun=True),
+        EXPIRES + MARGIN,
+        "slot_done",
+        "take",
+    ),
+    "a cancelled lock is held as any other": Bound(
+        node(fence=7, cancel=7, slot=slot()), request(slot=slot(10)), EXPIRES + MARGIN, "held", "take"
     ),
     "a rerun of what was interrupted waits for the minimum hold": Bound(
         node(slot=slot(), unfinished=slot(), releasedAt=NOW),

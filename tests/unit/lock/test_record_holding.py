@@ -8,7 +8,7 @@ from tests.unit.lock.records import DAY, EXPIRES, MARGIN, NOW, TTL, at, node, sl
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_text
 from firecron.lock.lease_term import LeaseTerm
-from firecron.lock.record import LockRecord, Lost, Take, check_holding, released, renewed
+from firecron.lock.record import LockRecord, Lost, Take, cancelled, check_holding, released, renewed
 
 AROUND = (-1, 0, 1)
 UNKNOWN = {"note": {"by": "an operator"}}
@@ -37,6 +37,7 @@ def test_what_ends_a_lease(current: object, why: str) -> None:
         check_holding(current, "mine", NOW),
         renewed(current, "mine", TTL, at(), LONG, MARGIN),
         released(current, "mine", NOW, hold_at_least=TTL),
+        cancelled(current, "mine", 9, NOW),
     ):
         assert isinstance(answer, Lost)
         assert why in answer.why
@@ -150,3 +151,64 @@ def test_a_release_without_an_outcome_leaves_none() -> None:
 def test_a_record_without_acquired_at_is_released_at_once() -> None:
     """A minimum hold counts from `acquiredAt`; somebody who edits that away ends it."""
     assert released({**PLAIN, "acquiredAt": None}, "mine", NOW, hold_at_least=TTL) is None
+
+
+def test_a_cancel_asks_one_acquisition_and_changes_nothing_else() -> None:
+    """The record names the fence that is asked to stop; a holder that acquired again with its token is not asked."""
+    answer = cancelled(WHOLE, "mine", 9, NOW)
+    assert isinstance(answer, LockRecord)
+    assert answer.to_json() == {**WHOLE, "cancel": 9}
+    for fence in (8, 10):
+        again = cancelled(WHOLE, "mine", fence, NOW)
+        assert isinstance(again, Lost)
+        assert "rev-2/i2 has acquired it again" in again.why
+
+
+@pytest.mark.parametrize(
+    ("cancel", "is_cancelled"),
+    [(9, True), (9.0, True), (8, False), (10, False), (True, False), ("9", False), (None, False), ({"by": 9}, False)],
+)
+def test_a_record_is_cancelled_by_its_own_fence_only(cancel: object, is_cancelled: bool) -> None:
+    """Anything else in `cancel` means nothing, and breaks nothing: an operator may have typed it."""
+    for fence in (9, 1):
+        record = check_holding({**WHOLE, "fence": fence, "cancel": cancel}, "mine", NOW)
+        assert isinstance(record, LockRecord)
+        assert record.is_cancelled is (is_cancelled and fence == 9)
+        assert record.open_slot == (None if record.is_cancelled else slot())
+
+
+def test_without_a_fence_nothing_is_cancelled() -> None:
+    """A record without a fence and without a cancel is not cancelled: nothing equals nothing."""
+    record = check_holding(node(holder="mine"), "mine", NOW)
+    assert isinstance(record, LockRecord)
+    assert not record.is_cancelled
+
+
+@pytest.mark.parametrize(
+    ("fields", "hears"),
+    [
+        ({"fence": NOW}, True),
+        ({"fence": NOW + 1}, True),
+        ({"fence": NOW - 1}, False),  # an earlier holder's: this one has no fence
+        ({"fence": None}, False),
+        ({"fence": NOW, "renews": False}, False),
+        ({"fence": NOW, "renews": "x"}, True),
+        ({"fence": 7, "acquiredAt": None}, True),
+    ],
+)
+def test_who_would_meet_a_cancel(fields: dict[str, object], hears: bool) -> None:
+    """A holder with a fence of its own that renews would; one that kept an old fence, or never renews, would not."""
+    record = check_holding(node(**{"holder": "mine", "acquiredAt": NOW, **fields}), "mine", NOW)
+    assert isinstance(record, LockRecord)
+    assert record.hears_cancel is hears
+
+
+def test_renewal_and_release_keep_a_cancel() -> None:
+    """A cancelled record is renewed as any other, and its release leaves the cancel for the next acquisition."""
+    asked = {**WHOLE, "cancel": 9}
+    renewal = renewed(asked, "mine", TTL, at(), LONG, MARGIN)
+    assert isinstance(renewal, Take)
+    assert renewal.record.is_cancelled
+    left = released(asked, "mine", NOW, finished=slot())
+    assert isinstance(left, LockRecord)
+    assert left.is_cancelled

@@ -11,7 +11,7 @@ from tests.unit.lock.records import MARGIN, NOW, at, request, slot, verdict
 
 from firecron.base.clocks import Moment
 from firecron.lock.lease_term import LeaseTerm
-from firecron.lock.record import Lost, Number, Take, check_holding, decide, released, renewed
+from firecron.lock.record import LockRecord, Lost, Number, Take, cancelled, check_holding, decide, released, renewed
 
 HOLDERS = st.integers(0, 2)
 SECONDS = st.integers(0, 8)
@@ -31,15 +31,20 @@ class Model:
     unfinished: str | None = None
     claims: int = 0
     fence: int | None = None
+    is_cancelled: bool = False
 
     def is_live(self, now: int) -> bool:
         return self.exists and now < self.until + (0 if self.released else MARGIN)
+
+    @property
+    def open(self) -> str | None:
+        return None if self.is_cancelled else self.unfinished
 
     def answer(self, now: int, wanted: str | None, rerun: bool) -> str:
         live = self.is_live(now)
         if self.paused:
             return "paused"
-        if wanted and self.slot and wanted <= self.slot and not (rerun and wanted == self.unfinished and not live):
+        if wanted and self.slot and wanted <= self.slot and not (rerun and wanted == self.open and not live):
             return "slot_done"
         if live:
             return "held"
@@ -50,9 +55,10 @@ class Model:
     def take(self, who: int, now: int, ttl: int, wanted: str | None, fenced: bool) -> None:
         self.owner, self.since, self.until, self.released, self.exists = who, now, now + ttl, False, True
         if wanted:
-            self.claims = self.claims + 1 if wanted == self.unfinished else 1
+            self.claims = self.claims + 1 if wanted == self.open else 1
             self.slot = max(self.slot or wanted, wanted)
-            self.unfinished = wanted
+        self.unfinished = wanted or self.open
+        self.is_cancelled = False
         if fenced:
             self.fence = now if self.fence is None else max(self.fence + 1, now)
 
@@ -88,7 +94,7 @@ class Act:
 
 @dataclass(frozen=True)
 class Operate:
-    what: Literal["pause", "resume", "unlock", "delete"]
+    what: Literal["pause", "resume", "unlock", "delete", "cancel"]
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ OPERATIONS = st.one_of(
         st.booleans(),
     ),
     st.builds(Act, st.sampled_from(["renew", "release", "finish"]), HOLDERS, SECONDS),
-    st.builds(Operate, st.sampled_from(["pause", "resume", "unlock", "delete"])),
+    st.builds(Operate, st.sampled_from(["pause", "resume", "unlock", "delete", "cancel"])),
     st.builds(Pass, st.sampled_from([1, 999, 1000, 1001, 3000])),
 )
 
@@ -166,6 +172,9 @@ class Lock:
                 self.node = {**self.node, "expiresAt": 0}
             case "delete":
                 self.node = None
+            case "cancel" if self.node and "fence" in self.node:
+                answer = cancelled(self.node, str(self.node["holder"]), int(str(self.node["fence"])), self.now)
+                self.node = answer.to_json() if isinstance(answer, LockRecord) else self.node
 
 
 def both(lock: Lock, model: Model, operation: object) -> None:
@@ -180,6 +189,8 @@ def both(lock: Lock, model: Model, operation: object) -> None:
                     model.paused = what == "pause"
                 case "unlock":
                     model.until = 0
+                case "cancel":
+                    model.is_cancelled |= model.exists and not model.released and model.fence is not None
                 case "delete":
                     model.forget()
         case Acquire(who, ttl, number, rerun, fenced):
@@ -213,6 +224,7 @@ def compare(lock: Lock, model: Model) -> None:
     )
     if model.exists:
         assert found["expiresAt"] == model.until
+        assert ("cancel" in found) == model.is_cancelled
         assert ("releasedAt" in found) == model.released
         assert found.get("attempt", 0) == model.claims
     for who, (token, _) in lock.holders.items():

@@ -64,7 +64,14 @@ def test_what_is_no_record_is_refused_to_everybody(broken: object, named: str) -
 
 @pytest.mark.parametrize(
     "idle",
-    [{}, {"paused": True}, {"paused": False}, {"note": "hands off"}, {"paused": "x", "note": {"by": "me"}}],
+    [
+        {},
+        {"paused": True},
+        {"paused": False},
+        {"cancel": 7},
+        {"note": "hands off"},
+        {"paused": "x", "note": {"by": "me"}},
+    ],
 )
 def test_a_node_without_a_lock_field_is_idle(idle: dict[str, object]) -> None:
     """`paused` and unknown fields are no lock: nobody holds it."""
@@ -82,7 +89,7 @@ def test_nothing_there_is_idle() -> None:
 
 
 def test_every_field_of_the_contract_is_known() -> None:
-    """A record is known by any of its fields, `paused` alone excepted."""
+    """A record is known by any of its fields, except those that an operator writes: `paused` and `cancel`."""
     assert {
         "acquired",
         "acquiredAt",
@@ -98,6 +105,7 @@ def test_every_field_of_the_contract_is_known() -> None:
         "missedUntil",
         "outcome",
         "releasedAt",
+        "renews",
         "slot",
         "unfinished",
     } == LOCK_FIELDS

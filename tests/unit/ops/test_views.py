@@ -6,7 +6,8 @@ import pytest
 from tests.unit.lock.records import MARGIN, NOW, at
 
 from firecron.lock.instances import inspect_instances
-from firecron.lock.record import LockRecord, Request, Take, decide, released, renewed
+from firecron.lock.record import LockRecord, Take, decide, released, renewed
+from firecron.lock.request import Request
 from firecron.ops.views import (
     LockState,
     LockView,

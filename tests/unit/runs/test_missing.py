@@ -6,7 +6,8 @@ from tests.simulation.world import START, slot
 from tests.unit.runs.test_policy import MINUTELY, at, options
 
 from firecron.cron.schedule import Schedule
-from firecron.lock.record import LockRecord, Missed
+from firecron.lock.record import LockRecord
+from firecron.lock.request import Missed
 from firecron.runs.missing import Span, free, held, remember
 
 

@@ -11,7 +11,8 @@ from tests.simulation.world import START, slot
 from firecron import distributed_cron
 from firecron.jobs.decorator import declared
 from firecron.jobs.options import JobOptions
-from firecron.lock.record import LockRecord, Missed
+from firecron.lock.record import LockRecord
+from firecron.lock.request import Missed
 from firecron.runs.entry import Entry, unrun
 from firecron.runs.policy import (
     MOST_COUNTED,

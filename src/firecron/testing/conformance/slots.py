@@ -7,8 +7,8 @@ from dataclasses import replace
 from firecron.base.clocks import Deadline
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.lock.lease import Lease
-from firecron.lock.record import Request
 from firecron.lock.refusal import Refusal
+from firecron.lock.request import Request
 from firecron.lock.service import LockService
 from firecron.testing.clocks import FakeTiming
 from firecron.testing.conformance.kit import MARGIN, PATIENCE, TTL, Kit, refused, taken
@@ -23,10 +23,13 @@ class SlotConformance(Kit):
     """Tests of a lock that remembers slots and fences."""
 
     def test_a_slot_is_claimed_in_the_same_write(self) -> None:
-        """A claim writes its slot as unfinished, with attempt 1, and its lease has both."""
+        """A claim writes its slot as unfinished, with attempt 1, and its lease has both.
+
+        A claim that won't be renewed says so.
+        """
         service = self.service()
         lease = taken(self.claim(service, SLOT))
-        assert self.fields.keys() == PLAIN_FIELDS | SLOT_FIELDS
+        assert self.fields.keys() == PLAIN_FIELDS | SLOT_FIELDS | {"renews"}
         assert self.claimed() == (SLOT, SLOT, 1)
         assert (lease.slot, lease.attempt, lease.fence) == (SLOT, 1, self.number("fence"))
 
