@@ -36,8 +36,8 @@ MOST_NAMES = 1_000
 _DURATIONS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400, 43_200, 86_400)
 _LAGS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600, 86_400)
 
-_ENDED = frozenset(f"run.{outcome}" for outcome in ("succeeded", "failed", "lost", "interrupted"))
-_UNRUN = frozenset(("run.skipped", "run.missed", "run.abandoned"))
+_ENDED = frozenset(f"run.{outcome}" for outcome in ("succeeded", "failed", "lost", "interrupted", "cancelled"))
+_UNRUN = frozenset(("run.skipped", "run.missed", "run.abandoned", "books.cancelled"))
 
 
 class HasEvents(Protocol):

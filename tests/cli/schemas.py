@@ -60,6 +60,8 @@ LOCK = exactly(
         "outcome": perhaps(TEXT),
         "attempt": perhaps(NUMBER),
         "fence": perhaps(NUMBER),
+        "cancelled": TRUTH,
+        "cancelWhy": perhaps(TEXT),
         "stuck": TRUTH,
         "problem": perhaps(TEXT),
         "remedy": perhaps(TEXT),

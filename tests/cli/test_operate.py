@@ -1,6 +1,9 @@
-"""`firecron pause`, `resume` and `unlock`: what they change in the database, and when they change nothing."""
+"""`firecron pause`, `resume`, `cancel` and `unlock`: what they change in the database, and when they change nothing."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import firebase_admin
 import pytest
@@ -21,6 +24,7 @@ COMMANDS = [
     ("pause", "job"),
     ("resume", "job"),
     ("unlock", "job", "--yes"),
+    ("cancel", "job"),
 ]
 
 
@@ -30,9 +34,76 @@ def held() -> Lease:
     return lease
 
 
+@contextmanager
+def working(**wishes: bool) -> Iterator[Lease]:
+    """A lock whose holder would notice a cancel, unless it is without fence or renewals."""
+    with LockService().hold("job", 3600, **{"fenced": True, **wishes}) as lease:
+        yield lease
+
+
 def become_nobody(rtdb: Rtdb) -> None:
     """From now on the rules count: an admin would pass them by."""
     firebase_admin.initialize_app(options={"databaseURL": rtdb.url, "databaseAuthVariableOverride": None})
+
+
+def test_cancel_writes_the_fence_and_nothing_else(rtdb: Rtdb) -> None:
+    """`cancel --why` writes `cancel` and the reason, keeps every other field, and the holder learns it by renewing."""
+    with working() as lease:
+        before = rtdb.get(PATH)
+        assert isinstance(before, dict)
+        value = answer(CHANGED, "cancel", "job", "--why", "wrong input")
+        assert rtdb.get(PATH) == {**before, "cancel": before["fence"], "cancelWhy": "wrong input"}
+        assert value["changed"] is True
+        assert isinstance(value["lock"], dict)
+        shown = [value["lock"][name] for name in ("state", "cancelled", "cancelWhy")]
+        assert shown == ["held", True, "wrong input"]
+        assert not lease.cancelled
+        assert lease.renew()
+        assert (bool(lease.cancelled), bool(lease.lost), lease.why_cancelled) == (True, False, "wrong input")
+        assert answer(CHANGED, "cancel", "job", "--why", "again")["changed"] is False
+        assert rtdb.get(f"{PATH}/cancelWhy") == "wrong input"
+        said = call("cancel", "job").stdout
+        assert "job: it is cancelled already: nothing was changed" in said
+        assert "cancelled, and has not ended yet: wrong input" in said
+    assert "asked to stop" not in call("locks").stdout
+
+
+def test_a_cancel_without_a_reason_has_none(rtdb: Rtdb) -> None:
+    """`cancel` alone writes one field, and says when the run learns of it."""
+    with working():
+        assert "job: cancelled: the run is asked to stop at its next renewal" in call("cancel", "job").stdout
+        node = rtdb.get(PATH)
+        assert isinstance(node, dict)
+        assert (node["cancel"], node.get("cancelWhy")) == (node["fence"], None)
+
+
+@pytest.mark.parametrize("node", [None, DIED, {"paused": True}, {**DIED, "expiresAt": 0}])
+def test_what_nobody_holds_is_not_cancelled(rtdb: Rtdb, node: object) -> None:
+    """`cancel` of a lock that is free, or whose holder died, is refused with exit code 1, and writes nothing."""
+    rtdb.set(PATH, node)
+    assert complaint(1, "cancel", "job") == "job was not cancelled: it is not held"
+    assert rtdb.get(PATH) == node
+
+
+def test_who_would_not_notice_is_not_cancelled(rtdb: Rtdb) -> None:
+    """A holder without a fence, or without renewals, is left alone: exit code 1, and what it would take."""
+    with working(fenced=False):
+        before = rtdb.get(PATH)
+        assert "no fence or does not renew" in complaint(1, "cancel", "job")
+        assert rtdb.get(PATH) == before
+    lease = held()
+    before = rtdb.get(PATH)
+    assert "no fence or does not renew" in complaint(1, "cancel", "job")
+    assert rtdb.get(PATH) == before
+    assert lease.release()
+
+
+def test_a_reason_that_is_too_long_is_wrong_usage(rtdb: Rtdb) -> None:
+    """`--why` takes 500 characters and no more, because the security rules take no more."""
+    with working():
+        assert "at most 500" in complaint(2, "cancel", "job", "--why", "w" * 501)
+        assert rtdb.get(f"{PATH}/cancel") is None
+        assert answer(CHANGED, "cancel", "job", "--why", "w" * 500)["changed"] is True
 
 
 def test_unlock_sets_the_expiry_to_zero_and_nothing_else(rtdb: Rtdb) -> None:
@@ -97,7 +168,7 @@ def test_a_name_that_nobody_has_used_is_paused_only_with_yes(rtdb: Rtdb) -> None
 
 @pytest.mark.parametrize(
     ("command", "code"),
-    [(("pause",), 2), (("resume",), 0), (("unlock",), 0), (("locks",), 0), (("runs",), 0)],
+    [(("pause",), 2), (("resume",), 0), (("unlock",), 0), (("cancel",), 1), (("locks",), 0), (("runs",), 0)],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
 def test_names_that_may_have_been_meant_are_offered(rtdb: Rtdb, command: tuple[str, ...], code: int) -> None:
@@ -110,7 +181,7 @@ def test_names_that_may_have_been_meant_are_offered(rtdb: Rtdb, command: tuple[s
     assert "did you mean" not in call(*command, "nothing-like-it").stderr
 
 
-@pytest.mark.parametrize("command", ["pause", "resume", "unlock"])
+@pytest.mark.parametrize("command", ["pause", "resume", "unlock", "cancel"])
 @pytest.mark.parametrize("node", ["text", {"expiresAt": "soon", "slot": 1}])
 def test_a_malformed_node_is_left_alone(rtdb: Rtdb, command: str, node: object) -> None:
     """What can't be read is not written to either: exit code 78, and the remedy."""
@@ -130,10 +201,11 @@ def test_what_the_rules_forbid_is_denied(rtdb: Rtdb, command: tuple[str, ...], m
     assert rtdb.get(PATH) == before
 
 
-@pytest.mark.parametrize("command", ["pause", "unlock"])
+@pytest.mark.parametrize("command", ["pause", "unlock", "cancel"])
 def test_who_may_only_read_is_denied_the_change(rtdb: Rtdb, command: str) -> None:
-    """Where the rules let everything be read but no lock be written, `pause` and `unlock` are denied."""
+    """Where the rules let everything be read but no lock be written, nothing is paused, freed or cancelled."""
     held()
+    rtdb.set(f"{PATH}/renews", None)
     before = rtdb.get(PATH)
     become_nobody(rtdb)
     rtdb.set_rules({"rules": {".read": True, "cron-instances": {".write": True}}})

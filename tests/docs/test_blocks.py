@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -95,6 +96,12 @@ def test_the_commands_of_a_page_run(page: Path, rtdb: Rtdb, tmp_path: Path) -> N
         if command.program[:2] == ["firecron", "pause"]:
             # It has run before: `pause` takes no name that nobody has used.
             rtdb.set(f"/cron-locks/{command.program[2]}", {"expiresAt": 1, "releasedAt": 1})
+    for command in to_run(page):
+        if command.program[:2] == ["firecron", "cancel"]:
+            # It is running: `cancel` takes no lock that nobody holds.
+            now = round(time.time() * 1000)
+            running = {"acquiredAt": now, "expiresAt": now + 600_000, "fence": now, "holder": "h"}
+            rtdb.set(f"/cron-locks/{command.program[2]}", running)
     finished = subprocess.run(
         ["bash", "-c", "\n".join(map(checked, to_run(page)))],
         cwd=folder_of(page, tmp_path),

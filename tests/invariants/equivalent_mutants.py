@@ -167,8 +167,8 @@ EQUIVALENT: dict[str, str] = {
     "ticks.newest: span *= 4 -> span *= 5": ("It finds the same ticks, by other steps."),
     "ticks.newest_tick: found = newest(schedule, 0, to_milliseconds(now), 1) -> found = newest(schedule, 1, "
     "to_milliseconds(now), 1)": ("In the first second of 1970 nobody asks."),
-    "policy.needs_rerun: is_abandoned = record.unfinished is not None and not record.is_live(now, margin) -> "
-    "is_abandoned = (record.unfinished is not None)": ("Whoever asks has found that nobody holds the lock."),
+    "policy.needs_rerun: is_abandoned = record.open_slot is not None and not record.is_live(now, margin) -> "
+    "is_abandoned = (record.open_slot is not None)": ("Whoever asks has found that nobody holds the lock."),
     "policy.needs_rerun: return is_abandoned and may_rerun(options, int(record.attempt or 1)) -> return "
     "is_abandoned and may_rerun(options, int(record.attempt or 2))": (
         "A first run and a second may both be run again."
@@ -336,9 +336,9 @@ EQUIVALENT: dict[str, str] = {
     'keeper.Keeper.leases: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "A list is copied in one step."
     ),
-    "command.Command.run: watch = threading.Thread(target=self._watch, args=(group, lost, ended), "
+    "command.Command.run: watch = threading.Thread(target=self._watch, args=(group, lost, told, ended), "
     'name="firecron-watch", daemon=True) -> watch = threading.Thread(target=self._watch, args=(group, lost, '
-    "ended), daemon=True)": ("A thread's name is for people."),
+    "told, ended), daemon=True)": ("A thread's name is for people."),
     "contender.Contender.acquire_async: if pause: -> if True:": ("A pause of no time lets the loop go round once."),
     "contender.Contender.close: pool.shutdown(wait=False) -> nothing": (
         "Threads of a pool that nothing refers to any more end by themselves."

@@ -182,9 +182,9 @@ def test_a_rerun_that_can_not_be_started_is_told(rtdb: Rtdb, folder: Path, monke
     class Mended(Command):
         """Can be started the second time."""
 
-        def run(self, lost: Callable[[], Flag], facts: Mapping[str, object]) -> None:
+        def run(self, lost: Callable[[], Flag], facts: Mapping[str, object], cancelled: Flag | None = None) -> None:
             try:
-                super().run(lost, facts)
+                super().run(lost, facts, cancelled)
             finally:
                 script.write_text("#!/bin/sh\n")
 

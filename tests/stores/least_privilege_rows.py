@@ -124,6 +124,12 @@ def _a_day_ahead(later: int) -> Iterator[Row]:
     )
 
 
+RERUN: Node = {**CLAIMED, "slot": RUNNING["slot"], "unfinished": RUNNING["unfinished"], "attempt": 2}
+CANCELLED: Node = {**RUNNING, "cancel": RUNNING["fence"]}
+OBEYED = without(CANCELLED, "unfinished")
+BY_HAND: Node = {**ENDED, **TAKEN, "fence": NOW}
+TYPED: Node = {"cancel": {"by": "Ann"}, "cancelWhy": {"by": "Ann"}, "renews": {"by": "Ann"}}
+WORDS: Node = {"cancel": "please", "cancelWhy": 7, "renews": "never"}
 SHARED = ("cron-instances", "cron-groups")
 
 LEGAL = [
@@ -139,7 +145,7 @@ LEGAL = [
     put("take an expired lock of the original", TAKEN, {**ORIGINAL, "expiresAt": NOW}),
     put("take a released lock", CLAIMED, RELEASED),
     put("take it the greatest margin before a minimum hold ends", CLAIMED, {**RELEASED, "expiresAt": NOW + 60_000}),
-    put("rerun a tick", {**CLAIMED, "slot": RUNNING["slot"], "attempt": 2}, {**RUNNING, "expiresAt": NOW}),
+    put("rerun a tick", RERUN, {**RUNNING, "expiresAt": NOW}),
     put("run by hand, and touch no tick", {**RELEASED, **TAKEN, "missedAfter": "2026-11-18T08:59:55Z"}, RELEASED),
     put("take it again with the same token", {**CLAIMED, "holder": "theirs"}, RELEASED),
     # renew and release
@@ -150,6 +156,18 @@ LEGAL = [
     put("release while it is paused", {**HELD, "releasedAt": NOW, "paused": "Ann"}, {**HELD, "paused": "Ann"}),
     put("release after the expiry", {**ENDED, "releasedAt": NOW, "expiresAt": NOW}, {**RUNNING, "expiresAt": 1}),
     delete("release a plain lock", HELD),
+    # cancel
+    patch("cancel a run", {"cancel": RUNNING["fence"], "cancelWhy": "w" * 500}, RUNNING),
+    put("renew what is cancelled", {**CANCELLED, "expiresAt": NOW + 60_000}, CANCELLED),
+    put("release what is cancelled", {**OBEYED, "releasedAt": NOW, "expiresAt": NOW}, CANCELLED),
+    put("claim the tick after a cancelled run", CLAIMED, {**CANCELLED, "expiresAt": NOW}),
+    put("run by hand after a cancelled run that died", BY_HAND, {**CANCELLED, "expiresAt": NOW}),
+    put("run by hand after a run that was cancelled", BY_HAND, {**OBEYED, "releasedAt": NOW - 1, "expiresAt": NOW - 1}),
+    put("rerun a tick of a node that lost its fence", RERUN, {**without(RUNNING, "fence"), "expiresAt": NOW}),
+    put("rerun a tick beside a cancel of a lower fence", RERUN, {**RUNNING, "expiresAt": NOW, "cancel": NOW - 10_001}),
+    put("renew beside what an operator typed", {**HELD, **TYPED, "expiresAt": NOW + 60_000}, {**HELD, **TYPED}),
+    put("renew beside words that an operator typed", {**HELD, **WORDS, "expiresAt": NOW + 60_000}, {**HELD, **WORDS}),
+    put("take a lock with a fence, and without renewals", {**CLAIMED, "renews": False}),
     # operators' commands
     patch("pause a running job", {"paused": True}, RUNNING),
     patch("pause a released lock", {"paused": True}, RELEASED),
@@ -264,7 +282,8 @@ def _ill_typed() -> list[Row]:
         put(f"a lock's {field} that is {value!r}", {**CLAIMED, field: value})
         for field, value in [
             *((field, "1") for field in ("acquiredAt", "attempt", "expiresAt", "fence", "releasedAt")),
-            *((field, 1) for field in ("holder", "instance", "instanceId", "outcome")),
+            *((field, 1) for field in ("holder", "instance", "instanceId", "outcome", "renews", "cancelWhy")),
+            ("cancelWhy", "w" * 501),
             *((field, value) for field in ("slot", "unfinished", *MISSED) for value in ILL_SLOTS),
             *(("missedMore", value) for value in ILL_PAIRS),
         ]
@@ -291,6 +310,9 @@ FORBIDDEN = [
     put("a fence vanishes", without(CLAIMED, "fence"), RELEASED),
     patch("a fence is taken away", {"fence": None}, RUNNING),
     # 2. the same acquisition
+    patch("a cancel names a higher fence", {"cancel": NOW - 9_999}, RUNNING),
+    patch("a cancel names a lower fence", {"cancel": NOW - 10_001}, RUNNING),
+    patch("a cancel of a lock without a fence", {"cancel": NOW}, HELD),
     put("a release is undone", without(RELEASED, "releasedAt"), RELEASED),
     put("a release is undone in a minimum hold", HELD, {**HELD, "releasedAt": NOW - 1, "expiresAt": NOW + 90_000}),
     patch("a release is moved", {"releasedAt": NOW - 4_999}, RELEASED),
@@ -316,6 +338,13 @@ FORBIDDEN = [
     put("a live lock is taken in its holder's instant", {**HELD, "holder": "mine"}, HELD),
     put("a live lock is given to nobody", without(HELD, "holder"), HELD),
     patch("a live lock's holder is replaced", {"holder": "mine"}, RUNNING),
+    put("a cancelled tick is rerun", RERUN, {**CANCELLED, "expiresAt": NOW}),
+    put("a cancelled tick is rerun after a release", RERUN, {**CANCELLED, "releasedAt": NOW - 1, "expiresAt": NOW - 1}),
+    put(
+        "a run by hand leaves a cancelled tick unfinished",
+        {**RUNNING, **TAKEN, "fence": NOW},
+        {**CANCELLED, "expiresAt": NOW},
+    ),
     put("a minimum hold is ignored", CLAIMED, {**RELEASED, "expiresAt": NOW + 60_001}),
     put("a paused lock is taken", {**CLAIMED, "paused": True}, {**RELEASED, "paused": True}),
     put("a lock that is paused with a word is taken", TAKEN, {"paused": "no"}),

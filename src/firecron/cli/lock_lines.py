@@ -38,6 +38,8 @@ def _lines(view: LockView, now: int, zone: tzinfo | None) -> Iterator[tuple[str,
         case "held":
             yield f"held by {view.owner}{_original(view)}", "bold cyan"
             yield f"since {_when(view.since, now, zone)}; until {_when(view.until, now, zone)}", ""
+            if view.is_cancelled:
+                yield f"cancelled, and has not ended yet{_reason(view)}", "yellow"
         case "minimum_hold":
             yield f"released by {view.owner}, but kept until {_when(view.until, now, zone)}", "cyan"
         case "died":
@@ -61,7 +63,8 @@ def _tick(view: LockView) -> Iterator[tuple[str, str]]:
         if view.state == "held":
             yield f"tick {view.unfinished}{attempt}", ""
         else:
-            yield f"tick {view.unfinished}{attempt} did not run to its end", "yellow"
+            fate = f" and is cancelled{_reason(view)}" if view.is_cancelled else ""
+            yield f"tick {view.unfinished}{attempt} did not run to its end{fate}", "yellow"
     if view.slot is not None and view.slot != view.unfinished:
         yield f"last tick {view.slot}{f' {view.outcome}' if view.outcome else ''}", _STYLES.get(view.outcome or "", "")
     elif view.outcome is not None and view.slot is None:
@@ -72,8 +75,12 @@ def _when(instant: int | None, now: int, zone: tzinfo | None) -> str:
     return "?" if instant is None else f"{clock_time(instant, now, zone)}, {distance(instant, now)}"
 
 
+def _reason(view: LockView) -> str:
+    return "" if view.cancel_why is None else f": {view.cancel_why}"
+
+
 def _original(view: LockView) -> str:
     return " (a NestJS original)" if view.is_foreign else ""
 
 
-_STYLES = {"failed": "red", "lost": "red", "interrupted": "yellow"}
+_STYLES = {"failed": "red", "lost": "red", "interrupted": "yellow", "cancelled": "yellow"}

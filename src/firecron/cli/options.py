@@ -11,6 +11,7 @@ Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Name of th
 OnlyName: TypeAlias = Annotated[
     str | None, typer.Argument(metavar="NAME", help="Show only this job or lock. A lock has its job's name.")
 ]
+Why: TypeAlias = Annotated[str | None, typer.Option("--why", help="The reason, for the run's entry in the history.")]
 Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask for confirmation.")]
 _APP = typer.Argument(
     metavar="APP",

@@ -20,6 +20,7 @@ STYLES = {
     "malformed": "bold red",
     "abandoned": "red",
     "interrupted": "yellow",
+    "cancelled": "yellow",
     "skipped": "dim",
     "missed": "yellow",
 }

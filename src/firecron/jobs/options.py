@@ -17,7 +17,7 @@ from firecron.cron.schedule import Schedule
 from firecron.errors import ConfigurationError
 from firecron.lock.names import check_name
 
-Overlap: TypeAlias = Literal["skip", "queue", "allow"]
+Overlap: TypeAlias = Literal["skip", "queue", "cancel_previous", "allow"]
 CatchUp: TypeAlias = Literal["skip", "once", "all"]
 OnAbandoned: TypeAlias = Literal["skip", "rerun"]
 
@@ -74,12 +74,22 @@ class JobOptions:
     @property
     def waits(self) -> bool:
         """Whether a tick waits for the previous run, instead of being skipped."""
-        return self.overlap == "queue"
+        return self.overlap in ("queue", "cancel_previous")
+
+    @property
+    def cancels_previous(self) -> bool:
+        """Whether a tick asks the run of an earlier tick to end."""
+        return self.overlap == "cancel_previous"
 
     @property
     def waits_until_next_tick(self) -> bool:
         """Whether such a wait ends with the next tick. If a grace was given, the wait ends with the grace instead."""
         return self.waits and not self.grace_given
+
+    @property
+    def keeps_all_waiting(self) -> bool:
+        """Whether all ticks that wait stay in line. Else a newer tick replaces the ones before it."""
+        return self.waits and self.grace_given and not self.cancels_previous
 
     @property
     def asks_in_waves(self) -> bool:
@@ -211,6 +221,16 @@ def _check_together(options: JobOptions) -> None:
                 "overlap='allow' holds no lock whose expiry shows a dead run, so on_abandoned='rerun' can't work: "
                 "leave one of them out"
             )
+    if options.cancels_previous:
+        for name, value, why in (
+            ("catch_up", "all", "runs every tick to its end"),
+            ("renew", False, "never finds out that a run is cancelled, because a renewal would"),
+            ("once_per_tick", False, "gives a run no fence to cancel it by"),
+        ):
+            if getattr(options, name) == value:
+                raise ConfigurationError(
+                    f"{name}={value!r} {why}, so overlap='cancel_previous' can't work: leave one of them out"
+                )
     if not options.once_per_tick:
         for name, value in (("catch_up", options.catch_up), ("on_abandoned", options.on_abandoned)):
             if value != "skip":

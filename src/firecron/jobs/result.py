@@ -14,7 +14,7 @@ class Result:
 
     Args:
         run: The run; None if there was none.
-        outcome: `succeeded`, `failed`, `lost` or `interrupted`; None if nothing ran.
+        outcome: `succeeded`, `failed`, `lost`, `interrupted` or `cancelled`; None if nothing ran.
         refusal: Why nothing ran; None if there was a run.
         error: The exception of a run that `failed` or was `lost`.
     """

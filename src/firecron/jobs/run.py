@@ -8,16 +8,19 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from firecron.base.flag import Flag
-from firecron.errors import LeaseLost, Stopping
+from firecron.errors import Cancelled, LeaseLost, Stopping
 
 Trigger: TypeAlias = Literal["schedule", "catch_up", "rerun", "manual", "http"]
-Outcome: TypeAlias = Literal["succeeded", "failed", "lost", "interrupted", "abandoned", "skipped", "missed"]
+Outcome: TypeAlias = Literal[
+    "succeeded", "failed", "lost", "interrupted", "cancelled", "abandoned", "skipped", "missed"
+]
 
 
 class Run:
     """One run of a job on this instance.
 
-    `lost` is set when another instance may have begun. `stopping` is set when this instance shuts down.
+    `lost` is set when another instance may have begun. `cancelled` is set when an operator or a later tick asks this
+    run to end. `stopping` is set when this instance shuts down.
 
     Args:
         name: The job's name.
@@ -46,6 +49,7 @@ class Run:
         self.trigger = trigger
         flag = Flag()
         self._lost: Callable[[], Flag] = lambda: flag
+        self.cancelled = Flag()
         self.stopping = Flag()
 
     @property
@@ -61,9 +65,11 @@ class Run:
         self._lost = lost
 
     def check(self) -> None:
-        """Raise LeaseLost or Stopping if the run should end. Call it now and then in long work."""
+        """Raise LeaseLost, Cancelled or Stopping if the run should end. Call it now and then in long work."""
         if self.lost:
             raise LeaseLost
+        if self.cancelled:
+            raise Cancelled
         if self.stopping:
             raise Stopping
 

@@ -40,6 +40,9 @@ from firecron.lock.waiting import Waiting, Waking
 from firecron.settings import Settings
 from firecron.store import Paths, Snapshot, Store
 
+# Characters of the reason for a cancel. The security rules take no longer text.
+LONGEST_WHY = 500
+
 
 @dataclass(frozen=True, slots=True)
 class Bid:
@@ -246,13 +249,14 @@ class Contender:
             on_end=self._ended,
         )
 
-    def cancel(self, name: str, holder: str, fence: int) -> bool:
-        """Ask the holder of one acquisition to stop: it learns of that at its next renewal.
+    def cancel(self, name: str, holder: str, fence: int, why: str | None = None) -> bool:
+        """Ask the holder of one acquisition to stop: it learns of that at its next renewal. `why` is for people.
 
         Return False if the acquisition is over. Raise StoreError if it is not known whether the holder is asked.
         """
         deadline = self._driver.deadline(self._settings.acquire_timeout)
-        return not isinstance(self._driver.run(cancelling(holder, fence), self._paths.lock(name), deadline), Lost)
+        why = None if why is None else why[:LONGEST_WHY]
+        return not isinstance(self._driver.run(cancelling(holder, fence, why), self._paths.lock(name), deadline), Lost)
 
     def give_back(self, answer: Lease | Refusal | None) -> None:
         """Release the answer if it is a lease.

@@ -67,6 +67,7 @@ class Lease:
         self._request_lock = driver.timing.lock()
         self._on_lost: list[Callable[[], object]] = []
         self._cancelled = Flag()
+        self._why_cancelled: str | None = None
         self._on_cancelled: list[Callable[[], object]] = []
 
     def __bool__(self) -> Literal[True]:
@@ -233,14 +234,21 @@ class Lease:
                 return
         self._tell(callback)
 
-    def cancel(self) -> None:
+    @property
+    def why_cancelled(self) -> str | None:
+        """Why the holder is asked to stop, if anybody has said."""
+        return self._why_cancelled
+
+    def cancel(self, why: str | None = None) -> None:
         """Tell the holder that it is asked to stop, once. This has no effect once the lease is lost or released."""
         with self._state_lock:
             if self._state != "held" or self._cancelled:
                 return
+            self._why_cancelled = why
             self._cancelled.set()
             callbacks, self._on_cancelled = self._on_cancelled, []
-        self._emit("lock.cancelled", logging.INFO, f'Lock "{self.name}" cancelled: its holder is asked to stop')
+        message = f'Lock "{self.name}" cancelled, its holder is asked to stop{f": {why}" if why else ""}'
+        self._emit("lock.cancelled", logging.INFO, message, why=why)
         for callback in callbacks:
             self._tell(callback, "cancellation")
 
@@ -271,7 +279,8 @@ class Lease:
     def _look_for_cancel(self) -> None:
         """Tell the holder if the record asks for its stop. A lease without a fence of its own is never asked."""
         if self._fence is not None and self._held.record.is_cancelled:
-            self.cancel()
+            why = self._held.record.cancelWhy
+            self.cancel(why if isinstance(why, str) else None)
 
     def _tell(self, callback: Callable[[], object], what: str = "loss") -> None:
         try:
@@ -307,7 +316,7 @@ class Lease:
         message = f'Failed to release lock "{self.name}": {why}. It expires at {until}'
         self._emit("lock.release_failed", logging.ERROR, message, why=why)
 
-    def _emit(self, slug: Slug, level: int, message: str, **fields: str) -> None:
+    def _emit(self, slug: Slug, level: int, message: str, **fields: str | None) -> None:
         self._events.emit(
             slug,
             self.name,

@@ -244,7 +244,7 @@ def releasing(
         yield from _overtaken(tries)
 
 
-def cancelling(holder: str, fence: int) -> Exchange[Snapshot | Lost]:
+def cancelling(holder: str, fence: int, why: str | None = None) -> Exchange[Snapshot | Lost]:
     """Ask the holder of one acquisition to stop, and return the node after that; Lost if the acquisition is over.
 
     Raise StoreError if it is not known whether the holder is asked. Any client may do this, not only a holder.
@@ -255,7 +255,7 @@ def cancelling(holder: str, fence: int) -> Exchange[Snapshot | Lost]:
         now = yield from _now()
         if _is_cancelled(snapshot.node, holder, fence, now.server):
             return snapshot
-        after = cancelled(snapshot.node, holder, fence, now.server)
+        after = cancelled(snapshot.node, holder, fence, now.server, why)
         if isinstance(after, Lost):
             return after
         node = after.to_json()

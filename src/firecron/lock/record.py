@@ -55,6 +55,7 @@ class LockRecord(BaseModel):
     acquiredAt: Exact | None = None
     attempt: Count | None = None
     cancel: object = None  # the fence of the acquisition whose holder is asked to stop
+    cancelWhy: object = None
     expires: object = None
     expiresAt: Number  # without a bound, so that a stuck lock can still be read and unlocked
     fence: Exact | None = None
@@ -87,11 +88,6 @@ class LockRecord(BaseModel):
         return type(self.cancel) in (int, float) and self.cancel == self.fence
 
     @property
-    def hears_cancel(self) -> bool:
-        """Whether the holder would meet a `cancel`: it has taken a fence (and not only kept one), and it renews."""
-        return self.fence is not None and self.fence >= (self.acquiredAt or 0) and self.renews is not False
-
-    @property
     def open_slot(self) -> str | None:
         """The unfinished slot, unless its run is cancelled: that is never run again."""
         return None if self.is_cancelled else self.unfinished
@@ -105,7 +101,7 @@ class LockRecord(BaseModel):
         return self.expiresAt > now + _FURTHEST
 
 
-LOCK_FIELDS = frozenset(LockRecord.model_fields) - {"paused", "cancel"}
+LOCK_FIELDS = frozenset(LockRecord.model_fields) - {"paused", "cancel", "cancelWhy"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +220,7 @@ def _taken(current: Current, request: Request, now: Moment) -> Take:
         "acquired": to_text(now.server),
         "acquiredAt": now.server,
         "cancel": None,  # it was meant for the acquisition before
+        "cancelWhy": None,
         "expires": to_text(term.expires_at),
         "expiresAt": term.expires_at,
         "holder": request.holder,
@@ -333,11 +330,11 @@ def released(
     )
 
 
-def cancelled(node: object, holder: str, fence: int, now: int) -> LockRecord | Lost:
+def cancelled(node: object, holder: str, fence: int, now: int, why: str | None = None) -> LockRecord | Lost:
     """Return the record that asks the holder of one acquisition to stop; Lost if that acquisition is over."""
     record = check_holding(node, holder, now)
     if isinstance(record, Lost):
         return record
     if record.fence != fence:
         return Lost(f"{record.owner} has acquired it again")
-    return record.model_copy(update={"cancel": fence})
+    return record.model_copy(update={"cancel": fence, "cancelWhy": why})

@@ -43,6 +43,7 @@ class Refusal:
         until: When the record expires.
         slot: The tick that the record is about.
         unfinished: The tick whose run has not ended.
+        fence: The fence in the record.
         error: The store's error, with `unavailable` and `denied`.
         problem: What an operator should look at, if anything.
     """
@@ -56,6 +57,7 @@ class Refusal:
     until: datetime | None = None
     slot: str | None = None
     unfinished: str | None = None
+    fence: int | None = None
     error: Exception | None = field(default=None, compare=False)
     problem: str | None = None
 
@@ -92,6 +94,7 @@ def refusal_of(name: str, refused: Refused, request: Request, roster: Roster) ->
         until=to_datetime(int(record.expiresAt)),
         slot=record.slot,
         unfinished=record.unfinished,
+        fence=None if record.fence is None else int(record.fence),
         problem=problem,
     )
 

@@ -8,6 +8,8 @@ Every method raises StoreError if the database can't be reached or refuses. `unl
 seen, however often it has been renewed since, and never a later acquisition: each try is a compare-and-swap. It has the
 same effect as setting `expiresAt = 0` in the console: the slot, the fence and all other fields stay, and the holder
 learns of it at its next renewal. It doesn't end the body that runs.
+
+`cancel` asks the holder of the acquisition that was seen to stop. The lock stays held until the holder releases it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 
 from firecron.base.backoff import wait_or_raise
 from firecron.base.clocks import Deadline, SystemTiming, Timing
-from firecron.errors import Denied, Malformed, Unavailable
+from firecron.errors import Denied, FirecronError, Malformed, Unavailable
 from firecron.lock.instances import Instances, inspect_instances
 from firecron.lock.names import check_name
 from firecron.lock.protocol import OVERTAKEN
@@ -174,6 +176,17 @@ class Operator:
             problem = Unavailable(f"{seen.view.name} could not be unlocked: {OVERTAKEN}")
             wait_or_raise(problem, tries, deadline, self._timing, random.random())
         return False
+
+    def cancel(self, seen: Seen, why: str | None = None) -> bool:
+        """Ask the holder that was seen to stop, and return True. `why` is for the history.
+
+        Return False and change nothing if the lock was released or taken over since. Raise FirecronError if nobody
+        holds the lock, or its holder would not notice. Raise StoreError if it is not known whether the holder is asked.
+        """
+        node, view = seen.snapshot.node, seen.view
+        if view.why_not_cancelled is not None or not isinstance(node, dict) or view.fence is None:
+            raise FirecronError(f"{view.name} can't be cancelled: {view.why_not_cancelled}")
+        return self._locks.contender.cancel(view.name, str(node.get("holder")), view.fence, why)
 
     def pause(self, name: str, is_paused: bool) -> None:
         """Pause the lock, so that nothing can acquire it, or end the pause."""

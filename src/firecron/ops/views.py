@@ -36,7 +36,8 @@ class LockView:
 
     `is_foreign` means that the record has no holder's token: the NestJS original writes such records. `problem` is what
     an operator has to repair, if anything, and `remedy` is how. `is_stuck` means that the lock expires later than any
-    lease can. `path` is the node's path in the database.
+    lease can. `is_cancelled` means that the holder was asked to stop, and `cancel_why` is the reason that was given.
+    `hears_cancel` means that a holder would notice. `path` is the node's path in the database.
     """
 
     name: str
@@ -55,8 +56,23 @@ class LockView:
     attempt: int | None = None
     fence: int | None = None
     is_stuck: bool = False
+    is_cancelled: bool = False
+    cancel_why: str | None = None
+    hears_cancel: bool = False
     problem: str | None = None
     path: str = ""
+
+    @property
+    def why_not_cancelled(self) -> str | None:
+        """Why the holder can't be asked to stop; None if it can."""
+        if self.state != "held":
+            return "it is not held"
+        if not self.hears_cancel:
+            return (
+                "its holder would not notice, because it has no fence or does not renew its lease. A job needs "
+                "once_per_tick=True and renew=True, a program hold(…, fenced=True)"
+            )
+        return None
 
     @property
     def is_taken(self) -> bool:
@@ -89,6 +105,8 @@ class LockView:
             "outcome": self.outcome,
             "attempt": self.attempt,
             "fence": self.fence,
+            "cancelled": self.is_cancelled,
+            "cancelWhy": self.cancel_why,
             "stuck": self.is_stuck,
             "problem": self.problem,
             "remedy": self.remedy,
@@ -133,6 +151,9 @@ def inspect_lock(
         attempt=_whole(current.attempt),
         fence=_whole(current.fence),
         is_stuck=is_stuck,
+        is_cancelled=current.is_cancelled,
+        cancel_why=plain(current.cancelWhy) if current.is_cancelled and isinstance(current.cancelWhy, str) else None,
+        hears_cancel=_hears_cancel(current),
         problem=problem,
         path=place,
     )
@@ -214,6 +235,11 @@ def _state(record: LockRecord, now: int, margin: int) -> LockState:
         return "free"
     # A lease never ends before it begins, so an operator has changed this expiry.
     return "unlocked" if record.expiresAt < (record.acquiredAt or 1) else "died"
+
+
+def _hears_cancel(record: LockRecord) -> bool:
+    """Return whether the holder meets a `cancel`: it has taken a fence, and not only kept an old one, and renews."""
+    return record.fence is not None and record.fence >= (record.acquiredAt or 0) and record.renews is not False
 
 
 def _is_paused(node: Current | object) -> bool:

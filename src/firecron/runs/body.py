@@ -22,7 +22,7 @@ from traceback import format_exception_only
 from typing import TypeAlias
 
 from firecron.base.clocks import Timing
-from firecron.errors import LeaseLost, Stopping
+from firecron.errors import Cancelled, LeaseLost, Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.run import Outcome, Run, running
 from firecron.runs.loop_watch import LoopWatch
@@ -37,7 +37,11 @@ _LOOK = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a call ended: `interrupted` if the stop of the instance ended it, `lost` if the loss of the lease did."""
+    """How a call ended.
+
+    It is `interrupted` if the stop of the instance ended it, `lost` if the loss of the lease did, and `cancelled` if an
+    operator or a later tick did.
+    """
 
     outcome: Outcome
     error: BaseException | None = None
@@ -77,12 +81,14 @@ class Body:
         is_cut = isinstance(error, asyncio.CancelledError | concurrent.futures.CancelledError)
         if self._run.lost and (is_cut or isinstance(error, LeaseLost)):
             return Ending("lost", error)
+        if self._run.cancelled and (is_cut or isinstance(error, Cancelled)):
+            return Ending("cancelled", error)
         if isinstance(error, Stopping) or (is_cut and self._run.stopping):
             return Ending("interrupted", error)
         return Ending("failed", error)
 
     def cancel(self) -> None:
-        """Cancel the function once, if it is async. A sync function has to look at `run.lost` and `run.stopping`."""
+        """Cancel the function once, if it is async. A sync function has to look at the flags of its run."""
         with self._lock:
             if self._is_cancelled:
                 return  # a second cancellation would interrupt the function's cleanup

@@ -2,8 +2,8 @@
 
 The instance whose claim replaces a record writes the ticks between the two slots; no other instance does. The
 bookkeeper writes on a thread of its own, after the claim: the run does not wait for it, and a write that fails is only
-logged. Its events have slugs of their own, `books.skipped` and `books.missed`: each instance has already emitted
-`run.skipped` or `run.missed` for the ticks that it did not run itself.
+logged. Its events have slugs of their own, such as `books.skipped`: each instance has already emitted `run.skipped` or
+`run.missed` for the ticks that it did not run itself.
 """
 
 from __future__ import annotations
@@ -23,10 +23,15 @@ from firecron.lock.protocol import Held
 from firecron.lock.record import LockRecord, parse
 from firecron.runs.entry import Entry
 from firecron.runs.history import History
-from firecron.runs.policy import Claim, between
+from firecron.runs.policy import Claim, before_manual, between
 
 # The outcomes of ticks that did not run, or not to the end: the bookkeeper writes no others.
-_SLUGS: dict[str, Slug] = {"abandoned": "run.abandoned", "skipped": "books.skipped", "missed": "books.missed"}
+_SLUGS: dict[str, Slug] = {
+    "abandoned": "run.abandoned",
+    "cancelled": "books.cancelled",
+    "skipped": "books.skipped",
+    "missed": "books.missed",
+}
 
 
 class Bookkeeper:
@@ -42,8 +47,8 @@ class Bookkeeper:
         self._roster = roster
         self.outstanding = Outstanding(timing)
 
-    def note(self, job: Job, held: Held, claim: Claim) -> None:
-        """Give the ticks that this claim has passed over to a thread, which writes them.
+    def note(self, job: Job, held: Held, claim: Claim | None) -> None:
+        """Give the ticks that this claim has passed over to a thread, which writes them. A run by hand has no claim.
 
         An error is only logged: the lock is held, and the run must begin.
         """
@@ -62,9 +67,9 @@ class Bookkeeper:
     def tell(self, job: Job, entry: Entry) -> None:
         """Emit the event of an entry."""
         ticks = f"{'at least ' if entry.at_least else ''}{entry.count} ticks up to" if entry.count > 1 else "its tick"
-        is_abandoned = entry.outcome == "abandoned"
-        level = logging.INFO if entry.outcome == "skipped" else logging.WARNING
-        said = f'"{job.name}" {"did not finish" if is_abandoned else "did not run"} {ticks} {entry.slot}'
+        has_begun = entry.outcome in ("abandoned", "cancelled")
+        level = logging.INFO if entry.outcome in ("skipped", "cancelled") else logging.WARNING
+        said = f'"{job.name}" {"did not finish" if has_begun else "did not run"} {ticks} {entry.slot}'
         message = f"{said}: {entry.outcome}"
         self._events.emit(
             _SLUGS[entry.outcome],
@@ -85,12 +90,15 @@ class Bookkeeper:
         self.outstanding.after_fork()
         self.crew.after_fork()
 
-    def _write(self, job: Job, held: Held, claim: Claim, mark: object) -> None:
+    def _write(self, job: Job, held: Held, claim: Claim | None, mark: object) -> None:
         try:
             current = parse(held.replaced, held.term.reading.server)
             record = current if isinstance(current, LockRecord) else None
-            silent_since = None if record is None else self._roster.silent_since(record, job.options.lock_ttl)
-            entries = between(record, job.options, claim, silent_since)
+            if claim is None:
+                entries = before_manual(record)
+            else:
+                silent_since = None if record is None else self._roster.silent_since(record, job.options.lock_ttl)
+                entries = between(record, job.options, claim, silent_since)
             for entry in entries:
                 self.tell(job, entry)
             writer = self._identity

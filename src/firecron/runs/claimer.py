@@ -27,6 +27,7 @@ from firecron.lock.refusal import Refusal
 from firecron.lock.request import Request
 from firecron.lock.service import LockService
 from firecron.runs.agenda import Agenda
+from firecron.runs.cancelling import Canceller
 from firecron.runs.ears import Ears
 from firecron.runs.missing import remember
 from firecron.runs.policy import Claim, choose, is_late_for, start_ends
@@ -60,6 +61,7 @@ class Claimer:
         self._chance = chance
         self._margin = locks.settings.margin_ms
         self._request_timeout = locks.settings.request_timeout
+        self._canceller = Canceller(locks)
         self._strange: set[str] = set()
         self._ears = Ears(locks, timing, agenda, chance)
 
@@ -141,6 +143,7 @@ class Claimer:
             if answer.reason != "unavailable":
                 self._settle_doubts(pending)
             self._note(job, answer)
+            self._canceller.cancel_elsewhere(pending, answer)
             pending.tries += 1
             delay = self._delay(pending, answer)
             if not (wanted.is_patient and pending.ends is None and self._is_late(job.options, due)):

@@ -21,7 +21,7 @@ from firecron.base.flag import Flag
 from firecron.base.identity import Identity
 from firecron.base.instants import to_milliseconds
 from firecron.base.redaction import described
-from firecron.errors import LeaseLost, Stopping
+from firecron.errors import Cancelled, LeaseLost, Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.result import Result
 from firecron.jobs.run import Outcome, Run
@@ -37,8 +37,9 @@ _SLUGS: dict[Outcome, Slug] = {
     "failed": "run.failed",
     "lost": "run.lost",
     "interrupted": "run.interrupted",
+    "cancelled": "run.cancelled",
 }
-_LEVELS = {"succeeded": logging.INFO, "interrupted": logging.WARNING}
+_LEVELS = {"succeeded": logging.INFO, "cancelled": logging.INFO, "interrupted": logging.WARNING}
 # The ending of a run whose thread was interrupted before its body returned an ending.
 _CUT_SHORT = Ending("interrupted")
 
@@ -56,6 +57,7 @@ class Unlocked:
 
     ends = math.inf
     renewal_due = math.inf
+    why_cancelled = None
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -70,6 +72,9 @@ class Unlocked:
     def when_lost(self, callback: Callable[[], object]) -> None:
         """Call this when `max_runtime` ends it."""
         self._on_lost = callback
+
+    def when_cancelled(self, callback: Callable[[], object]) -> None:
+        """Do nothing: without a lock, nobody can find the run to cancel it."""
 
     def keep(self, seconds: float) -> bool:
         return True
@@ -88,7 +93,7 @@ class Unlocked:
 
 
 class Execution:
-    """A run under way: all calls of its body. The loss of its `lease` cancels the body.
+    """A run under way: all calls of its body. The loss of its `lease`, or a cancel of it, cancels the body.
 
     `slot` is the run's slot in the record's form.
     """
@@ -116,13 +121,14 @@ class Execution:
         self._has_blocked = False
         run.look_at(lambda: lease.lost)
         lease.when_lost(self.on_lost)
+        lease.when_cancelled(self.on_cancelled)
 
     def perform(self) -> Ending:
         """Call the job's function, after a failure again, as often as it has retries. Return the last ending."""
         tries = 0
         while True:
             ending = self._call()
-            if ending.outcome != "failed" or tries >= self._job.options.retries:
+            if ending.outcome != "failed" or tries >= self._job.options.retries or self.run.cancelled:
                 return ending
             tries += 1
             delay = min(self._job.options.retry_backoff / 1000 * 2 ** (tries - 1), _LONGEST_RETRY)
@@ -131,6 +137,8 @@ class Execution:
                 "run.retried", self.run.name, logging.WARNING, message, key=self.run.idempotency_key, tries=tries
             )
             self._pause(delay)
+            if self.run.cancelled and not self.run.lost:
+                return Ending("cancelled", Cancelled())
             if self.run.stopping and not self.run.lost:
                 return Ending("interrupted", Stopping())
 
@@ -152,6 +160,12 @@ class Execution:
         self._look_up()
         self.cancel()
 
+    def on_cancelled(self) -> None:
+        """Tell the run that it is cancelled, cancel its body, and begin no more retries. The lease stays."""
+        self.run.cancelled.set()
+        self._look_up()
+        self.cancel()
+
     def _call(self) -> Ending:
         body = Body(self._job, self.run, self._loop, self._timing, self._tell_blocked)
         with self._changed:
@@ -159,6 +173,8 @@ class Execution:
             is_cancelled = self._is_cancelled
         if self.run.lost:
             return Ending("lost", LeaseLost())
+        if self.run.cancelled:
+            return Ending("cancelled", Cancelled())
         # A claimed run begins even while the instance stops, because no other instance can claim its tick. In the last
         # seconds of a stop all runs are cancelled, and then it doesn't begin.
         return Ending("interrupted", Stopping()) if is_cancelled else body.call()
@@ -176,9 +192,9 @@ class Execution:
         )
 
     def _pause(self, seconds: float) -> None:
-        until = self._timing.mono() + seconds * 1000
+        run, until = self.run, self._timing.mono() + seconds * 1000
         with self._changed:
-            while not (self.run.lost or self.run.stopping) and (left := until - self._timing.mono()) > 0:
+            while not (run.lost or run.cancelled or run.stopping) and (left := until - self._timing.mono()) > 0:
                 self._timing.wait(self._changed, left / 1000)
 
     def _look_up(self) -> None:
@@ -248,7 +264,7 @@ class Performer:
             fence=run.fence,
             instance_id=self._identity.instance_id,
             instance=self._identity.instance,
-            error=None if error is None else described(error),
+            error=execution.lease.why_cancelled if error is None else described(error),
         )
         return Ran(Result(run, outcome, error=error), entry)
 
@@ -290,7 +306,7 @@ class Performer:
         run, lease = execution.run, execution.lease
         outcome: Outcome = "lost" if run.lost else ending.outcome
         # A run that was cut short stays `unfinished` in the record, so that another claim finds it.
-        is_finished = ending.outcome in ("succeeded", "failed") or (ending.outcome == "lost" and is_over)
+        is_finished = ending.outcome in ("succeeded", "failed", "cancelled") or (ending.outcome == "lost" and is_over)
         lease.release(outcome=outcome, finished=execution.slot if is_finished else None)
         outcome = "lost" if lease.was_lost else outcome
         return Ending(outcome, ending.error if outcome in ("failed", "lost") else None)

@@ -46,7 +46,7 @@ class Lanes:
             lane = self._lanes.setdefault(job.name, Lane())
             lane.most = options.places(self._most)
             lane.queues = options.waits
-            lane.keeps_all = options.waits and not options.waits_until_next_tick
+            lane.keeps_all = options.keeps_all_waiting
         return lane
 
     def enter(self, turn: Turn) -> bool:
@@ -69,6 +69,11 @@ class Lanes:
         if called is not None and called is not turn:
             self._agenda.submit(called)
         return is_its_turn
+
+    def is_in_line(self, turn: Turn) -> bool:
+        """Return whether the turn stands in line, behind a run or another turn."""
+        with self._lock:
+            return turn in turn.lane.line
 
     def is_open(self, turn: Turn) -> bool:
         """Return whether the turn may still try: it has not entered yet, or it is the current turn."""

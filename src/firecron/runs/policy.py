@@ -94,8 +94,11 @@ def choose(
 
 
 def needs_rerun(record: LockRecord, options: JobOptions, now: int, margin: int) -> bool:
-    """Return whether a run has begun and not ended, its lock is free, and its tick is to be run again."""
-    is_abandoned = record.unfinished is not None and not record.is_live(now, margin)
+    """Return whether a run has begun and not ended, its lock is free, and its tick is to be run again.
+
+    A run that is cancelled is never run again.
+    """
+    is_abandoned = record.open_slot is not None and not record.is_live(now, margin)
     return is_abandoned and may_rerun(options, int(record.attempt or 1))
 
 
@@ -129,8 +132,7 @@ def between(
         return []
     entries = []
     if record.unfinished is not None and not claim.is_rerun:
-        fence = None if record.fence is None else int(record.fence)
-        entries.append(unrun(record.unfinished, "abandoned", int(record.attempt or 1), fence))
+        entries.append(_cut_short(record, record.unfinished))
     end = to_milliseconds(claim.slot) - 1
     passed: list[tuple[Outcome, list[Span]]] = [
         ("skipped", held(record, end, silent_since)),
@@ -142,6 +144,21 @@ def between(
             slots = newest(options.schedule, span.start, span.end, MOST_COUNTED + 1 - len(slots)) + slots
         entries += _entries(slots, outcome)
     return entries
+
+
+def before_manual(record: LockRecord | None) -> list[Entry]:
+    """Return the history's entries that a run by hand which replaced this record has to write.
+
+    It leaves all ticks to the next claim but one, the tick of a run that was cancelled and died: it removes the cancel.
+    """
+    if record is None or record.unfinished is None or not record.is_cancelled:
+        return []
+    return [_cut_short(record, record.unfinished)]
+
+
+def _cut_short(record: LockRecord, slot: str) -> Entry:
+    fence = None if record.fence is None else int(record.fence)
+    return unrun(slot, "cancelled" if record.is_cancelled else "abandoned", int(record.attempt or 1), fence)
 
 
 def _entries(slots: list[str], outcome: Outcome) -> list[Entry]:

@@ -25,10 +25,12 @@ from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.jobs.result import Result
 from firecron.jobs.run import Run, Trigger
+from firecron.lock.lease import Lease
 from firecron.lock.refusal import Refusal
 from firecron.lock.service import LockService
 from firecron.runs.body import Loop
 from firecron.runs.bookkeeper import Bookkeeper
+from firecron.runs.cancelling import Canceller
 from firecron.runs.claimer import Claimed, Claimer
 from firecron.runs.execution import Performer, Ran
 from firecron.runs.history import History
@@ -38,6 +40,7 @@ from firecron.runs.turn import PendingClaim, Place, Turn, WantedClaim
 from firecron.runs.unrun import report_skipped
 
 _CANCEL_AHEAD = 2.0
+_LOOK_AGAIN = 1.0
 
 
 class Runner:
@@ -62,6 +65,7 @@ class Runner:
         self._registry = registry
         self._claimer = claimer
         self._lanes = lanes
+        self._canceller = Canceller(locks)
         self.performer = Performer(locks, timing, identity, lambda: bool(self.stopping))
         self.loop: Loop | None = None
         self.stopping = Flag()
@@ -89,7 +93,7 @@ class Runner:
                     self._drop(turn)
                     return None
                 if not self._lanes.enter(turn):
-                    return None
+                    return self._cancel_previous(turn)
                 answer = self._claim(turn)
                 if isinstance(answer, float):
                     return answer if self._lanes.wait(turn) else None
@@ -153,6 +157,7 @@ class Runner:
             if isinstance(claimed, Refusal):
                 return Result(None, None, claimed)
             self._lanes.occupy(place)
+            self._bookkeeper.note(job, claimed.held, None)
             run = Run(
                 job.name,
                 slot=None,
@@ -203,6 +208,19 @@ class Runner:
         self.performer.after_fork()
         self._bookkeeper.after_fork()
         self.loop = None
+
+    def _cancel_previous(self, turn: Turn) -> float | None:
+        """Cancel the run on this instance that the turn stands in line for, if it is of another tick.
+
+        Return the seconds until another look; None if nothing is left to cancel.
+        """
+        job, due = turn.job, turn.wanted.due
+        if not job.options.cancels_previous or due is None or not self._lanes.is_in_line(turn):
+            return None
+        runs = [execution for execution in self.performer.active() if execution.run.name == job.name]
+        leases = [run.lease for run in runs if run.slot is not None and isinstance(run.lease, Lease)]
+        # A run that has claimed and not begun is not under way yet, so look again.
+        return self._canceller.cancel_here(job, due, leases) if runs else _LOOK_AGAIN
 
     # --- places
 

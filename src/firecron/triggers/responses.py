@@ -31,6 +31,7 @@ _OF_OUTCOME: dict[Outcome, int] = {
     "failed": 500,
     "lost": 500,
     "interrupted": 500,
+    "cancelled": 200,
     "abandoned": 500,
     "skipped": 200,
     "missed": 200,
@@ -127,6 +128,8 @@ def find_past(options: JobOptions, slot: str, current: Current, entry: object, n
         has_ended = record.releasedAt is not None or (outcome is not None and (found.attempt or 0) >= claims)
         if not has_ended and record.is_live(now, margin):
             return Past(None, is_running=True)
+        if record.is_cancelled:
+            return Past(outcome or "cancelled")
         return Past(
             outcome or ("abandoned" if record.releasedAt is None else "interrupted"), is_open=may_rerun(options, claims)
         )

@@ -237,7 +237,7 @@ def test_in_a_forked_child_a_lease_is_over_without_a_word(world: World, one: Ins
 def asked(one: Instance, lease: Lease) -> bool:
     """Ask the lease's holder to stop, as an operator does."""
     assert lease.fence is not None
-    return one.locks.contender.cancel(lease.name, lease.holder, lease.fence)
+    return one.locks.contender.cancel(lease.name, lease.holder, lease.fence, "w" * 501)
 
 
 def test_a_cancelled_lease_is_told_at_its_renewal_and_stays_good(world: World, one: Instance) -> None:
@@ -246,7 +246,7 @@ def test_a_cancelled_lease_is_told_at_its_renewal_and_stays_good(world: World, o
     lease.when_cancelled(lambda: heard.append(1))
     assert asked(one, lease)
     lease.check()
-    assert not lease.cancelled
+    assert (bool(lease.cancelled), heard) == (False, [0])
     world.advance(30)
     for _ in range(2):
         assert lease.renew()
@@ -255,7 +255,8 @@ def test_a_cancelled_lease_is_told_at_its_renewal_and_stays_good(world: World, o
     assert world.node()["cancel"] == lease.fence
     with pytest.raises(Cancelled, match="end it cleanly"):
         lease.check()
-    assert one.slugs("lock.cancelled") == ["lock.cancelled"]
+    [told] = one.said("lock.cancelled")
+    assert told.fields["why"] == lease.why_cancelled == "w" * 500
     lease.when_cancelled(lambda: heard.append(2))
     assert heard == [0, 1, 2]
     assert lease.release()
@@ -272,11 +273,20 @@ def test_a_cancel_that_cost_its_renewal_the_reply_is_found(world: World, one: In
     assert lease.cancelled
 
 
+def test_a_reason_that_is_no_text_is_none(world: World, one: Instance) -> None:
+    """An operator may have typed anything in the console; the cancel counts, and there is no reason."""
+    lease = one.acquire(fenced=True)
+    world.edit(cancel=lease.fence, cancelWhy=7)
+    assert lease.renew()
+    assert (bool(lease.cancelled), lease.why_cancelled) == (True, None)
+    assert one.said("lock.cancelled")[0].message == 'Lock "job" cancelled, its holder is asked to stop'
+
+
 def test_a_cancel_of_another_acquisition_is_not_heard(world: World, one: Instance) -> None:
     """A lower fence in `cancel` was meant for an earlier holder, and a lease without a fence is never asked."""
     fenced = one.acquire(fenced=True)
     assert fenced.fence is not None
-    world.edit(cancel=fenced.fence - 1)
+    world.edit(cancel=fenced.fence - 1, cancelWhy="long ago")
     assert fenced.renew()
     assert not fenced.cancelled
     assert fenced.release()

@@ -98,7 +98,7 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
     ),
     "an idle node with a cancel that means nothing": ({"cancel": 7}, request(), {}),
     "no slot, and the run before was cancelled: its tick is over": (
-        released_node(attempt=2, cancel=9, fence=9, slot=slot(-60), unfinished=slot(-60), **UNKNOWN),
+        released_node(attempt=2, cancel=9, cancelWhy="x", fence=9, slot=slot(-60), unfinished=slot(-60), **UNKNOWN),
         request(fenced=True),
         {"attempt": 2, "fence": NOW, "slot": slot(-60), **UNKNOWN},
     ),

@@ -158,6 +158,9 @@ def test_a_cancel_asks_one_acquisition_and_changes_nothing_else() -> None:
     answer = cancelled(WHOLE, "mine", 9, NOW)
     assert isinstance(answer, LockRecord)
     assert answer.to_json() == {**WHOLE, "cancel": 9}
+    reasoned = cancelled(WHOLE, "mine", 9, NOW, "a deployment")
+    assert isinstance(reasoned, LockRecord)
+    assert reasoned.to_json() == {**WHOLE, "cancel": 9, "cancelWhy": "a deployment"}
     for fence in (8, 10):
         again = cancelled(WHOLE, "mine", fence, NOW)
         assert isinstance(again, Lost)
@@ -182,25 +185,6 @@ def test_without_a_fence_nothing_is_cancelled() -> None:
     record = check_holding(node(holder="mine"), "mine", NOW)
     assert isinstance(record, LockRecord)
     assert not record.is_cancelled
-
-
-@pytest.mark.parametrize(
-    ("fields", "hears"),
-    [
-        ({"fence": NOW}, True),
-        ({"fence": NOW + 1}, True),
-        ({"fence": NOW - 1}, False),  # an earlier holder's: this one has no fence
-        ({"fence": None}, False),
-        ({"fence": NOW, "renews": False}, False),
-        ({"fence": NOW, "renews": "x"}, True),
-        ({"fence": 7, "acquiredAt": None}, True),
-    ],
-)
-def test_who_would_meet_a_cancel(fields: dict[str, object], hears: bool) -> None:
-    """A holder with a fence of its own that renews would; one that kept an old fence, or never renews, would not."""
-    record = check_holding(node(**{"holder": "mine", "acquiredAt": NOW, **fields}), "mine", NOW)
-    assert isinstance(record, LockRecord)
-    assert record.hears_cancel is hears
 
 
 def test_renewal_and_release_keep_a_cancel() -> None:

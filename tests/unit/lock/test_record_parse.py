@@ -68,7 +68,7 @@ def test_what_is_no_record_is_refused_to_everybody(broken: object, named: str) -
         {},
         {"paused": True},
         {"paused": False},
-        {"cancel": 7},
+        {"cancel": 7, "cancelWhy": "x"},
         {"note": "hands off"},
         {"paused": "x", "note": {"by": "me"}},
     ],

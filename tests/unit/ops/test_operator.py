@@ -10,7 +10,7 @@ from tests.unit.lock.records import NOW, slot
 
 from firecron.base.clocks import Deadline
 from firecron.base.instants import to_text
-from firecron.errors import Malformed, Unavailable
+from firecron.errors import FirecronError, Malformed, Unavailable
 from firecron.lock.lease import Lease
 from firecron.lock.service import LockService
 from firecron.ops.operator import Operator
@@ -220,3 +220,47 @@ def test_what_is_no_set_of_locks_is_refused_with_the_remedy(operator: Operator, 
         Malformed, match=r"cron-locks holds 'nonsense', but must hold one node for each name: delete it"
     ):
         operator.look_at_all()
+
+
+def working() -> Lease:
+    """A lock whose holder renews, so that it may be cancelled."""
+    contender = LockService().contender
+    lease = contender.try_once(contender.bid("job", 3600, fenced=True, renews=True))
+    assert isinstance(lease, Lease)
+    return lease
+
+
+def test_the_acquisition_that_was_seen_is_cancelled(rtdb: Rtdb) -> None:
+    """However often it has been renewed since, it is asked; a later acquisition is not."""
+    lease, operator = working(), Operator(LockService())
+    seen = operator.look("job")
+    assert lease.renew()
+    assert operator.cancel(seen, "why") is True
+    assert rtdb.get(f"{PATH}/cancel") == lease.fence
+    assert lease.release()
+    again = working()
+    before = rtdb.get(PATH)
+    assert operator.cancel(seen) is False
+    assert rtdb.get(PATH) == before
+    assert again.release()
+
+
+def test_a_cancel_between_look_and_write_of_a_renewal_is_kept(rtdb: Rtdb) -> None:
+    """A renewal that comes between the read and the write of a cancel loses nothing, and hears of it the next time."""
+    lease, locks = working(), LockService()
+    operator = Operator(locks)
+    seen = operator.look("job")
+    before_each_swap(locks, lease.renew)
+    assert operator.cancel(seen) is True
+    assert not lease.cancelled
+    assert lease.renew()
+    assert lease.cancelled
+
+
+def test_what_can_not_be_cancelled_is_an_error(rtdb: Rtdb) -> None:
+    """An operator that asks all the same is told why, and nothing is sent."""
+    operator = Operator(LockService())
+    seen = operator.look("job")
+    with pytest.raises(FirecronError, match="job can't be cancelled: it is not held"):
+        operator.cancel(seen)
+    assert rtdb.count(method="PUT", path=PATH) == 0

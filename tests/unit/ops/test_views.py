@@ -235,6 +235,44 @@ def test_a_holder_whose_instance_is_silent_is_a_problem(
     assert unfinished is None or unfinished.problem == view.problem
 
 
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"fence": NOW}, None),
+        ({"fence": NOW + 1}, None),
+        ({"fence": NOW - 1}, "would not notice"),  # an earlier holder's: this one has none
+        ({}, "would not notice"),
+        ({"fence": NOW, "renews": False}, "would not notice"),
+        ({"fence": NOW, "renews": "x"}, None),
+        ({"fence": NOW, "releasedAt": NOW}, "it is not held"),
+        ({"fence": NOW, "expiresAt": 0}, "it is not held"),
+        ({"fence": NOW, "expiresAt": NOW - MARGIN}, "it is not held"),
+    ],
+)
+def test_who_would_notice_a_cancel(fields: dict[str, object], why: str | None) -> None:
+    """A holder with a fence of its own that renews would. What nobody holds is not cancelled."""
+    node = {"holder": "h", "acquiredAt": NOW, "expiresAt": NOW + 60_000, **fields}
+    said = inspect_lock("job", PATH, node, NOW, MARGIN).why_not_cancelled
+    assert (said is None) == (why is None)
+    assert why is None or why in str(said)
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_cancelled", "why"),
+    [
+        ({"fence": 7, "cancel": 7, "cancelWhy": "a\nb"}, True, "a ⏎ b"),
+        ({"fence": 7, "cancel": 7, "cancelWhy": 7}, True, None),
+        ({"fence": 7, "cancel": 7}, True, None),
+        ({"fence": 8, "cancel": 7, "cancelWhy": "old"}, False, None),
+    ],
+)
+def test_a_cancel_is_seen(fields: dict[str, object], is_cancelled: bool, why: str | None) -> None:
+    """The view says whether the present acquisition is cancelled, and why; not what an earlier one was told."""
+    view = inspect_lock("job", PATH, {**ACQUIRED, "expiresAt": NOW, **fields}, NOW, MARGIN)
+    assert (view.is_cancelled, view.cancel_why) == (is_cancelled, why)
+    assert (view.to_json()["cancelled"], view.to_json()["cancelWhy"]) == (is_cancelled, why)
+
+
 def test_numbers_are_cut_to_what_is_exact() -> None:
     """A number beyond 2^53, which no clock and no counter of firecron's reaches, is shown as the greatest below it."""
     view = inspect_lock("job", PATH, {"expiresAt": 1e308, "holder": "h"}, NOW, MARGIN)

@@ -17,7 +17,7 @@ from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.cli.process.command import Command, under_lock, under_tick
 from firecron.cli.process.signals import Signals
 from firecron.cli.reporting import code_of_refusal, tell_events
-from firecron.errors import CommandFailed, LeaseLost, NotStarted, Stopping
+from firecron.errors import Cancelled, CommandFailed, LeaseLost, NotStarted, Stopping
 from firecron.jobs.decorator import distributed_cron
 from firecron.jobs.options import OnAbandoned
 from firecron.jobs.run import Run
@@ -34,7 +34,7 @@ if the others start late. If an earlier tick is rerun first, the exit code is th
 The exit code is COMMAND's, or 128 plus the number of the signal that ended it. Other exit codes:
 
 \b
-    1  the lock was lost, or no tick is within the grace
+    1  the lock was lost, the run cancelled, or no tick is within the grace
    69  not started: the database can't be reached
    75  not started: the lock is held or paused, or the tick is done
    78  not started: denied, or the lock's node is malformed
@@ -46,7 +46,7 @@ Example: firecron exec --lock report --cron '30 2 * * *' --timezone Europe/Berli
 
 # The exit code or the last line of output tells these.
 _SAID_OTHERWISE = {"lock.refused", "lock.unavailable", "run.failed"}
-_BAD_ENDS = ("run.failed", "run.lost", "run.interrupted")
+_BAD_ENDS = ("run.failed", "run.lost", "run.interrupted", "run.cancelled")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -109,7 +109,7 @@ def _exec(
         except NotStarted as error:
             output.say(f"firecron: {error}")
             code = error.code
-        except (CommandFailed, LeaseLost, Stopping) as error:
+        except (Cancelled, CommandFailed, LeaseLost, Stopping) as error:
             code = _code_of_end(run, is_stopped=isinstance(error, Stopping))
         else:
             if refusal is not None:
@@ -152,6 +152,8 @@ def _under_tick(crons: FireCron, name: str, command: Command, grace: float | Non
         return answer
     if answer.outcome == "lost":
         raise LeaseLost
+    if answer.outcome == "cancelled":
+        raise Cancelled
     if answer.outcome == "interrupted":
         raise Stopping
     if answer.error is not None:

@@ -1,4 +1,4 @@
-"""`firecron pause`, `resume` and `unlock`: an operator changes a lock by hand."""
+"""`firecron pause`, `resume`, `cancel` and `unlock`: an operator changes a lock by hand."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from rich.text import Text
 
 from firecron.cli.lock_lines import lock_lines
 from firecron.cli.naming import close_to, database_of, remark_on
-from firecron.cli.options import Json, Name, Yes
+from firecron.cli.options import Json, Name, Why, Yes
 from firecron.cli.output import Exit, Failure, Output, answering
+from firecron.lock.contender import LONGEST_WHY
 from firecron.lock.service import LockService
 from firecron.ops.operator import Operator, Seen
 
@@ -18,6 +19,7 @@ from firecron.ops.operator import Operator, Seen
 def add_to(app: typer.Typer) -> None:
     app.command("pause", epilog="Example: firecron pause send-daily-digest")(pause)
     app.command("resume", epilog="Example: firecron resume send-daily-digest")(resume)
+    app.command("cancel", epilog="Example: firecron cancel nightly-import --why 'wrong input file'")(cancel)
     app.command("unlock", epilog="Example: firecron unlock nightly-import")(unlock)
 
 
@@ -35,6 +37,33 @@ def resume(name: Name, as_json: Json = False) -> None:
     _set_paused(name, False, as_json)
 
 
+def cancel(name: Name, why: Why = None, as_json: Json = False) -> None:
+    """Ask the run that holds a lock to stop. The lock stays held until the run has ended.
+
+    The run learns of it at its next renewal. An async job is cancelled; a sync job sees `run.cancelled`, and its
+    `run.check()` raises. A run that ends by it is recorded as `cancelled`, and its tick is not run again, even if its
+    instance dies first. Does nothing if the lock was released or taken over meanwhile.
+    """
+    output = Output(as_json=as_json)
+    with answering(output):
+        if why is not None and len(why) > LONGEST_WHY:
+            raise Failure(f"--why has {len(why)} characters: give at most {LONGEST_WHY}", Exit.USAGE)
+        operator = Operator(LockService())
+        seen = operator.look(name)
+        _check_readable(seen, "can't be cancelled")
+        problem = seen.view.why_not_cancelled
+        if problem is not None:
+            if seen.view.state == "absent":
+                remark_on(output, operator, name)
+            raise Failure(f"{name} was not cancelled: {problem}")
+        if seen.view.is_cancelled:
+            _answer(output, operator, name, "it is cancelled already: nothing was changed", changed=False)
+            return
+        if not operator.cancel(seen, why):
+            raise Failure(f"{name} changed meanwhile, so it was not cancelled: look at it again with firecron locks")
+        _answer(output, operator, name, "cancelled: the run is asked to stop at its next renewal", changed=True)
+
+
 def unlock(name: Name, yes: Yes = False, as_json: Json = False) -> None:
     """Free a lock that is held; its slot and its fence stay.
 
@@ -46,12 +75,7 @@ def unlock(name: Name, yes: Yes = False, as_json: Json = False) -> None:
     with answering(output):
         operator = Operator(LockService())
         seen = operator.look(name)
-        if seen.view.state == "malformed":
-            raise Failure(
-                f"{name} can't be unlocked, because its node is malformed: {seen.view.problem}. To free it, "
-                f"{seen.view.remedy}",
-                Exit.REFUSED,
-            )
+        _check_readable(seen, "can't be unlocked")
         if not seen.view.is_taken:
             if seen.view.state == "absent":
                 remark_on(output, operator, name)
@@ -62,6 +86,13 @@ def unlock(name: Name, yes: Yes = False, as_json: Json = False) -> None:
         if not operator.unlock(seen):
             raise Failure(f"{name} changed meanwhile, so it was not unlocked: look at it again with firecron locks")
         _answer(output, operator, name, "unlocked", changed=True)
+
+
+def _check_readable(seen: Seen, what: str) -> None:
+    if seen.view.state == "malformed":
+        view = seen.view
+        said = f"{view.name} {what}, because its node is malformed: {view.problem}. To free it, {view.remedy}"
+        raise Failure(said, Exit.REFUSED)
 
 
 def _ask(output: Output, seen: Seen) -> None:

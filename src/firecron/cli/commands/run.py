@@ -44,7 +44,7 @@ command at once.
 \b
 Exit codes:
     0  the run succeeded
-    1  the run failed or lost its lock
+    1  the run failed, lost its lock or was cancelled
    75  the lock is held or paused, or the tick is done
   130  Ctrl-C interrupted the run
   143  SIGTERM interrupted the run
@@ -53,7 +53,7 @@ Example: firecron run myservice.main:crons send-daily-digest --slot now
 """
 
 _PACKAGE = Path(firecron.__file__).parent
-_OUTCOMES = ("succeeded", "failed", "lost", "interrupted")
+_OUTCOMES = ("succeeded", "failed", "lost", "interrupted", "cancelled")
 _REFUSALS = {"lock.refused", "lock.unavailable"}
 _SAID_OTHERWISE = {*_REFUSALS, *(f"run.{outcome}" for outcome in _OUTCOMES)}
 

@@ -25,6 +25,7 @@ be running by then. The command is ended in the same way, and as fast.
 Other cases:
     a signal before the command starts     the command is not started; the run is `interrupted`
     a signal while the command runs        is sent on, once; the lock is kept until the command ends
+    the run is cancelled                   SIGTERM, once; the lock is kept until the command ends
     a signal and a loss                    the loss proceeds as above, whatever the signal has caused
     the command ends just as it is lost    the rest of its group is killed, and the outcome is `lost`
     this process is killed                 the group's guardian kills the group (see `process_group`)
@@ -50,7 +51,7 @@ from firecron.base.instants import to_datetime, to_text
 from firecron.cli.process.process_group import ProcessGroup, check_command
 from firecron.cli.process.signals import Signals
 from firecron.cron.ticks import meant_tick
-from firecron.errors import CommandFailed, Denied, LeaseLost, NotStarted, Stopping, Unavailable
+from firecron.errors import Cancelled, CommandFailed, Denied, LeaseLost, NotStarted, Stopping, Unavailable
 from firecron.jobs.run import Run
 from firecron.lock.refusal import Refusal, not_known
 from firecron.lock.waiting import Patience, may_change
@@ -92,13 +93,14 @@ class Command:
         """Raise NotStarted if there is no such command, so that no tick is claimed for it."""
         check_command(self._arguments[0])
 
-    def run(self, lost: Callable[[], Flag], facts: Mapping[str, object]) -> None:
+    def run(self, lost: Callable[[], Flag], facts: Mapping[str, object], cancelled: Flag | None = None) -> None:
         """Run the command to its end, on the main thread.
 
         `lost` returns the flag that a lost lease sets. `facts` are the values for the command's environment.
-        Raises NotStarted, CommandFailed, or Stopping if a signal ended the command. The caller checks whether the lease
-        was lost meanwhile.
+        `cancelled` is set when the run is cancelled. Raises NotStarted, CommandFailed, Cancelled if a cancel ended the
+        command, or Stopping if a signal did. The caller checks whether the lease was lost meanwhile.
         """
+        told = Flag() if cancelled is None else cancelled
         if not self.signals.pause(0):
             raise Stopping
         self.code = None
@@ -109,7 +111,9 @@ class Command:
             self.code = error.code
             raise
         ended = threading.Event()
-        watch = threading.Thread(target=self._watch, args=(group, lost, ended), name="firecron-watch", daemon=True)
+        watch = threading.Thread(
+            target=self._watch, args=(group, lost, told, ended), name="firecron-watch", daemon=True
+        )
         try:
             watch.start()
             with self.signals.going_to(group.send):
@@ -124,6 +128,8 @@ class Command:
             ended.set()
             group.close()
         self.code = status if status >= 0 else 128 - status
+        if self.code and told:
+            raise Cancelled
         # At a terminal, Ctrl-C reaches only the command.
         if self.code and (self.signals.received is not None or -status in (signal.SIGINT, signal.SIGQUIT)):
             raise Stopping
@@ -141,12 +147,16 @@ class Command:
                 "idempotency_key": run.idempotency_key,
                 "attempt": run.attempt,
             },
+            run.cancelled,
         )
 
-    def _watch(self, group: ProcessGroup, lost: Callable[[], Flag], ended: threading.Event) -> None:
-        """End the command when the lease is lost."""
+    def _watch(self, group: ProcessGroup, lost: Callable[[], Flag], cancelled: Flag, ended: threading.Event) -> None:
+        """End the command when the lease is lost. Ask it to end when the run is cancelled."""
+        is_asked = False
         while not (lost().wait(LOOK) or ended.is_set()):
-            pass
+            if cancelled and not is_asked:
+                is_asked = True
+                group.send(signal.SIGTERM)
         if ended.is_set():
             return  # a released lease sets the flag too
         group.send(signal.SIGTERM)

@@ -266,7 +266,7 @@ class Bench:
             super().__init__(["true"], signals, 10)
             self._bench, self._body = bench, body
 
-        def run(self, lost: Callable[[], Flag], facts: Mapping[str, object]) -> None:
+        def run(self, lost: Callable[[], Flag], facts: Mapping[str, object], cancelled: Flag | None = None) -> None:
             self._bench.ran += 1
             self._body()
 
