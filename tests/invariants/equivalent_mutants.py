@@ -336,9 +336,9 @@ EQUIVALENT: dict[str, str] = {
     'keeper.Keeper.leases: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "A list is copied in one step."
     ),
-    "command.Command.run: watch = threading.Thread(target=self._watch, args=(group, lost, told, ended), "
-    'name="firecron-watch", daemon=True) -> watch = threading.Thread(target=self._watch, args=(group, lost, '
-    "told, ended), daemon=True)": ("A thread's name is for people."),
+    "command.Command.run: watch = threading.Thread( target=self._watch, args=(group, lost, told, ended), "
+    'name="firecron-watch", daemon=True ) -> watch = threading.Thread( target=self._watch, args=(group, lost, '
+    "told, ended), daemon=True )": ("A thread's name is for people."),
     "contender.Contender.acquire_async: if pause: -> if True:": ("A pause of no time lets the loop go round once."),
     "contender.Contender.close: pool.shutdown(wait=False) -> nothing": (
         "Threads of a pool that nothing refers to any more end by themselves."

@@ -135,6 +135,8 @@ RECORD = _in(
         CLAIM,
     ),
     ("    if record.fence != fence:\n", "    if False:\n", HOLDING),
+    ('{"cancel": None, "cancelWhy": None} if forgets_cancel else {}', "{}", HOLDING),
+    ('{"cancel": None, "cancelWhy": None} if forgets_cancel else {}', '{"cancel": None}', HOLDING),
     (
         '        if request.slot is not None:\n            fields["unfinished"] = None',
         '        if True:\n            fields["unfinished"] = None',

@@ -133,7 +133,7 @@ class Lease:
         """
         return self.keep(self._driver.settings.acquire_timeout)
 
-    def release(self, *, outcome: str | None = None, finished: str | None = None) -> bool:
+    def release(self, *, outcome: str | None = None, finished: str | None = None, forgets_cancel: bool = False) -> bool:
         """Release the lock. Return True if this call did it.
 
         This never raises, so it can't hide an exception of the work under the lock. The record of a later holder stays
@@ -142,6 +142,7 @@ class Lease:
         Args:
             outcome: A word for the node's `outcome`, such as `succeeded`.
             finished: The slot whose run has ended; without it, the node's `unfinished` stays.
+            forgets_cancel: Remove the node's `cancel`, because what is unfinished there is another run's.
         """
         with self._state_lock:
             if self._state in ("releasing", "released"):
@@ -149,7 +150,7 @@ class Lease:
             self._state = "releasing"  # from here on the lease is neither trusted nor renewed
             self._lost.set()
         self._on_end(self, None)
-        left = self._release(outcome, finished)
+        left = self._release(outcome, finished, forgets_cancel)
         with self._state_lock:
             self._state = "released"
             was_lost = self._was_lost
@@ -290,7 +291,7 @@ class Lease:
             message = f'The callback for the {what} of lock "{self.name}" raised {error!r}'
             self._emit("listener.failed", logging.ERROR, message, why=repr(error))
 
-    def _release(self, outcome: str | None, finished: str | None) -> Snapshot | Lost | None:
+    def _release(self, outcome: str | None, finished: str | None, forgets_cancel: bool) -> Snapshot | Lost | None:
         deadline = self._driver.deadline(self._driver.settings.release_timeout)
         if not self._request_lock.acquire(timeout=deadline.remaining()):
             self._emit_unreleased("a renewal under way did not end in time")
@@ -302,6 +303,7 @@ class Lease:
                 hold_at_least=self._hold_at_least,
                 outcome=outcome,
                 finished=finished,
+                forgets_cancel=forgets_cancel,
             )
             return self._driver.run(exchange, self._path, deadline)
         except Exception as error:

@@ -206,7 +206,13 @@ def renewing(held: Held, ttl: int, margin: int) -> Exchange[Held | Lost]:
 
 
 def releasing(
-    held: Held, *, margin: int = 0, hold_at_least: int = 0, outcome: str | None = None, finished: str | None = None
+    held: Held,
+    *,
+    margin: int = 0,
+    hold_at_least: int = 0,
+    outcome: str | None = None,
+    finished: str | None = None,
+    forgets_cancel: bool = False,
 ) -> Exchange[Snapshot | Lost]:
     """Release the lock if this holder still has it, and return the node after that. Raise StoreError if it fails."""
     holder = held.record.holder
@@ -223,7 +229,13 @@ def releasing(
         ):
             return snapshot
         after = released(
-            snapshot.node, holder, now.server, hold_at_least=hold_at_least, outcome=outcome, finished=finished
+            snapshot.node,
+            holder,
+            now.server,
+            hold_at_least=hold_at_least,
+            outcome=outcome,
+            finished=finished,
+            forgets_cancel=forgets_cancel,
         )
         if isinstance(after, Lost):
             return after

@@ -305,10 +305,12 @@ def released(
     hold_at_least: int = 0,
     outcome: str | None = None,
     finished: str | None = None,
+    forgets_cancel: bool = False,
 ) -> LockRecord | Lost | None:
     """Return the record after the release; None to delete the node, because it has nothing to remember.
 
-    `finished` is the slot whose run ends with this release, so that it does not count as unfinished any more.
+    `finished` is the slot whose run ends with this release, so that it does not count as unfinished any more. A holder
+    that claimed no slot `forgets_cancel`: a slot that is unfinished was another run's, which is not cancelled.
     """
     record = check_holding(node, holder, now)
     if isinstance(record, Lost):
@@ -326,6 +328,7 @@ def released(
             "expires": to_text(expires_at),
             "outcome": outcome,
             "unfinished": unfinished,
+            **({"cancel": None, "cancelWhy": None} if forgets_cancel else {}),
         }
     )
 

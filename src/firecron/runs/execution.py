@@ -87,7 +87,7 @@ class Unlocked:
     def disown(self) -> None:
         self.lost.set()
 
-    def release(self, *, outcome: str | None = None, finished: str | None = None) -> bool:
+    def release(self, *, outcome: str | None = None, finished: str | None = None, forgets_cancel: bool = False) -> bool:
         """Return False: there is no lock to release."""
         return False
 
@@ -307,7 +307,8 @@ class Performer:
         outcome: Outcome = "lost" if run.lost else ending.outcome
         # A run that was cut short stays `unfinished` in the record, so that another claim finds it.
         is_finished = ending.outcome in ("succeeded", "failed", "cancelled") or (ending.outcome == "lost" and is_over)
-        lease.release(outcome=outcome, finished=execution.slot if is_finished else None)
+        finished = execution.slot if is_finished else None
+        lease.release(outcome=outcome, finished=finished, forgets_cancel=execution.slot is None)
         outcome = "lost" if lease.was_lost else outcome
         return Ending(outcome, ending.error if outcome in ("failed", "lost") else None)
 

@@ -210,7 +210,7 @@ class Runner:
         self.loop = None
 
     def _cancel_previous(self, turn: Turn) -> float | None:
-        """Cancel the run on this instance that the turn stands in line for, if it is of another tick.
+        """Cancel the run on this instance that the turn stands in line for, if it is of an earlier tick.
 
         Return the seconds until another look; None if nothing is left to cancel.
         """
@@ -218,7 +218,7 @@ class Runner:
         if not job.options.cancels_previous or due is None or not self._lanes.is_in_line(turn):
             return None
         runs = [execution for execution in self.performer.active() if execution.run.name == job.name]
-        leases = [run.lease for run in runs if run.slot is not None and isinstance(run.lease, Lease)]
+        leases = [run.lease for run in runs if run.slot is not None and run.slot < due and isinstance(run.lease, Lease)]
         # A run that has claimed and not begun is not under way yet, so look again.
         return self._canceller.cancel_here(job, due, leases) if runs else _LOOK_AGAIN
 
