@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from firecron.lock.lease import Lease
     from firecron.lock.refusal import NotAcquired, Refusal
     from firecron.lock.service import LockService
+    from firecron.lock.term import Term, current_term
     from firecron.settings import Settings
 
 __version__ = "0.1.0"
@@ -59,9 +60,11 @@ _HOMES = {
     "State": "jobs.registry",
     "Stopping": "errors",
     "StoreError": "errors",
+    "Term": "lock.term",
     "Unavailable": "errors",
     "UnknownJob": "errors",
     "current_run": "jobs.run",
+    "current_term": "lock.term",
     "distributed_cron": "jobs.decorator",
 }
 
@@ -87,9 +90,11 @@ __all__ = [
     "State",
     "Stopping",
     "StoreError",
+    "Term",
     "Unavailable",
     "UnknownJob",
     "current_run",
+    "current_term",
     "distributed_cron",
 ]
 

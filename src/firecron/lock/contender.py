@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import inf
-from typing import Literal
+from typing import Literal, TypeAlias, TypeVar
 
 from firecron.base.clocks import Deadline, Timing
 from firecron.base.durations import Duration, milliseconds
@@ -42,6 +42,9 @@ from firecron.store import Paths, Snapshot, Store
 
 # Characters of the reason for a cancel. The security rules take no longer text.
 LONGEST_WHY = 500
+T = TypeVar("T")
+# What a thread of the pools is for.
+Purpose: TypeAlias = Literal["acquire", "release"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ class Contender:
         self._clock = clock
         self._driver = Driver(store, clock, timing, settings)
         self.streams = streams
+        self.margin = self._driver.margin
         self.keeper = Keeper(timing, events, settings.request_timeout, has_thread=has_threads)
         self.roster = Roster()
         self.known: Recent[str, Snapshot] = Recent()
@@ -107,12 +111,13 @@ class Contender:
         momentary: bool = False,
         choose: Choose | None = None,
         max_runtime: int | None = None,
+        kind: str | None = None,
     ) -> Bid:
         """Check the arguments of a request for a lock, and make the bid.
 
         `slot` claims a tick in the write that takes the lock. `momentary` releases the lock in the same write. `choose`
         fits the claim to the record that is found. After `max_runtime` (milliseconds) the lease is lost, even if it is
-        renewed.
+        renewed. `kind` is what the name belongs to.
         """
         check_name(name)
         for_ms = milliseconds(ttl, "ttl")
@@ -132,6 +137,7 @@ class Contender:
             slot=slot,
             momentary=momentary,
             renews=renews,
+            kind=kind,
         )
         return Bid(name, request, at_least, choose, max_runtime)
 
@@ -269,6 +275,12 @@ class Contender:
             finally:
                 self.keeper.forget(answer)
 
+    async def off_loop(
+        self, purpose: Purpose, call: Callable[[], T], *, unwanted: Callable[[T], object] | None = None
+    ) -> T:
+        """Make the call on a thread of this purpose. If the task is cancelled, `unwanted` gets its result."""
+        return await off_loop(call, self._pool(purpose).submit, unwanted=unwanted)
+
     async def release_async(self, lease: Lease) -> None:
         """Release the lease without blocking the event loop. If the task is cancelled, the release goes on."""
         await asyncio.shield(off_loop(lease.release, self._pool("release").submit))
@@ -304,7 +316,7 @@ class Contender:
         self.keeper.after_fork()
         self._pools = {}
 
-    def _pool(self, purpose: Literal["acquire", "release"]) -> ThreadPoolExecutor:
+    def _pool(self, purpose: Purpose) -> ThreadPoolExecutor:
         """Return the threads for asyncio callers. Releases have their own, so they never wait for slow acquires."""
         if purpose not in self._pools:
             self._pools[purpose] = ThreadPoolExecutor(max_workers=16, thread_name_prefix=f"firecron-{purpose}")

@@ -25,7 +25,7 @@ from firecron.base.instants import to_datetime, to_text
 from firecron.errors import Cancelled, LeaseLost, StoreError, Unavailable
 from firecron.lock.driver import Driver
 from firecron.lock.protocol import Held, releasing, renewing
-from firecron.lock.record import Lost
+from firecron.lock.record import LockRecord, Lost
 from firecron.store import Snapshot
 
 
@@ -69,6 +69,7 @@ class Lease:
         self._cancelled = Flag()
         self._why_cancelled: str | None = None
         self._on_cancelled: list[Callable[[], object]] = []
+        self._on_renewed: Callable[[LockRecord], object] | None = None
 
     def __bool__(self) -> Literal[True]:
         return True
@@ -214,6 +215,8 @@ class Lease:
             return False
         self._emit("lock.renewed", logging.DEBUG, f'Lock "{self.name}" renewed')
         self._look_for_cancel()
+        if self._on_renewed is not None:
+            self._on_renewed(answer.record)
         return True
 
     def lose(self, why: str) -> None:
@@ -260,6 +263,10 @@ class Lease:
                 self._on_cancelled.append(callback)
                 return
         self._tell(callback, "cancellation")
+
+    def when_renewed(self, callback: Callable[[LockRecord], object]) -> None:
+        """Call this with the record after each renewal, on the thread that renews. It must not block."""
+        self._on_renewed = callback
 
     def disown(self) -> None:
         """End the lease in a forked child, without an event: it is the parent's."""

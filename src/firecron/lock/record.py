@@ -25,6 +25,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from firecron.base.clocks import Moment
 from firecron.base.instants import check_instant, check_spans, to_milliseconds, to_text
 from firecron.errors import Malformed
+from firecron.lock.kinds import misfit
 from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.request import NONE_MISSED, Request
 
@@ -76,6 +77,11 @@ class LockRecord(BaseModel):
         """Return the record as it is stored, without the fields that are None."""
         fields = {**self.__dict__, **(self.model_extra or {})}
         return {key: value for key, value in fields.items() if value is not None}
+
+    @property
+    def kept(self) -> Mapping[str, object]:
+        """The fields that don't belong to the lock, and that every write carries over."""
+        return self.model_extra or {}
 
     @property
     def owner(self) -> str:
@@ -181,6 +187,8 @@ def decide(node: object, request: Request, now: Moment, written: Mapping[Number,
     except Malformed as error:
         return Refused("malformed", detail=str(error))
     record = current if isinstance(current, LockRecord) else None
+    if why := misfit(current.kept.get("kind"), record.slot if record else None, request.kind):
+        return Refused("malformed", current, detail=why)
 
     # 3. Is the record this request's own? It counts only with the term of the write that made it, never with a new one.
     if record is not None and record.holder == request.holder and (record.releasedAt is None or request.momentary):
@@ -214,9 +222,8 @@ def decide(node: object, request: Request, now: Moment, written: Mapping[Number,
 def _taken(current: Current, request: Request, now: Moment) -> Take:
     record = current if isinstance(current, LockRecord) else None
     term = LeaseTerm(now.server if request.momentary else now.server + request.ttl, now)
-    kept = dict(current.kept) if isinstance(current, Idle) else dict(record.model_extra or {}) if record else {}
     fields: dict[str, object] = {
-        **kept,
+        **current.kept,
         "acquired": to_text(now.server),
         "acquiredAt": now.server,
         "cancel": None,  # it was meant for the acquisition before
@@ -226,6 +233,7 @@ def _taken(current: Current, request: Request, now: Moment) -> Take:
         "holder": request.holder,
         "instance": request.instance,
         "instanceId": request.instance_id,
+        "kind": request.kind,
         "paused": current.paused,
         "renews": False if request.fenced and not request.renews else None,
         **_claim(record, request),

@@ -13,7 +13,7 @@ from typing import Literal
 from firecron.base.instants import to_datetime, to_text
 from firecron.errors import FirecronError, StoreError
 from firecron.lock.instances import Roster, how_to_free, silence
-from firecron.lock.record import LockRecord, Reason, Refused
+from firecron.lock.record import IDLE, LockRecord, Reason, Refused
 from firecron.lock.request import Request
 
 LEVELS: dict[Reason, int] = {
@@ -82,7 +82,7 @@ def refusal_of(name: str, refused: Refused, request: Request, roster: Roster) ->
     record = refused.current if isinstance(refused.current, LockRecord) else None
     problem = _problem(refused, record, request, roster)
     message = _message(name, refused, record, request, problem)
-    if record is None:
+    if record is None or refused.reason == "malformed":
         return Refusal(name, refused.reason, message, problem=problem)
     return Refusal(
         name,
@@ -129,6 +129,8 @@ def _message(name: str, refused: Refused, record: LockRecord | None, request: Re
             return f'Lock "{name}": the tick is still to come by RTDB\'s clock, not running it early'
         case "paused", _:
             return f'Lock "{name}" is paused by an operator, skipping; remove `paused` from its node to resume'
+        case "malformed", _ if refused.current is not IDLE:
+            return f'Lock "{name}" is not for this: {refused.detail}. Nothing runs'
         case _:
             return (
                 f'Lock "{name}" can\'t be read: {refused.detail}. Job will NOT run. '

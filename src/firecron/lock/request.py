@@ -26,7 +26,7 @@ class Request:
 
     `holder` is its random token. `slot` claims a tick in the same write; with `rerun` it may be an unfinished tick.
     `renews` says whether the lease will be renewed by itself. `missed` is what the record shall remember of ticks that
-    did not run; None leaves what it remembers.
+    did not run; None leaves what it remembers. `kind` is what the name belongs to (`kinds`).
     """
 
     holder: str
@@ -40,3 +40,4 @@ class Request:
     momentary: bool = False
     renews: bool = True
     missed: Missed | None = None
+    kind: str | None = None

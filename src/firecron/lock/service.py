@@ -29,11 +29,14 @@ from firecron.base.identity import Identity
 from firecron.base.recent import Recent
 from firecron.base.server_clock import ServerClock
 from firecron.lock.blocks import Hold, call, call_async, check_no_generator
+from firecron.lock.candidate import Candidate
 from firecron.lock.contender import Bid, Contender
 from firecron.lock.lease import Lease
 from firecron.lock.names import check_name
 from firecron.lock.refusal import Refusal
 from firecron.lock.streams import PLACES, Places, Streams, on_thread
+from firecron.lock.tenure import Election, Tenure, make_election
+from firecron.lock.terms import Terms
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target
 from firecron.settings import Settings, load
@@ -195,6 +198,35 @@ class LockService:
         if iscoroutinefunction(fn):
             return call_async(self.contender, bid, fn)
         return call(self.contender, bid, fn)
+
+    def lead(self, name: str, ttl: Duration = 15, *, pause: Duration = 1, max_term: Duration | None = None) -> Terms:
+        """Return the terms of a leader, for a loop in a `with` or `async with` block.
+
+            with locks.lead("price-feed") as terms:
+                for term in terms:
+                    ...  # runs while this instance leads
+
+        Each item is one term. The term's lease is renewed while the loop's body runs, and released when the body
+        reaches its end or the block is left. The body is not cancelled: it has to look at `term.lost` and
+        `term.stopping`, or to call `term.check()`. If it raises, the block is left.
+
+        Args:
+            name: The leader's name, and its node in the database. No job or plain lock may have it.
+            ttl: How long the node lasts if this process dies: so long nobody leads then, and a margin.
+            pause: How long this instance waits after a term before it stands again.
+            max_term: The longest time that one term may last: then it is lost.
+        """
+        self._asked(name, ttl)
+        return Terms(self.contender, self.candidate(make_election(name, ttl, pause, max_term)))
+
+    def candidate(self, election: Election, on_change: Callable[[Tenure], object] | None = None) -> Candidate:
+        """Return a candidate for a leader's terms. For firecron's own parts.
+
+        Args:
+            election: What is stood for.
+            on_change: Called, on any thread, when a term is lost or told to end.
+        """
+        return Candidate(self.contender, self.clock, self._timing, self.events, election, on_change)
 
     def read(self, name: str) -> object:
         """Return the content of the lock's node as it is. Raise StoreError if that fails.

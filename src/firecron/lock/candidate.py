@@ -1,0 +1,299 @@
+"""A candidate: stands for the terms of one leader, one after another, on behalf of one body in this process.
+
+    candidate.pause()         seconds until it stands again; None: it stands no more
+    candidate.stand()         one try: a tenure, if it is elected
+    candidate.end(tenure)     the body has ended: release, and plan when to stand again
+    candidate.tell(...)       the term is to end: the body is told, and the lease is kept until the body has ended
+    candidate.stop()          the same, and it stands no more
+
+Whoever has the body calls `pause`, `stand` and `end`, in this order, from one thread or task at a time: `terms` for a
+loop, `leaders` for a declared leader. Everything else may be called from any thread.
+
+A term is one fenced lease of a node with `kind: "leader"`, which the keeper renews. So all that the lock promises of a
+lease holds for a term: two terms of one name are never both trusted, and their fences rise.
+
+What may interleave, and what becomes of it:
+
+    the body returns, and a renewal is under way     the release ends the trust, and waits for the renewal
+    the lease is lost while the body runs            `term.lost` is set; the tenure stays until the body has ended, so
+                                                     this process has no new term beside an old body
+    the lease is lost while the body ends            the release says so: the term counts as lost
+    told to end (stop, step down, cancel, pause)     told once; the lease is renewed until the body has ended, and then
+                                                     released. If the body ends first, there is nobody to tell
+    stopped while a try is under way                 the lease that the try brings is released at once
+    stopped, opened again, the old body still runs   the candidate has its tenure: it stands once the body has ended
+    told to end, then lost                           it is lost
+    two calls of `end`                               the second does nothing
+    the body forks                                   in the child the lease is nobody's: `lost` is set, nothing is
+                                                     released, and nothing is said
+    Ctrl-C at any line                               a lease that no tenure has is given back; `end` forgets the lease
+                                                     even if its release is interrupted
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+
+from firecron.base.clocks import Moment, Timing
+from firecron.base.events import Events, Slug
+from firecron.base.forks import tell_after_fork
+from firecron.base.instants import to_datetime
+from firecron.base.redaction import described
+from firecron.base.server_clock import ServerClock
+from firecron.errors import Unavailable
+from firecron.lock.alarm import Alarm
+from firecron.lock.contender import Bid, Contender
+from firecron.lock.following import GOOD_TERM, next_ask, pause_after
+from firecron.lock.kinds import LEADER
+from firecron.lock.lease import Lease
+from firecron.lock.record import LockRecord
+from firecron.lock.refusal import Refusal, not_known
+from firecron.lock.tenure import AWAY, Election, Ended, Tenure, TermOutcome, Told, outcome_of
+from firecron.lock.term import Term
+
+
+class Candidate:
+    """Stands for one leader. `on_change` is called, on any thread, when a term is lost or told to end."""
+
+    def __init__(
+        self,
+        contender: Contender,
+        clock: ServerClock,
+        timing: Timing,
+        events: Events,
+        election: Election,
+        on_change: Callable[[Tenure], object] | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.election = election
+        self._contender = contender
+        self._clock = clock
+        self._timing = timing
+        self._events = events
+        self._on_change = on_change
+        self._chance = chance
+        self._changed = threading.Condition()
+        self._bid: Bid | None = None
+        self._tenure: Tenure | None = None
+        self._due = timing.mono()
+        self._failures = 0
+        self._is_over = False
+        self._said: object = None
+        tell_after_fork(self)
+
+    @property
+    def tenure(self) -> Tenure | None:
+        """The tenure whose body has not ended; None if there is none."""
+        return self._tenure
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this candidate leads now. This is arithmetic on the lease, and asks nobody."""
+        tenure = self._tenure
+        return tenure is not None and tenure.lease.is_held() and self._timing.mono() < tenure.lease.ends
+
+    def pause(self) -> float | None:
+        """Return the seconds until the next try; 0: now. None: it stands no more."""
+        with self._changed:
+            return None if self._is_over else max(0.0, (self._due - self._timing.mono()) / 1000)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for so long, or until `stop` or `hurry` is called."""
+        with self._changed:
+            if not self._is_over and self._due > self._timing.mono():
+                self._timing.wait(self._changed, seconds)
+
+    def stand(self) -> Tenure | None:
+        """Try once to be elected. Return the tenure; None if another leads, nobody knows, or this was stopped."""
+        assert self._tenure is None, f"the body of an old term of {self.election.name} has not ended"
+        bid = self._bid = self._bid or self._make_bid()
+        held = self._contender.attempt(bid)
+        if isinstance(held, Refusal):
+            self._follow(held)
+            return None
+        lease: Lease | None = None
+        try:
+            lease = self._contender.lease(bid, held)
+            tenure = self._begin(lease, held.term.reading, held.replaced)
+        except Unavailable as error:
+            self._follow(not_known(bid.name, "unavailable", error))
+            return None
+        except BaseException:
+            self._tenure = None
+            self._contender.give_back(lease)
+            raise
+        if tenure is None:
+            self._contender.give_back(lease)
+            return None
+        try:
+            message = f'"{bid.name}" is led by this instance now (fence {tenure.term.fence})'
+            self._emit("leader.elected", logging.INFO, message, tenure)
+            lease.when_lost(lambda: self._lost(tenure))
+            lease.when_cancelled(lambda: self.tell("it was cancelled", "cancelled", AWAY))
+            lease.when_renewed(self._look_for_pause)
+        except BaseException as error:
+            self.end(tenure, error)
+            raise
+        return tenure
+
+    def end(self, tenure: Tenure, error: BaseException | None = None) -> Ended | None:
+        """Release after the end of the body, which has raised `error` or returned. Return how the term has ended.
+
+        Return None, and do nothing, after the first call, and in a forked child.
+        """
+        with self._changed:
+            if tenure.has_ended:
+                return None
+            tenure.has_ended = True
+        try:
+            ended = self._released(tenure, error)
+        finally:
+            for kept in (tenure.lease, tenure.alarm):
+                if kept is not None:
+                    self._contender.keeper.forget(kept)
+            with self._changed:
+                self._tenure = None
+                self._due = self._timing.mono() + self.election.pause
+                self._changed.notify_all()
+        self._plan(tenure, ended)
+        return ended
+
+    def tell(self, why: str, outcome: TermOutcome = "interrupted", away_for: int = 0) -> bool:
+        """Tell the body that its term is to end. Return False if there is none, or if it was told already."""
+        with self._changed:
+            tenure = self._tenure
+            if tenure is None or tenure.told is not None or tenure.has_ended or not tenure.lease.is_held():
+                return False
+            tenure.told = Told(why, outcome, away_for)
+        tenure.term.stopping.set()
+        self._tell_change(tenure)
+        return True
+
+    def stop(self, why: str = "this instance stops") -> None:
+        """Stand no more, and tell the body that its term is to end."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+        self.tell(why)
+
+    def open(self) -> None:
+        """Stand again after a stop."""
+        with self._changed:
+            self._is_over = False
+            self._due = self._timing.mono()
+            self._changed.notify_all()
+
+    def after_fork(self) -> None:
+        """Forget the tenure in a forked child: it is the parent's."""
+        self._changed = threading.Condition()
+        self._bid = None
+        if self._tenure is not None:
+            self._tenure.has_ended = True
+            self._tenure = None
+
+    def _make_bid(self) -> Bid:
+        election = self.election
+        return self._contender.bid(
+            election.name,
+            election.ttl / 1000,
+            fenced=True,
+            renews=True,
+            max_runtime=election.max_term,
+            kind=LEADER,
+        )
+
+    def _begin(self, lease: Lease, started: Moment, replaced: object) -> Tenure | None:
+        """Make the tenure of a lease; None if this was stopped meanwhile."""
+        assert lease.fence is not None, "a leader's lease is fenced"
+        term = Term(self.election.name, lease.fence, to_datetime(started.server), lambda: lease.lost)
+        with self._changed:
+            self._bid, self._said = None, None  # the next term needs a token of its own
+            if self._is_over:
+                return None
+            self._tenure = Tenure(term, lease, started, replaced)
+            return self._tenure
+
+    def _follow(self, refusal: Refusal) -> None:
+        """Plan the next try. The refusal is told if it says something new."""
+        until = refusal.until if refusal.reason == "held" else None
+        seconds = next_ask(until, self._clock.peek(), self._contender.margin, self._chance())
+        with self._changed:
+            self._due = self._timing.mono() + seconds * 1000
+        said = refusal.reason, refusal.holder
+        if said != self._said:
+            self._said = said
+            self._contender.tell(refusal)
+
+    def _released(self, tenure: Tenure, error: BaseException | None) -> Ended:
+        lease = tenure.lease
+        outcome: TermOutcome = "lost" if lease.lost else outcome_of(error, tenure.told)
+        lease.release(outcome=outcome)
+        took = round(self._timing.mono() - tenure.started.mono)
+        return Ended("lost" if lease.was_lost else outcome, took, error)
+
+    def _plan(self, tenure: Tenure, ended: Ended) -> None:
+        """Say how the term has ended, and plan when to stand again."""
+        name, told = self.election.name, tenure.told
+        if ended.outcome == "failed":
+            self._failures = 1 if ended.took >= GOOD_TERM else self._failures + 1
+            pause = pause_after(self._failures, self._chance())
+            self._stay_away(pause * 1000)
+            message = (
+                f'"{name}" failed as the leader, and stands again in {pause:.1f} s at the earliest: '
+                f"{described(ended.error)}"
+            )
+            self._emit("leader.failed", logging.ERROR, message, tenure, ended.error, failures=self._failures)
+            return
+        self._failures = 0
+        if told is not None:
+            self._stay_away(told.away_for)
+        if ended.outcome != "lost":  # else it was said when it was lost
+            why = "its body returned" if told is None else told.why
+            message = f'"{name}" is led by this instance no more: {why}'
+            self._emit("leader.stepped_down", logging.INFO, message, tenure, took=ended.took, why=why)
+
+    def _stay_away(self, milliseconds: float) -> None:
+        with self._changed:
+            self._due = max(self._due, self._timing.mono() + milliseconds)
+
+    def _lost(self, tenure: Tenure) -> None:
+        """Say that the term is lost. If its body goes on for a whole ttl, that is said, too."""
+        took = round(self._timing.mono() - tenure.started.mono)
+        message = f'"{self.election.name}" is led by this instance no more: its lease was lost'
+        self._emit("leader.lost", logging.ERROR, message, tenure, took=took)
+        if not tenure.has_ended:
+            ends = self._timing.mono() + self.election.ttl
+            tenure.alarm = Alarm(self.election.name, ends, lambda: self._say_it_lingers(tenure))
+            self._contender.keeper.keep(tenure.alarm, renews=False)
+        self._tell_change(tenure)
+
+    def _say_it_lingers(self, tenure: Tenure) -> None:
+        if not tenure.has_ended:
+            after = f"{self.election.ttl / 1000:g} s"
+            message = (
+                f'The body of "{self.election.name}" still runs {after} after its term was lost, perhaps beside the '
+                "next leader's: let it look at term.lost, and pass term.fence to what it writes to"
+            )
+            self._emit("leader.lingers", logging.WARNING, message, tenure)
+
+    def _look_for_pause(self, record: LockRecord) -> None:
+        if record.paused is not None and record.paused is not False:
+            self.tell("an operator has paused it")
+
+    def _tell_change(self, tenure: Tenure) -> None:
+        if self._on_change is not None:
+            self._on_change(tenure)
+
+    def _emit(
+        self,
+        slug: Slug,
+        level: int,
+        message: str,
+        tenure: Tenure,
+        error: BaseException | None = None,
+        **fields: int | str,
+    ) -> None:
+        self._events.emit(slug, self.election.name, level, message, error, fence=tenure.term.fence, **fields)

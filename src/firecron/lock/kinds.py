@@ -1,0 +1,19 @@
+"""The kind of a lock's node: what its name belongs to. Pure.
+
+A node with `kind: "leader"` belongs to the terms of a leader. A node without a kind belongs to a job, if it has a slot,
+or to a plain lock. One name is one thing: a leader that took a job's node would end its ticks, and a job that took a
+leader's node would lead. So each refuses the other's node as malformed, whether or not it is held.
+"""
+
+from __future__ import annotations
+
+LEADER = "leader"
+
+
+def misfit(kind: object, slot: str | None, wanted: str | None) -> str | None:
+    """Return why a node of this kind, with this slot, can't be taken by a request of the kind `wanted`; else None."""
+    if kind is not None and kind != wanted:
+        return f"its `kind` is {kind!r:.40}, so the name belongs to something else: rename one of the two"
+    if wanted is not None and slot is not None:
+        return f"it has the slot {slot}, so the name belongs to a job: rename the job or the {wanted}"
+    return None
