@@ -98,10 +98,12 @@ class Candidate:
     def pause(self) -> float | None:
         """Return the seconds until the next try; 0: now. None: it stands no more."""
         with self._changed:
-            return None if self._is_over else max(0.0, (self._due - self._timing.mono()) / 1000)
+            left = self._due - self._timing.mono()
+            # A millisecond at least: a wait for what is left of a float's rounding would never end.
+            return None if self._is_over else max(left, 1.0) / 1000 if left > 0 else 0.0
 
     def wait(self, seconds: float) -> None:
-        """Wait for so long, or until `stop` or `hurry` is called."""
+        """Wait for so long, or until `stop` is called."""
         with self._changed:
             if not self._is_over and self._due > self._timing.mono():
                 self._timing.wait(self._changed, seconds)
