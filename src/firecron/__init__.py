@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from firecron.jobs.registry import State
     from firecron.jobs.result import Result
     from firecron.jobs.run import Run, current_run
+    from firecron.leaders.decorator import leader
     from firecron.lock.lease import Lease
     from firecron.lock.refusal import NotAcquired, Refusal
     from firecron.lock.service import LockService
@@ -66,6 +67,7 @@ _HOMES = {
     "current_run": "jobs.run",
     "current_term": "lock.term",
     "distributed_cron": "jobs.decorator",
+    "leader": "leaders.decorator",
 }
 
 __all__ = [
@@ -96,6 +98,7 @@ __all__ = [
     "current_run",
     "current_term",
     "distributed_cron",
+    "leader",
 ]
 
 

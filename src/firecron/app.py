@@ -3,12 +3,9 @@
     crons = FireCron(Digests(mailer))
     app = FastAPI(lifespan=crons.lifespan)      # or:  with crons: …     or:  crons.start() … crons.stop()
 
-Importing this module loads only the standard library. The functions import what they need, so the parts of a FireCron
-are loaded when the first one is created.
-
-Creating a FireCron finds the jobs and does no I/O. The program calls `start` once per process. A forked child has the
-jobs, but ticks only if it calls `start` itself. The threads are daemons. If the program has not called `stop`, it is
-called at the end of the process.
+Importing this module loads only the standard library: its functions import what they need. Creating a FireCron finds
+the jobs and does no I/O. The program calls `start` once per process. A forked child has the jobs, but ticks only if it
+calls `start` itself. The threads are daemons. `stop` is called at the end of the process, if not before.
 """
 
 from __future__ import annotations
@@ -34,6 +31,7 @@ if TYPE_CHECKING:
 
     from firecron.base.clocks import Timing
     from firecron.base.workers import Crew
+    from firecron.leaders.leadership import Leadership
     from firecron.scheduler.guard import Verdict
     from firecron.settings import Settings
     from firecron.store import Store
@@ -80,7 +78,7 @@ class FireCron:
         chance: Callable[[], float] = random.random,
     ) -> None:
         from firecron.base.clocks import SystemTiming
-        from firecron.jobs.explorer import explore, without_jobs
+        from firecron.jobs.explorer import without_jobs
         from firecron.lock.service import LockService
         from firecron.runs.history import History
         from firecron.scheduler.engine import Engine
@@ -99,8 +97,7 @@ class FireCron:
         self._stopper = Stopper(self._stop, has_threads=has_threads)
         self.engine = Engine(self.locks, self.history, self._timing, crew, chance, has_threads=has_threads)
         self.registry = self.engine.registry
-        for job in explore(*providers):
-            self.registry.add(job)
+        self.engine.explore(*providers)
         self._jobless = without_jobs(*providers)
         tell_after_fork(self)
 
@@ -120,7 +117,7 @@ class FireCron:
         also raises ConfigurationError if no database is named.
         """
         from firecron.scheduler.frameworks import reason_not_to_start
-        from firecron.scheduler.startup import announce, named_database, warn_of_jobs
+        from firecron.scheduler.startup import named_database, say_start
 
         with self._state_lock:
             if self._started_in == os.getpid():
@@ -139,12 +136,7 @@ class FireCron:
             self._started_in = os.getpid()
         atexit.register(self.stop)
         try:
-            if against is not None and self._enabled:
-                against += " (enabled=True overrides the production guard, but not this check)"
-            announce(self.locks, self.registry, verdict, against, database)
-            if against is None:
-                warn_of_jobs(self.events, len(self.registry.jobs()), self._jobless)
-                self.engine.checks.warn(self.registry.jobs())
+            say_start(self.locks, self.engine, verdict, against, database, self._jobless)
             if ticks:
                 self._begin(stops)
         except BaseException:
@@ -251,12 +243,21 @@ class FireCron:
         """
         from firecron.testing.rehearsal import Rehearsal
 
-        return Rehearsal(self.registry.jobs(), at, settings=self.settings)
+        return Rehearsal(self.registry.jobs(), at, settings=self.settings, leaders=self.engine.leaders.all())
+
+    def leadership(self, name: str) -> Leadership:
+        """Return the leader of this name, as this instance sees it. Raise UnknownJob if there is none.
+
+        Args:
+            name: The leader's name.
+        """
+        from firecron.leaders.leadership import Leadership
+
+        return Leadership(self.engine.leaders.office(name), self.locks)
 
     def check_jobs(self) -> None:
         """Raise ConfigurationError if a job's timings are too short for the lock's promises, as `start` does first."""
-        for job in self.registry.jobs():
-            self.engine.checks.check(job)
+        self.engine.check_all()
 
     def init_app(self, app: object) -> None:
         """Start with a Flask application. `app.extensions["firecron"]` is this FireCron.
@@ -342,7 +343,7 @@ class FireCron:
         from firecron.scheduler.startup import say_jobs
 
         self.engine.is_ticking = True
-        say_jobs(self.events, self.registry)
+        say_jobs(self.events, self.registry, self.engine.leaders)
         self.engine.start()
         if self._stops != stops:
             self._stopper.stop_here()  # `stop` was called while the engine started

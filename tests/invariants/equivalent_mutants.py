@@ -329,7 +329,7 @@ EQUIVALENT: dict[str, str] = {
     'otel._Measures.forget: with self._lock: -> with __import__("contextlib").nullcontext():': (
         "A dictionary is cleared in one step."
     ),
-    "startup.announce: record = logging.LogRecord(logger.name, level, __file__, 0, redacted(message), None, None)"
+    "startup._announce: record = logging.LogRecord(logger.name, level, __file__, 0, redacted(message), None, None)"
     " -> record = logging.LogRecord(logger.name, level, __file__, 1, redacted(message), None, None)": (
         "A line's number is not shown."
     ),

@@ -20,7 +20,7 @@ from tests.unit.scheduler.test_ticker import Bench as TickerBench
 from tests.unit.scheduler.test_ticker import make_job
 from tests.unit.threads import PATIENCE, ended, named
 
-from firecron import FireCron, distributed_cron
+from firecron import FireCron, Run, distributed_cron
 from firecron.base.events import Event, Events
 from firecron.lock.keeper import Keeper
 from firecron.runs.body import Body
@@ -189,16 +189,16 @@ class Cancelled:
 def test_cancellations_that_come_at_once_are_one() -> None:
     """Of two cancellations of a job at the same time one reaches it: a second would hit it while it cleans up."""
 
-    def make(lock: Watched) -> tuple[Body, Cancelled]:
+    def make(lock: Watched) -> tuple[Body[Run], Cancelled]:
         body, task = body_of(job_of(lambda: None), make_run(), None), Cancelled()
         replace_lock(body, lock)
         body._task = task  # type: ignore[assignment]  # it has what is used of a task, and needs no loop
         return body, task
 
-    def cancel(made: tuple[Body, Cancelled]) -> None:
+    def cancel(made: tuple[Body[Run], Cancelled]) -> None:
         made[0].cancel()
 
-    def check(made: tuple[Body, Cancelled]) -> None:
+    def check(made: tuple[Body[Run], Cancelled]) -> None:
         assert made[1].times == 1
 
     race(make, cancel, cancel, Body.cancel.__code__, check)

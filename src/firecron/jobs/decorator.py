@@ -12,7 +12,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import MethodType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from firecron.base.durations import Duration
 from firecron.errors import ConfigurationError
@@ -122,47 +122,63 @@ def distributed_cron(
         disabled=disabled,
     )
 
-    def mark(function: F) -> F:
-        _mark(function, options)
+    def declare(function: F) -> F:
+        mark(function, options, "distributed_cron")
         return function
 
-    return mark
+    return declare
 
 
-def declared(thing: object) -> tuple[JobOptions, ...]:
-    """Return the options that a function was declared with, innermost decorator first; empty for anything that is no
-    job.
+class Declared(Protocol):
+    """What a function is declared as: a job, or a leader."""
+
+    @property
+    def name(self) -> str: ...
+
+
+def declarations_of(thing: object) -> tuple[Declared, ...]:
+    """Return what a function was declared as, innermost decorator first; empty for anything that is not declared.
 
     No property, `__getattr__` or proxy of the thing is evaluated.
     """
-    found: tuple[JobOptions, ...] = inspect.getattr_static(function_of(thing), ATTRIBUTE, ())
+    found: tuple[Declared, ...] = inspect.getattr_static(function_of(thing), ATTRIBUTE, ())
     return found
 
 
-def _mark(thing: object, options: JobOptions) -> None:
+def declared(thing: object) -> tuple[JobOptions, ...]:
+    """Return the options of the jobs that a function was declared as."""
+    return tuple(options for options in declarations_of(thing) if isinstance(options, JobOptions))
+
+
+def mark(thing: object, options: Declared, decorator: str) -> None:
+    """Declare a function: set its options as its attribute. `decorator` is the decorator's name, for errors."""
     function = function_of(thing)
     if isinstance(thing, MethodType):
         # The options would be set on the function, and so on the method of every instance.
-        raise _refusal(thing, options, "which is bound: decorate the function in its class, or a partial of this")
+        raise _refusal(
+            decorator, thing, options, "which is bound: decorate the function in its class, or a partial of this"
+        )
     if not callable(function) or inspect.isclass(function):
-        raise _refusal(thing, options, "which is not a function: decorate a function or a method")
+        raise _refusal(decorator, thing, options, "which is not a function: decorate a function or a method")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise _refusal(thing, options, "a generator, which does nothing when it is called: remove the yield")
-    for other in declared(function):
+        raise _refusal(decorator, thing, options, "a generator, which does nothing when it is called: remove the yield")
+    for other in declarations_of(function):
         if other == options:
             return
         if other.name == options.name:
-            raise _refusal(thing, options, "which has that name already, with other options: use another name")
+            raise _refusal(
+                decorator, thing, options, "which has that name already, with other options: use another name"
+            )
     try:
-        setattr(function, ATTRIBUTE, (*declared(function), options))
+        setattr(function, ATTRIBUTE, (*declarations_of(function), options))
     except (AttributeError, TypeError):
         why = "which takes no attributes: decorate a function that calls it"
-        raise _refusal(thing, options, why) from None
+        raise _refusal(decorator, thing, options, why) from None
     note(function, options.name)
 
 
-def _refusal(thing: object, options: JobOptions, why: str) -> ConfigurationError:
-    return ConfigurationError(f"distributed_cron({options.name!r}, …) can't be used on {thing!r}, {why}")
+def _refusal(decorator: str, thing: object, options: Declared, why: str) -> ConfigurationError:
+    return ConfigurationError(f"{decorator}({options.name!r}, …) can't be used on {thing!r}, {why}")
 
 
 def function_of(thing: object) -> object:

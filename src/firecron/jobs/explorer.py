@@ -20,7 +20,7 @@ from types import ModuleType
 
 from firecron.errors import ConfigurationError
 from firecron.jobs.declarations import claim, where_of
-from firecron.jobs.decorator import declared, function_of
+from firecron.jobs.decorator import declarations_of, declared, function_of
 from firecron.jobs.job import Job, make_job
 
 
@@ -28,7 +28,7 @@ def explore(*providers: object) -> list[Job]:
     """Return the jobs in these providers, in the order in which they are found."""
     jobs: dict[str, Job] = {}
     for provider in providers:
-        for function, where in _functions(provider):
+        for function, where in functions(provider):
             for options in declared(function):
                 job = make_job(options, function, where)
                 other = jobs.setdefault(job.name, job)
@@ -42,15 +42,16 @@ def explore(*providers: object) -> list[Job]:
 
 def without_jobs(*providers: object) -> list[str]:
     """Return the providers that have no job, each described in words."""
-    return [_in_words(provider) for provider in providers if next(_functions(provider), None) is None]
+    return [_in_words(provider) for provider in providers if next(functions(provider), None) is None]
 
 
-def _functions(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
+def functions(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
+    """Yield the functions in a provider that are declared as anything, each with where it was found."""
     if isinstance(provider, ModuleType):
         for name, value in vars(provider).items():
-            if declared(value):
+            if declarations_of(value):
                 yield value, f"{provider.__name__}.{name}"
-    elif declared(provider):
+    elif declarations_of(provider):
         assert callable(provider), "only what can be called is ever declared"
         yield provider, where_of(provider)
     elif inspect.isroutine(provider) or isinstance(provider, functools.partial):
@@ -81,11 +82,11 @@ def _methods(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
     attributes: dict[str, object] = {}
     for owner in reversed(cls.__mro__):
         for name, attribute in vars(owner).items():
-            for overridden in declared(attributes.get(name)):
+            for overridden in declarations_of(attributes.get(name)):
                 claim(function_of(attributes[name]), overridden.name)
             attributes[name] = attribute
     for name, attribute in attributes.items():
-        if not declared(attribute):
+        if not declarations_of(attribute):
             continue
         where = f"{cls.__module__}.{cls.__qualname__}.{name}"
         if cls is provider and inspect.isfunction(attribute):

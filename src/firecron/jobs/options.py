@@ -161,8 +161,8 @@ def check_options(
         schedule=_schedule(line, timezone),
         lock_ttl=milliseconds(lock_ttl, "lock_ttl", least=0.1),
         hold_at_least=milliseconds(hold_at_least, "hold_at_least"),
-        once_per_tick=_flag(once_per_tick, "once_per_tick"),
-        renew=_flag(renew, "renew"),
+        once_per_tick=check_flag(once_per_tick, "once_per_tick"),
+        renew=check_flag(renew, "renew"),
         overlap=_one_of(overlap, "overlap", Overlap),  # type: ignore[arg-type]  # it is one of those words
         catch_up=_one_of(catch_up, "catch_up", CatchUp),  # type: ignore[arg-type]  # as above
         catch_up_window=milliseconds(catch_up_window, "catch_up_window", most=366 * DAY),
@@ -178,8 +178,8 @@ def check_options(
         if expected_runtime is None
         else milliseconds(expected_runtime, "expected_runtime", least=0.1, most=7 * DAY),
         jitter=milliseconds(jitter, "jitter"),
-        role=_role(role),
-        disabled=_flag(disabled, "disabled"),
+        role=check_role(role),
+        disabled=check_flag(disabled, "disabled"),
         lock_ttl_is_bare=not isinstance(lock_ttl, timedelta),
         doubts=_doubts(
             hold_at_least=hold_at_least,
@@ -255,7 +255,8 @@ def _schedule(line: object, timezone: object) -> Schedule:
         raise ConfigurationError(str(error)) from None
 
 
-def _flag(value: object, name: str) -> bool:
+def check_flag(value: object, name: str) -> bool:
+    """Return the value if it is True or False. Raise ConfigurationError if not."""
     if not isinstance(value, bool):
         raise ConfigurationError(f"{name}={value!r} must be True or False")
     return value
@@ -273,7 +274,8 @@ def _one_of(value: object, name: str, words: object) -> str:
     return str(value)
 
 
-def _role(role: object) -> str | None:
+def check_role(role: object) -> str | None:
+    """Return the role itself. Raise ConfigurationError if no instance can have it."""
     if role is None:
         return None
     # FIRECRON_ROLES is split at commas, without the blanks around a name, so no role may have them.

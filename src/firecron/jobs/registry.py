@@ -119,7 +119,7 @@ class Registry:
             raise ConfigurationError(f"{job!r} is not a job: decorate it with distributed_cron")
         for given in jobs:
             # A context that another FireCron's registry set stays: a rehearsal calls jobs in the application's context.
-            one = given if given.around is not nullcontext else replace(given, around=self._around)
+            one = given if given.around is not nullcontext else replace(given, around=self.around)
             self._control.check(one)
             with self._lock:
                 other = self._jobs.get(one.name)
@@ -189,7 +189,8 @@ class Registry:
             raise ValueError(f"slot={slot!r} must be an aware datetime, such as datetime(2026, 11, 18, 9, tzinfo=UTC)")
         return self._control.run_now(self.get(name), slot, source)
 
-    def _around(self) -> AbstractContextManager[object]:
+    def around(self) -> AbstractContextManager[object]:
+        """Return the context in which functions are called, as it is set now."""
         return self.context()
 
     def after_fork(self) -> None:

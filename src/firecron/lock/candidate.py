@@ -46,12 +46,13 @@ from firecron.base.server_clock import ServerClock
 from firecron.errors import Unavailable
 from firecron.lock.alarm import Alarm
 from firecron.lock.contender import Bid, Contender
+from firecron.lock.election import Election
 from firecron.lock.following import GOOD_TERM, next_ask, pause_after
 from firecron.lock.kinds import LEADER
 from firecron.lock.lease import Lease
 from firecron.lock.record import LockRecord
 from firecron.lock.refusal import Refusal, not_known
-from firecron.lock.tenure import AWAY, Election, Ended, Tenure, TermOutcome, Told, outcome_of
+from firecron.lock.tenure import AWAY, Ended, Tenure, TermOutcome, Told, outcome_of
 from firecron.lock.term import Term
 
 
@@ -82,6 +83,8 @@ class Candidate:
         self._failures = 0
         self._is_over = False
         self._said: object = None
+        # Why the last try was in vain; None after an election.
+        self.refusal: Refusal | None = None
         tell_after_fork(self)
 
     @property
@@ -212,7 +215,7 @@ class Candidate:
         assert lease.fence is not None, "a leader's lease is fenced"
         term = Term(self.election.name, lease.fence, to_datetime(started.server), lambda: lease.lost)
         with self._changed:
-            self._bid, self._said = None, None  # the next term needs a token of its own
+            self._bid, self._said, self.refusal = None, None, None  # the next term needs a token of its own
             if self._is_over:
                 return None
             self._tenure = Tenure(term, lease, started, replaced)
@@ -220,6 +223,7 @@ class Candidate:
 
     def _follow(self, refusal: Refusal) -> None:
         """Plan the next try. The refusal is told if it says something new."""
+        self.refusal = refusal
         until = refusal.until if refusal.reason == "held" else None
         seconds = next_ask(until, self._clock.peek(), self._contender.margin, self._chance())
         with self._changed:
@@ -242,7 +246,7 @@ class Candidate:
         if ended.outcome == "failed":
             self._failures = 1 if ended.took >= GOOD_TERM else self._failures + 1
             pause = pause_after(self._failures, self._chance())
-            self._stay_away(pause * 1000)
+            self.stay_away(pause * 1000)
             message = (
                 f'"{name}" failed as the leader, and stands again in {pause:.1f} s at the earliest: '
                 f"{described(ended.error)}"
@@ -251,13 +255,14 @@ class Candidate:
             return
         self._failures = 0
         if told is not None:
-            self._stay_away(told.away_for)
+            self.stay_away(told.away_for)
         if ended.outcome != "lost":  # else it was said when it was lost
             why = "its body returned" if told is None else told.why
             message = f'"{name}" is led by this instance no more: {why}'
             self._emit("leader.stepped_down", logging.INFO, message, tenure, took=ended.took, why=why)
 
-    def _stay_away(self, milliseconds: float) -> None:
+    def stay_away(self, milliseconds: float) -> None:
+        """Don't stand for so long, or for longer if that is planned already."""
         with self._changed:
             self._due = max(self._due, self._timing.mono() + milliseconds)
 

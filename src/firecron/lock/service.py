@@ -31,11 +31,12 @@ from firecron.base.server_clock import ServerClock
 from firecron.lock.blocks import Hold, call, call_async, check_no_generator
 from firecron.lock.candidate import Candidate
 from firecron.lock.contender import Bid, Contender
+from firecron.lock.election import Election, make_election
 from firecron.lock.lease import Lease
 from firecron.lock.names import check_name
 from firecron.lock.refusal import Refusal
 from firecron.lock.streams import PLACES, Places, Streams, on_thread
-from firecron.lock.tenure import Election, Tenure, make_election
+from firecron.lock.tenure import Tenure
 from firecron.lock.terms import Terms
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target

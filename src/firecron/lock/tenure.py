@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from firecron.base.clocks import Moment
-from firecron.base.durations import DAY, Duration, milliseconds
-from firecron.errors import Cancelled, ConfigurationError, Stopping
+from firecron.errors import Cancelled, Stopping
 from firecron.lock.alarm import Alarm
 from firecron.lock.lease import Lease
 from firecron.lock.term import Term
@@ -16,29 +15,6 @@ TermOutcome: TypeAlias = Literal["succeeded", "failed", "lost", "interrupted", "
 
 # How long a leader stays away after `firecron cancel`, in milliseconds: so that another instance is elected.
 AWAY = 30_000
-
-
-@dataclass(frozen=True, slots=True)
-class Election:
-    """What is stood for. Durations are milliseconds."""
-
-    name: str
-    ttl: int
-    pause: int
-    max_term: int | None = None
-
-
-def make_election(name: str, ttl: Duration, pause: Duration, max_term: Duration | None) -> Election:
-    """Check the options of a leader against each other. The bid checks the name, and the ttl against the margin."""
-    for_ms, most = (
-        milliseconds(ttl, "ttl"),
-        None if max_term is None else milliseconds(max_term, "max_term", most=7 * DAY),
-    )
-    if most is not None and most < for_ms:
-        raise ConfigurationError(
-            f"max_term ({most / 1000:g} s) must not be shorter than ttl ({for_ms / 1000:g} s), which one renewal covers"
-        )
-    return Election(name, for_ms, milliseconds(pause, "pause"), most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,17 @@ from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from traceback import format_exception_only
-from typing import TypeAlias
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from firecron.base.clocks import Timing
 from firecron.errors import Cancelled, LeaseLost, Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.run import Outcome, Run, running
+from firecron.base.flag import Flag
+from firecron.errors import LeaseLost, Stopping
+from firecron.jobs.run import Outcome
 from firecron.runs.loop_watch import LoopWatch
-from firecron.runs.surroundings import surrounded, surrounded_async
+from firecron.runs.surroundings import HasContext, surrounded, surrounded_async
 
 Loop: TypeAlias = asyncio.AbstractEventLoop
 Error: TypeAlias = "BaseException | None"
@@ -47,7 +50,31 @@ class Ending:
     error: BaseException | None = None
 
 
-class Body:
+class Subject(Protocol):
+    """What a function is called for: a run, or a term."""
+
+    @property
+    def lost(self) -> Flag: ...
+
+    stopping: Flag
+
+
+S = TypeVar("S", bound=Subject)
+S_contra = TypeVar("S_contra", bound=Subject, contravariant=True)
+
+
+class Callee(HasContext, Protocol[S_contra]):
+    """What is called: a job, or a leader."""
+
+    @property
+    def is_async(self) -> bool: ...
+
+    def call(self, subject: S_contra, /) -> object: ...
+
+    def enter(self, subject: S_contra, /) -> None: ...
+
+
+class Body(Generic[S]):
     """One call of a job's function.
 
     Another thread can cancel the call if the function is async. `tell_blocked` is called with the number of
@@ -55,7 +82,7 @@ class Body:
     """
 
     def __init__(
-        self, job: Job, run: Run, loop: Loop | None, timing: Timing, tell_blocked: Callable[[int], None]
+        self, job: Callee[S], run: S, loop: Loop | None, timing: Timing, tell_blocked: Callable[[int], None]
     ) -> None:
         self._job = job
         self._run = run
@@ -100,7 +127,7 @@ class Body:
 
     def _call(self) -> Error:
         with surrounded(self._job):
-            running.set(self._run)
+            self._job.enter(self._run)
             try:
                 result = self._job.call(self._run)
                 # A sync function, such as a lambda or a partial, may return a coroutine: it must run under the lock,
@@ -188,7 +215,7 @@ class Body:
         """Start the awaitable as a task on this thread's loop. `done` gets the error that it raises, or None."""
 
         async def call() -> None:
-            running.set(self._run)
+            self._job.enter(self._run)
             try:
                 await make()
             except BaseException as error:

@@ -129,6 +129,25 @@ def manual_key(started_at: int, run_id: str) -> str:
     return f"{to_text(started_at)}-manual-{run_id}"
 
 
+def term_key(started_at: int, fence: int) -> str:
+    """Return the key of a leader's term. It sorts by the time of its election."""
+    return f"{to_text(started_at)}-term-{fence}"
+
+
+def abandoned_term(started_at: int, fence: int, *, instance_id: str | None, instance: str | None) -> Entry:
+    """Return the entry of a term whose instance died: the next leader writes it. The instance is the next leader's."""
+    key = term_key(started_at, fence)
+    return Entry(
+        key,
+        "abandoned",
+        started_at=started_at,
+        fence=fence,
+        recorded_by=_BOOKKEEPER,
+        instance_id=instance_id,
+        instance=instance,
+    )
+
+
 def read_entry(key: str, node: object) -> Entry:
     """Return the entry that a node holds. A malformed entry says so in `error`, and keeps its valid fields."""
     fields = node if isinstance(node, dict) else {}

@@ -116,7 +116,7 @@ class Execution:
         self._timing = timing
         self._events = events
         self._changed = threading.Condition()
-        self._body: Body | None = None
+        self._body: Body[Run] | None = None
         self._is_cancelled = False
         self._has_blocked = False
         run.look_at(lambda: lease.lost)

@@ -10,14 +10,20 @@ Each call of the function, also each retry, has surroundings of its own.
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from typing import Protocol
 
-from firecron.jobs.job import Job
+
+class HasContext(Protocol):
+    """A job or a leader: `around` is the context in which its function is called."""
+
+    @property
+    def around(self) -> Callable[[], AbstractContextManager[object]]: ...
 
 
 @contextmanager
-def surrounded(job: Job) -> Iterator[None]:
+def surrounded(job: HasContext) -> Iterator[None]:
     """Surround a sync function, on the thread that calls it."""
     _close_old_connections()
     try:
@@ -28,7 +34,7 @@ def surrounded(job: Job) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def surrounded_async(job: Job) -> AsyncIterator[None]:
+async def surrounded_async(job: HasContext) -> AsyncIterator[None]:
     """Surround an async function, in the task that awaits it."""
     _leave_the_request()
     await _close_old_connections_async()

@@ -3,6 +3,7 @@
     ticker ─ (job, slot) ─► waves ─► turn ─ on a worker ─► runner      the ticker calls a waiting turn again
     heartbeat ─ ticket ─► waves
     heartbeat ─► recovery ─ abandoned and missed ticks ─► turn
+    leaders                                                           beside all that, on threads of their own
 
 Before `start` nothing runs but jobs that are started by hand.
 """
@@ -15,12 +16,16 @@ from datetime import datetime
 from firecron.base.clocks import Timing
 from firecron.base.instants import to_datetime, to_text
 from firecron.base.workers import Crew, Workers
-from firecron.errors import Stopping
+from firecron.errors import ConfigurationError, Stopping
 from firecron.jobs.checks import Checks
+from firecron.jobs.explorer import explore
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.jobs.result import Result
 from firecron.jobs.run import Trigger
+from firecron.leaders.leader import explore_leaders
+from firecron.leaders.leaders import Leaders
+from firecron.leaders.office import Staff
 from firecron.lock.service import LockService
 from firecron.runs.bookkeeper import Bookkeeper
 from firecron.runs.claimer import Claimer
@@ -66,9 +71,11 @@ class Engine:
         self.runner = Runner(
             locks, timing, history, locks.identity, self.registry, self.claimer, self.lanes, self.bookkeeper
         )
+        staff = Staff(locks, timing, history, scribe, self.runner.outstanding, lambda: self.runner.loop)
+        self.leaders = Leaders(settings, staff, self.registry.around)
         self.recovery = Recovery(locks, timing, self.registry, self.runner, self)
         self.ticker = self._make_ticker()
-        self.waves = Waves(settings, timing, locks.clock, self.registry, self.crew, self)
+        self.waves = Waves(settings, timing, locks.clock, self.registry, self.leaders, self.crew, self)
         self.heartbeat = Heartbeat(locks, timing, self.registry, self.runner, self.recovery, self.waves, chance)
 
     def start(self) -> None:
@@ -77,6 +84,7 @@ class Engine:
             self.recovery.start()
             self.heartbeat.start()
             self.ticker.start()
+            self.leaders.start()
 
     def stop(self, ends: float) -> None:
         """Stop ticking, and wait for runs to end until `ends` on the monotonic clock."""
@@ -85,7 +93,9 @@ class Engine:
         self.ticker.stop()
         self.waves.forget()
         self.recovery.forget()
+        self.leaders.stop()
         self.runner.stop(max(0.0, ends - self._timing.mono()) / 1000)
+        self.leaders.leave_behind()
         self.heartbeat.wait(ends)
         self.ticker.wait(max(0.0, ends - self._timing.mono()) / 1000)
         self.crew.dismiss()
@@ -108,6 +118,7 @@ class Engine:
         self.recovery.forget()
         self.claimer.forget()
         self.runner.after_fork()
+        self.leaders.after_fork()
         self.crew.after_fork()
         self.heartbeat.after_fork()
         self.waves.after_fork()
@@ -166,10 +177,32 @@ class Engine:
     # --- the registry's control of its jobs
 
     def check(self, job: Job) -> None:
-        """Check a job that is added while others tick. `start` checks all other jobs."""
+        """Check a job that is added while others tick. `start` checks all other jobs.
+
+        Raise ConfigurationError for a job with a leader's name.
+        """
+        if self.leaders.has(job.name):
+            where = self.leaders.office(job.name).leader.where
+            raise ConfigurationError(
+                f"a leader and a job are named {job.name!r}: {where} and {job.where}. Each name is one node: "
+                "rename one of them"
+            )
         if self.is_ticking:
             self.checks.check(job)
             self.checks.warn([job])
+
+    def explore(self, *providers: object) -> None:
+        """Find the leaders and the jobs in these providers."""
+        for leader in explore_leaders(*providers):
+            self.leaders.add(leader)
+        for job in explore(*providers):
+            self.registry.add(job)
+
+    def check_all(self) -> None:
+        """Raise ConfigurationError if a job's or a leader's timings are too short for the lock's promises."""
+        for job in self.registry.jobs():
+            self.checks.check(job)
+        self.leaders.check()
 
     def add(self, job: Job) -> None:
         self.ticker.add(job)

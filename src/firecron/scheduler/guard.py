@@ -21,12 +21,13 @@ class Verdict:
     """Whether jobs may tick, with the reason in a sentence.
 
     `is_suspicious` means that jobs may not tick here, perhaps by mistake: the process looks like production, or the
-    variable has another value. Then the jobs would never run.
+    variable has another value. Then the jobs would never run. `is_forced` means that the program decided.
     """
 
     may_tick: bool
     why: str
     is_suspicious: bool = False
+    is_forced: bool = False
 
 
 def judge(
@@ -37,7 +38,7 @@ def judge(
 ) -> Verdict:
     """Return the guard's verdict. `enabled` overrides it."""
     if enabled is not None:
-        return Verdict(enabled, f"FireCron was created with enabled={enabled}")
+        return Verdict(enabled, f"FireCron was created with enabled={enabled}", is_forced=True)
     found = environment.get(variable)
     if found == value:
         return Verdict(True, f"{variable} is {value!r}")

@@ -20,13 +20,40 @@ from firecron.settings import EMULATOR_HOST
 
 if TYPE_CHECKING:
     from firecron.jobs.registry import Registry
+    from firecron.leaders.leaders import Leaders
     from firecron.lock.service import LockService
+    from firecron.scheduler.engine import Engine
 
 _MOST_NAMED = 10
 
 
-def announce(
-    locks: LockService, registry: Registry, verdict: Verdict, against: str | None, database: str | None
+def say_start(
+    locks: LockService,
+    engine: Engine,
+    verdict: Verdict,
+    against: str | None,
+    database: str | None,
+    jobless: Sequence[str],
+) -> None:
+    """Log the line about this process, and WARNINGs of what is odd about its jobs if it may run them.
+
+    `jobless` are the providers without a job.
+    """
+    if against is not None and verdict.is_forced:
+        against += " (enabled=True overrides the production guard, but not this check)"
+    _announce(locks, engine.registry, engine.leaders, verdict, against, database)
+    if against is None:
+        _warn_of_jobs(locks.events, len(engine.registry.jobs()) + len(engine.leaders.all()), jobless)
+        engine.checks.warn(engine.registry.jobs())
+
+
+def _announce(
+    locks: LockService,
+    registry: Registry,
+    leaders: Leaders,
+    verdict: Verdict,
+    against: str | None,
+    database: str | None,
 ) -> None:
     """Log whether jobs tick in this process, with its instance, pid, database and prefix.
 
@@ -46,9 +73,11 @@ def announce(
         said = f"tick in this process: {verdict.why}"
     jobs = registry.jobs()
     here = sum(map(registry.ticks_here, jobs))
+    found = leaders.all()
     who, prefix, pid = locks.identity, locks.settings.prefix, os.getpid()
     facts = [
-        f"{'' if here == len(jobs) else f'{here} of '}{len(jobs)} {'job' if len(jobs) == 1 else 'jobs'}",
+        _counted(here, len(jobs), "job"),
+        *([_counted(sum(map(leaders.stands_here, found)), len(found), "leader")] if found else []),
         f"instance {who.instance_id}/{who.instance}",
         f"pid {pid}",
         f"database {database}" if database else "no database looked for",
@@ -73,13 +102,19 @@ def announce(
         logging.lastResort.handle(record)
 
 
-def say_jobs(events: Events, registry: Registry) -> None:
-    """Log one line for each job that is not disabled."""
+def say_jobs(events: Events, registry: Registry, leaders: Leaders) -> None:
+    """Log one line for each job and each leader that is not disabled."""
     for job in registry.jobs():
         if not job.options.disabled:
             where = "" if registry.runs_here(job) else f" (not here: it needs the role {job.options.role!r})"
             line = f'Registered distributed cron "{job.name}" [{job.options.schedule.line}] -> {job.where}{where}'
             events.emit("job.registered", job.name, logging.INFO, line)
+    for leader in leaders.all():
+        if not leader.options.disabled:
+            needs = f" (not here: it needs the role {leader.options.role!r})"
+            where = "" if leaders.stands_here(leader) else needs
+            line = f'Registered leader "{leader.name}" -> {leader.where}{where}'
+            events.emit("job.registered", leader.name, logging.INFO, line)
 
 
 def say_forked(events: Events) -> None:
@@ -98,7 +133,7 @@ def say_stopped(events: Events) -> None:
     events.emit("crons.stopped", "firecron", logging.INFO, "Distributed crons stopped")
 
 
-def warn_of_jobs(events: Events, jobs: int, jobless: Sequence[str]) -> None:
+def _warn_of_jobs(events: Events, jobs: int, jobless: Sequence[str]) -> None:
     """Log WARNINGs about providers without a job, a FireCron without a job, and jobs that no FireCron was given."""
     if jobless:
         given = _listed(jobless)
@@ -127,6 +162,10 @@ def named_database(database_url: str | None, environment: Mapping[str, str] = os
 
 def _warn(events: Events, slug: Slug, message: str) -> None:
     events.emit(slug, "firecron", logging.WARNING, message)
+
+
+def _counted(here: int, number: int, what: str) -> str:
+    return f"{'' if here == number else f'{here} of '}{number} {what}{'' if number == 1 else 's'}"
 
 
 def _listed(things: Sequence[str]) -> str:

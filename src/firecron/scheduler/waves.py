@@ -30,6 +30,7 @@ from firecron.base.tickets import OpenTick, Tickets, group_of, is_long_enough, p
 from firecron.base.workers import Crew
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
+from firecron.leaders.leaders import Leaders
 from firecron.runs.policy import time_to_start
 from firecron.settings import Settings
 
@@ -70,13 +71,21 @@ class Waves:
     """Decides for the jobs of the registry when the `asker` asks for their ticks."""
 
     def __init__(
-        self, settings: Settings, timing: Timing, clock: ServerClock, registry: Registry, crew: Crew, asker: Asker
+        self,
+        settings: Settings,
+        timing: Timing,
+        clock: ServerClock,
+        registry: Registry,
+        leaders: Leaders,
+        crew: Crew,
+        asker: Asker,
     ) -> None:
         self._contenders = settings.contenders
         self._heartbeat = settings.heartbeat * 1000
         self._timing = timing
         self._clock = clock
         self._registry = registry
+        self._leaders = leaders
         self._crew = crew
         self._asker = asker
         self._lock = threading.Lock()
@@ -107,7 +116,7 @@ class Waves:
             return None
         jobs = {job.name: job for job in self._registry.jobs() if self._registry.is_wanted(job)}
         members = ((name, job.options.schedule.line, job.options.schedule.timezone) for name, job in jobs.items())
-        return Draw(group_of(members, self._heartbeat, self._contenders), jobs)
+        return Draw(group_of([*members, *self._leaders.members()], self._heartbeat, self._contenders), jobs)
 
     def note(self, draw: Draw | None, number: int | None, at: float) -> None:
         """Take the number that a beat has brought at this monotonic time, if any, and judge the open ticks again."""

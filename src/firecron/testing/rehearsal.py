@@ -10,6 +10,9 @@ Everything else is the same as in production: the schedule, the claim, the lease
 settings. A job that `start` would refuse is refused here too. The database is in memory. Time stands still until the
 test moves it. Jobs run on the test's own thread, one after another, as soon as they are due. If the settings name no
 roles, jobs of all roles run, because no other instance could run them. The FireCron itself is not changed.
+
+No leader stands by itself here. `elect` makes this instance the leader, and calls the body on a thread of its own, as
+in production; `depose` ends its term, and returns once the body has ended.
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ from firecron.testing.memory import MemoryStore
 
 if TYPE_CHECKING:
     from firecron.jobs.result import Result
+    from firecron.leaders.leader import Leader
     from firecron.lock.service import LockService
+    from firecron.lock.term import Term
 
 _SMALLEST_STEP = 0.001
 
@@ -83,6 +88,7 @@ class Rehearsal:
         at: What the clock shows at first: an aware `datetime`, or a text such as `2026-11-18T09:00:00Z`.
         store: A database in memory that another rehearsal has used.
         settings: Settings; without them, those of the environment.
+        leaders: The leaders.
     """
 
     def __init__(
@@ -92,6 +98,7 @@ class Rehearsal:
         *,
         store: MemoryStore | None = None,
         settings: Settings | None = None,
+        leaders: Iterable[Leader] = (),
     ) -> None:
         from firecron.app import FireCron
 
@@ -101,7 +108,9 @@ class Rehearsal:
         self.events: list[Event] = []
         jobs = list(jobs)
         settings = settings or load()
-        roles = settings.roles or tuple(sorted({job.options.role for job in jobs if job.options.role is not None}))
+        leaders = list(leaders)
+        wanted = {job.options.role for job in jobs} | {leader.options.role for leader in leaders}
+        roles = settings.roles or tuple(sorted(role for role in wanted if role is not None))
         # A leap of hours must not make the time uncertain. Asking for it costs nothing here: ask at least every second.
         interval = min(settings.clock_interval, 1.0)
         self._crons = FireCron(
@@ -111,6 +120,8 @@ class Rehearsal:
             crew=Inline(),
             has_threads=False,
         )
+        for leader in leaders:
+            self._crons.engine.leaders.add(leader)
         for job in jobs:
             self._crons.registry.add(job)
         # Only the jobs that need recovery need its rounds.
@@ -126,7 +137,9 @@ class Rehearsal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Do nothing: a rehearsal has no threads to stop."""
+        """Depose the leaders. Nothing else has a thread to stop."""
+        for name in self._crons.engine.leaders.leading():
+            self.depose(name)
 
     @property
     def locks(self) -> LockService:
@@ -171,23 +184,47 @@ class Rehearsal:
         """
         return self._crons.registry.trigger(name)
 
-    def history(self, name: str) -> list[dict[str, object]]:
-        """Return the entries of a job in `cron-runs`, oldest first. Raise UnknownJob for an unknown name.
+    def elect(self, name: str) -> Term:
+        """Make this instance the leader, and call its body on a thread. Return the term.
+
+        Raise NotAcquired if it can't be elected: its name is paused, or held by another holder.
 
         Args:
-            name: The job's name.
+            name: The leader's name.
         """
-        self._crons.registry.get(name)
+        return self._crons.engine.leaders.office(name).elect()
+
+    def depose(self, name: str, patience: float = 10) -> None:
+        """Let the leader lose its lease, and wait until its body has ended. Raise AssertionError if it doesn't end.
+
+        Args:
+            name: The leader's name.
+            patience: The real seconds that the body may take to end.
+        """
+        office = self._crons.engine.leaders.office(name)
+        assert office.depose(patience), f"the body of {name} still runs {patience:g} s after its term was lost"
+
+    def history(self, name: str) -> list[dict[str, object]]:
+        """Return the entries of a job or a leader in `cron-runs`, oldest first. Raise UnknownJob for an unknown name.
+
+        Args:
+            name: The name of the job or the leader.
+        """
+        self._check_name(name)
         return [entry for entry in self._crons.history.read(name).values() if isinstance(entry, dict)]
 
     def outcomes(self, name: str) -> list[str]:
-        """Return the outcomes of a job's runs and of its ticks that did not run, oldest first.
+        """Return the outcomes of a job's runs and of its ticks that did not run, or of a leader's terms, oldest first.
 
         Args:
-            name: The job's name.
+            name: The name of the job or the leader.
         """
-        self._crons.registry.get(name)
+        self._check_name(name)
         return [read_entry(key, node).outcome for key, node in self._crons.history.read(name).items()]
+
+    def _check_name(self, name: str) -> None:
+        if not self._crons.engine.leaders.has(name):
+            self._crons.registry.get(name)
 
     def _work(self) -> float:
         """Do the work that is due. Return the seconds until more work can be due."""

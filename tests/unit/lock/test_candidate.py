@@ -13,8 +13,9 @@ from tests.simulation.world import World
 from firecron import Term
 from firecron.errors import Stopping
 from firecron.lock.candidate import Candidate
+from firecron.lock.election import Election
 from firecron.lock.following import next_ask, pause_after
-from firecron.lock.tenure import Election, Tenure
+from firecron.lock.tenure import Tenure
 
 ELECTION = Election(FEED, 15_000, 1_000)
 

@@ -31,7 +31,7 @@ def job_of(function: Callable[..., object]) -> Job:
     return job
 
 
-def body_of(job: Job, run: Run, loop: asyncio.AbstractEventLoop | None, timing: Timing | None = None) -> Body:
+def body_of(job: Job, run: Run, loop: asyncio.AbstractEventLoop | None, timing: Timing | None = None) -> Body[Run]:
     def tell_blocked(blocked: int) -> None:
         raise AssertionError(f"it has blocked nothing, and not for {blocked} ms")
 
@@ -197,7 +197,7 @@ def test_what_surroundings_swallow_is_a_failure_all_the_same() -> None:
     assert not hasattr(error, "__notes__")
 
 
-def called(body: Body, then: Callable[[], object] = lambda: None) -> tuple[threading.Thread, list[Ending]]:
+def called(body: Body[Run], then: Callable[[], object] = lambda: None) -> tuple[threading.Thread, list[Ending]]:
     """The body, called on another thread, and what comes then."""
     endings: list[Ending] = []
 

@@ -45,8 +45,9 @@ def test_only_the_very_word_will_do(value: str) -> None:
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("environment", [{}, {"RUNTIME_INSTANCE": "production"}, {"K_SERVICE": "api"}])
 def test_the_program_has_the_last_word(enabled: bool, environment: dict[str, str]) -> None:
-    """`enabled` overrides the variable both ways, and isn't suspicious."""
-    assert judge(enabled, environment=environment) == Verdict(enabled, f"FireCron was created with enabled={enabled}")
+    """`enabled` overrides the variable both ways, is forced, and isn't suspicious."""
+    said = f"FireCron was created with enabled={enabled}"
+    assert judge(enabled, environment=environment) == Verdict(enabled, said, is_forced=True)
 
 
 def test_the_variable_and_its_value_can_be_others() -> None:

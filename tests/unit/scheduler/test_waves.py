@@ -44,6 +44,11 @@ class Jobs:
         return job in self._jobs and job not in self.paused
 
 
+class NoLeaders:
+    def members(self) -> list[tuple[str, ...]]:
+        return []
+
+
 class Room:
     is_full = False
 
@@ -66,13 +71,13 @@ class Bench:
             request_timeout=3,
         )
         self.clock.now(Deadline.after(self.timing, 1))
-        self.jobs, self.room = Jobs(*jobs), Room()
+        self.jobs, self.leaders, self.room = Jobs(*jobs), NoLeaders(), Room()
         self.asked: list[tuple[str, float, bool]] = []
         self._calls: list[tuple[float, Callable[[], None]]] = []
         self.most_calls = 0
         self.looks = 0
         settings = load(contenders=contenders, heartbeat=HEARTBEAT)
-        self.waves = Waves(settings, self.timing, self.clock, self.jobs, self.room, self)  # type: ignore[arg-type]  # stand-ins
+        self.waves = Waves(settings, self.timing, self.clock, self.jobs, self.leaders, self.room, self)  # type: ignore[arg-type]  # stand-ins
         self.number = 0
 
     def ask(self, job: Job, slot: str, *, is_later: bool) -> None:

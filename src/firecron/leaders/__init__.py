@@ -1,0 +1,1 @@
+"""One instance leads: `@leader`, and what stands and leads on this instance from `start` to `stop`."""

@@ -1,0 +1,260 @@
+"""A leader on an instance, with its thread: elected, cancelled, told, recorded, and never beside an old body."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from tests.unit.threads import PATIENCE, named
+
+from firecron import FireCron, LeaseLost, Term, current_term, leader
+from firecron.base.clocks import SystemTiming
+from firecron.base.events import Event
+from firecron.settings import load
+from firecron.testing import MemoryStore
+
+FEED = "price-feed"
+# Short, because these tests run in real time: they wait for events, and judge no time.
+SETTINGS = load(margin=0.1, clock_interval=120, shutdown_grace=2.5, contenders=0)
+
+
+class Heard:
+    """The events of an instance, to be waited for."""
+
+    def __init__(self, crons: FireCron) -> None:
+        self.events: list[Event] = []
+        self._changed = threading.Condition()
+        crons.events.subscribe(self._hear)
+
+    def _hear(self, event: Event) -> None:
+        with self._changed:
+            self.events.append(event)
+            self._changed.notify_all()
+
+    def wait(self, slug: str, number: int = 1) -> Event:
+        """Return the event of this slug, once there are so many of it."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.of(slug)) >= number, PATIENCE), (slug, self.events)
+        return self.of(slug)[number - 1]
+
+    def of(self, slug: str) -> list[Event]:
+        return [event for event in self.events if event.slug == slug]
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore(lambda: int(SystemTiming().wall()))
+
+
+@contextmanager
+def running(store: MemoryStore, *providers: object) -> Iterator[tuple[FireCron, Heard]]:
+    crons = FireCron(*providers, store=store, enabled=True, settings=SETTINGS)
+    heard = Heard(crons)
+    with crons:
+        yield crons, heard
+    crons.locks.close()
+
+
+def feed(body: Callable[[Term], object], **options: float) -> Callable[[Term], None]:
+    @leader(FEED, **{"ttl": 1, "pause": 0, **options})  # type: ignore[arg-type]  # no role
+    def function(term: Term) -> None:
+        body(term)
+
+    return function
+
+
+def history(crons: FireCron) -> dict[str, object]:
+    return {key: node["outcome"] for key, node in crons.history.read(FEED).items() if isinstance(node, dict)}
+
+
+def test_a_sync_body_has_a_thread_of_its_own(store: MemoryStore) -> None:
+    """The body runs on the leader's thread, with its Term, and none of the workers is taken."""
+    seen: list[tuple[str, bool]] = []
+
+    def body(term: Term) -> None:
+        seen.append((threading.current_thread().name, current_term() is term))
+        term.stopping.wait(PATIENCE)
+
+    with running(store, feed(body)) as (crons, heard):
+        heard.wait("leader.elected")
+        leadership = crons.leadership(FEED)
+        was_mine = leadership.is_mine
+        holder = leadership.holder()
+        assert holder is not None
+        assert holder.instance == crons.locks.identity.instance
+    assert seen == [(f"firecron-leader-{FEED}", True)]
+    assert (was_mine, leadership.is_mine) == (True, False)
+    assert leadership.holder() is None
+
+
+def test_a_stop_tells_the_body_releases_and_records(store: MemoryStore) -> None:
+    """After `stop` the node is released, and the history has one entry for the term."""
+
+    def body(term: Term) -> None:
+        while True:
+            term.stopping.wait(PATIENCE)
+            term.check()
+
+    with running(store, feed(body)) as (crons, heard):
+        fence = heard.wait("leader.elected").fields["fence"]
+    node = store.get(f"cron-locks/{FEED}")
+    assert isinstance(node, dict)
+    assert ("releasedAt" in node, node["outcome"]) == (True, "interrupted")
+    [(key, outcome)] = history(crons).items()
+    assert (key.endswith(f"Z-term-{fence}"), outcome) == (True, "interrupted")
+    assert heard.wait("leader.stepped_down").fields["why"] == "this instance stops"
+
+
+def test_an_async_body_is_cancelled_when_its_term_is_lost(store: MemoryStore) -> None:
+    """The loss of the lease cancels an async body, whose cleanup ends before the next term."""
+    order: list[str] = []
+
+    @leader(FEED, ttl=1, pause=0)
+    async def body(term: Term) -> None:
+        order.append(f"begins {len(order) // 2}")
+        try:
+            await asyncio.sleep(PATIENCE)
+        finally:
+            order.append("ends, lost" if term.lost else "ends")
+
+    with running(store, body) as (crons, heard):
+        heard.wait("leader.elected")
+        node = store.get(f"cron-locks/{FEED}")
+        assert isinstance(node, dict)
+        store.set(f"cron-locks/{FEED}", {**node, "expiresAt": 0})
+        heard.wait("leader.elected", 2)
+    assert order[:2] == ["begins 0", "ends, lost"]
+    assert heard.of("leader.lost")
+    assert sorted(map(str, history(crons).values())) == ["interrupted", "lost"]
+
+
+def test_a_body_that_returns_leads_again(store: MemoryStore) -> None:
+    """A body that returns is released, and elected anew with a higher fence: each term is in the history."""
+    terms: list[Term] = []
+
+    def body(term: Term) -> None:
+        terms.append(term)
+        if len(terms) == 3:
+            term.stopping.wait(PATIENCE)
+
+    with running(store, feed(body)) as (crons, heard):
+        heard.wait("leader.elected", 3)
+    fences = [term.fence for term in terms]
+    assert fences == sorted(set(fences))
+    assert list(history(crons).values()) == ["succeeded"] * 3
+
+
+@pytest.mark.parametrize("error", [ValueError("no feed"), SystemExit(3)], ids=["an error", "an exit"])
+def test_a_body_that_raises_has_failed(store: MemoryStore, error: BaseException) -> None:
+    """The traceback is told, the node is released, the history says why, and the thread goes on."""
+
+    def body(term: Term) -> None:
+        raise error
+
+    with running(store, feed(body)) as (crons, heard):
+        assert heard.wait("leader.failed").fields["failures"] == 1
+        node = store.get(f"cron-locks/{FEED}")
+        assert isinstance(node, dict)
+        assert (node["outcome"], "releasedAt" in node) == ("failed", True)
+        assert named(f"firecron-leader-{FEED}")
+    assert "failed" in history(crons).values()
+
+
+def test_stepping_down_lets_another_instance_lead(store: MemoryStore) -> None:
+    """After `step_down` the term ends, another instance leads, and this one stays away."""
+
+    def body(term: Term) -> None:
+        term.stopping.wait(PATIENCE)
+
+    with running(store, feed(body)) as (one, heard):
+        heard.wait("leader.elected")
+        with running(store, feed(body)) as (other, also):
+            also.wait("lock.refused")
+            assert not other.leadership(FEED).step_down()
+            assert one.leadership(FEED).step_down(away_for=60)
+            assert not one.leadership(FEED).step_down(), "it was told already"
+            also.wait("leader.elected")
+            assert (one.leadership(FEED).is_mine, other.leadership(FEED).is_mine) == (False, True)
+    assert len(heard.of("leader.elected")) == 1
+
+
+def test_no_new_term_begins_beside_an_old_body(store: MemoryStore) -> None:
+    """A body that ignores its end keeps this process from a new term, also after a stop and a start."""
+    go_on = threading.Event()
+    alive: list[int] = []
+    most: list[int] = []
+
+    def body(term: Term) -> None:
+        alive.append(term.fence)
+        most.append(len(alive))
+        if len(most) == 1:
+            go_on.wait(PATIENCE)
+        else:
+            term.stopping.wait(PATIENCE)
+        alive.pop()
+
+    crons = FireCron(
+        feed(body), store=store, enabled=True, settings=SETTINGS.model_copy(update={"shutdown_grace": 0.0})
+    )
+    heard = Heard(crons)
+    crons.start()
+    heard.wait("leader.elected")
+    crons.stop()
+    assert heard.wait("leader.lingers").message.startswith(f'"{FEED}" still leads as the instance stops')
+    crons.start()
+    assert len(heard.of("leader.elected")) == 1
+    go_on.set()
+    heard.wait("leader.elected", 2)
+    crons.stop()
+    crons.locks.close()
+    assert max(most) == 1
+
+
+def test_the_next_leader_records_one_that_died(store: MemoryStore) -> None:
+    """A term that expired without a release is `abandoned` in the history, once its successor is elected."""
+    dead = {
+        "acquiredAt": 1_794_992_400_000,
+        "expiresAt": 1_794_992_415_000,
+        "fence": 1_794_992_400_000,
+        "holder": "dead",
+        "instance": "i1",
+        "instanceId": "rev-1",
+        "kind": "leader",
+    }
+    store.set(f"cron-locks/{FEED}", dead)
+    with running(store, feed(lambda term: term.stopping.wait(PATIENCE))) as (crons, heard):
+        heard.wait("leader.elected")
+    crons.engine.bookkeeper.wait(SystemTiming().mono() + 10_000)
+    found = history(crons)
+    assert found["2026-11-18T09:00:00Z-term-1794992400000"] == "abandoned"
+
+
+def test_the_guard_keeps_leaders_from_standing(store: MemoryStore) -> None:
+    """Where jobs don't tick, nobody stands."""
+    crons = FireCron(feed(lambda term: None), store=store, enabled=False, settings=SETTINGS)
+    with crons:
+        assert not named(f"firecron-leader-{FEED}")
+    assert store.get("cron-locks") is None
+
+
+def test_a_lost_term_raises_in_a_body_that_checks(store: MemoryStore) -> None:
+    """`check` raises LeaseLost, which counts as lost and not as a failure."""
+    raised: list[BaseException] = []
+
+    def body(term: Term) -> None:
+        try:
+            term.lost.wait(PATIENCE)
+            term.check()
+        except LeaseLost as error:
+            raised.append(error)
+            raise
+
+    with running(store, feed(body, max_term=1.2)) as (crons, heard):
+        heard.wait("leader.lost")
+        heard.wait("leader.elected", 2)
+    assert raised
+    assert heard.of("leader.failed") == []
+    assert "lost" in history(crons).values()
