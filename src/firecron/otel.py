@@ -38,6 +38,9 @@ _LAGS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3
 
 _ENDED = frozenset(f"run.{outcome}" for outcome in ("succeeded", "failed", "lost", "interrupted", "cancelled"))
 _UNRUN = frozenset(("run.skipped", "run.missed", "run.abandoned", "books.cancelled"))
+_ENDED = frozenset(f"run.{outcome}" for outcome in ("succeeded", "failed", "lost", "interrupted"))
+_LEADS = {"leader.elected": 1, "leader.lost": 0, "leader.stepped_down": 0, "leader.failed": 0}
+_UNRUN = frozenset(("run.skipped", "run.missed", "run.abandoned"))
 
 
 class HasEvents(Protocol):
@@ -77,6 +80,7 @@ class _Measures:
         self._lock = threading.Lock()
         self._names: set[str] = set()
         self._successes: dict[str, float] = {}
+        self._leading: dict[str, int] = {}
         meter = provider.get_meter("firecron", __version__)
         self._runs = meter.create_counter(
             "firecron.runs", "{run}", "Runs by outcome, and ticks that did not run as this instance saw it."
@@ -110,6 +114,12 @@ class _Measures:
             "s",
             "When the last run that succeeded on this instance ended, in seconds of Unix time.",
         )
+        meter.create_observable_gauge(
+            "firecron.leader",
+            [self._observe_leaders],
+            "{leader}",
+            "1 while this instance leads, 0 after that.",
+        )
         tell_after_fork(self)
 
     def hear(self, event: Event) -> None:
@@ -133,6 +143,12 @@ class _Measures:
         elif event.slug in _UNRUN:
             count = fields.get("count", 1)
             self._runs.add(count if isinstance(count, int) else 1, {"firecron.job": name, "firecron.outcome": outcome})
+        elif event.slug in _LEADS:
+            with self._lock:
+                self._leading[name] = _LEADS[event.slug]
+            if event.slug == "leader.elected":
+                # As with a run, acquiring the lock emits no event of its own.
+                self._acquisitions.add(1, {"firecron.lock": name, "firecron.outcome": "acquired"})
         elif event.slug in ("lock.acquired", "lock.refused", "lock.unavailable"):
             outcome = str(fields.get("reason", "acquired"))
             self._acquisitions.add(1, {"firecron.lock": name, "firecron.outcome": outcome})
@@ -148,15 +164,21 @@ class _Measures:
         """
         self._lock = threading.Lock()
         self._successes = {}
+        self._leading = {}
 
     def forget(self) -> None:
         """Report no success any more: an instrument can't be removed, but it can report nothing."""
         with self._lock:
             self._successes.clear()
+            self._leading.clear()
 
     def _observe(self, options: CallbackOptions) -> Iterable[Observation]:
         with self._lock:
             return [Observation(when, {"firecron.job": name}) for name, when in self._successes.items()]
+
+    def _observe_leaders(self, options: CallbackOptions) -> Iterable[Observation]:
+        with self._lock:
+            return [Observation(leads, {"firecron.job": name}) for name, leads in self._leading.items()]
 
     def _name(self, name: str) -> str:
         with self._lock:

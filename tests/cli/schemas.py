@@ -62,6 +62,7 @@ LOCK = exactly(
         "fence": perhaps(NUMBER),
         "cancelled": TRUTH,
         "cancelWhy": perhaps(TEXT),
+        "kind": perhaps(TEXT),
         "stuck": TRUTH,
         "problem": perhaps(TEXT),
         "remedy": perhaps(TEXT),
@@ -126,8 +127,20 @@ JOB = exactly(
         "next": each(TICK),
     }
 )
+LEADER = exactly(
+    {"name": TEXT, "ttl": NUMBER, "role": perhaps(TEXT), "disabled": TRUTH, "standsHere": TRUTH, "where": TEXT}
+)
 UNCLAIMED = exactly({"name": TEXT, "where": TEXT})
-JOBS = exactly({"ticksHere": TRUTH, "why": TEXT, "roles": each(TEXT), "jobs": each(JOB), "unclaimed": each(UNCLAIMED)})
+JOBS = exactly(
+    {
+        "ticksHere": TRUTH,
+        "why": TEXT,
+        "roles": each(TEXT),
+        "jobs": each(JOB),
+        "leaders": each(LEADER),
+        "unclaimed": each(UNCLAIMED),
+    }
+)
 
 FINDING = exactly(
     {

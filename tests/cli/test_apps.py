@@ -50,11 +50,25 @@ crons = FireCron(given)
 """
 
 
+LEADING = """
+from firecron import FireCron, Term, leader
+
+@leader("price-feed", ttl=20, role="feeds")
+async def price_feed(term: Term): ...
+
+@leader("orders")
+def orders(): ...
+
+crons = FireCron(price_feed, orders)
+"""
+
+
 @pytest.fixture(autouse=True)
 def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The module `someapp` in the current folder, and no database anywhere."""
     Path(tmp_path, "someapp.py").write_text(APPLICATION, "utf-8")
     Path(tmp_path, "forgetful.py").write_text(FORGETFUL, "utf-8")
+    Path(tmp_path, "leading.py").write_text(LEADING, "utf-8")
     Path(tmp_path, "broken.py").write_text("import nosuchmodule\n", "utf-8")
     Path(tmp_path, "raising.py").write_text("\n1 / 0\n", "utf-8")
     monkeypatch.chdir(tmp_path)
@@ -233,3 +247,27 @@ def test_wrong_usage_is_exit_code_2(arguments: tuple[str, ...]) -> None:
     result = call(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr
+
+
+def test_jobs_lists_leaders() -> None:
+    """A leader is listed with its ttl, and whether it would stand here; an application may have leaders only."""
+    value = answer(JOBS, "jobs", "leading:crons")
+    assert value["leaders"] == [
+        {
+            "name": "price-feed",
+            "ttl": 20,
+            "role": "feeds",
+            "disabled": False,
+            "standsHere": False,
+            "where": "leading.price_feed",
+        },
+        {"name": "orders", "ttl": 15, "role": None, "disabled": False, "standsHere": True, "where": "leading.orders"},
+    ]
+    shown = call("jobs", "leading:orders").stdout
+    assert "orders  leader, ttl 15 s" in shown
+    assert "doesn't stand here: it needs the role 'feeds'" in call("jobs", "leading:crons").stdout
+
+
+def test_a_leader_is_not_run() -> None:
+    """Who asks to run a leader is told that it is elected."""
+    assert "orders is a leader, which is elected and not run" in complaint(2, "run", "leading:crons", "orders")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import cast
 
 import firebase_admin
 import pytest
@@ -340,3 +341,13 @@ def test_a_database_of_another_shape_is_no_crash(rtdb: Rtdb) -> None:
     rtdb.set("/cron-locks/0", {"paused": True})
     rtdb.set("/cron-locks/1", {"paused": True})
     assert states(answer(LOCKS, "locks")) == {"0": "free", "1": "free"}
+
+
+def test_a_leader_is_shown_as_one(rtdb: Rtdb) -> None:
+    """Whoever holds a leader's node leads, and its last run is a term."""
+    with LockService().lead("price-feed") as terms:
+        next(iter(terms))
+        [lock] = cast("list[dict[str, object]]", answer(LOCKS, "locks")["locks"])
+        assert (lock["kind"], lock["state"]) == ("leader", "held")
+        assert "led by " in call("locks", "price-feed").stdout
+    assert "last term succeeded" in call("locks", "price-feed").stdout

@@ -34,6 +34,7 @@ ENDED = {key: value for key, value in RUNNING.items() if key != "unfinished"}
 RELEASED: Node = {**ENDED, "releasedAt": NOW - 5_000, "expiresAt": NOW - 5_000, "outcome": "succeeded"}
 TAKEN: Node = {**HELD, "acquiredAt": NOW, "expiresAt": NOW + 60_000, "holder": "mine"}
 CLAIMED: Node = {**RUNNING, **TAKEN, "fence": NOW, "slot": "2026-11-18T09:00:00Z", "unfinished": "2026-11-18T09:00:00Z"}
+LED: Node = {**TAKEN, "fence": NOW, "kind": "leader"}
 # What an older version, or a script without these rules, may have left behind.
 HARMED: Node = {
     **RUNNING,

@@ -11,6 +11,7 @@ from tests.stores.least_privilege import (
     ENDED,
     HARMED,
     HELD,
+    LED,
     NOW,
     ONE_MORE,
     ORIGINAL,
@@ -148,6 +149,8 @@ LEGAL = [
     put("rerun a tick", RERUN, {**RUNNING, "expiresAt": NOW}),
     put("run by hand, and touch no tick", {**RELEASED, **TAKEN, "missedAfter": "2026-11-18T08:59:55Z"}, RELEASED),
     put("take it again with the same token", {**CLAIMED, "holder": "theirs"}, RELEASED),
+    put("lead for the first time", LED),
+    put("lead after another leader", LED, {**LED, "holder": "theirs", "fence": NOW - 9, "expiresAt": NOW}),
     # renew and release
     put("renew", {**RUNNING, "expiresAt": NOW + 60_000}, RUNNING),
     put("renew what an operator has edited", {**HELD, "acquired": 9, "paused": "Ann"}, {**HELD, "paused": "Ann"}),
@@ -168,6 +171,7 @@ LEGAL = [
     put("renew beside what an operator typed", {**HELD, **TYPED, "expiresAt": NOW + 60_000}, {**HELD, **TYPED}),
     put("renew beside words that an operator typed", {**HELD, **WORDS, "expiresAt": NOW + 60_000}, {**HELD, **WORDS}),
     put("take a lock with a fence, and without renewals", {**CLAIMED, "renews": False}),
+    put("end a term", {**LED, "releasedAt": NOW, "expiresAt": NOW}, LED),
     # operators' commands
     patch("pause a running job", {"paused": True}, RUNNING),
     patch("pause a released lock", {"paused": True}, RELEASED),
@@ -238,6 +242,7 @@ LEGAL = [
     put("mend all", {**HARMED, **MENDED, "expiresAt": NOW, "unfinished": MENDED["slot"]}, HARMED),
     patch("mend a wrong expiry", {"expiresAt": NOW}, {**HARMED, "expiresAt": NOW + DAY + MINUTE + 1}),
     patch("mend a wrong minimum hold", {"expiresAt": NOW}, {**HARMED, "releasedAt": NOW}),
+    patch("pause a job with a kind", {"paused": True}, {**RUNNING, "kind": 7}),
     patch("mend a fence that can hardly rise", {"fence": NOW}, {**RUNNING, "fence": 9 * 10**15}),
     patch("mend a slot of the next century", {"slot": GOOD_SLOT}, {**RUNNING, "slot": "2100-01-01T00:00:00Z"}),
     put("rerun a tick whose attempt is wrong", {**CLAIMED, "attempt": -4}, {**RELEASED, "attempt": -5}),
@@ -309,6 +314,11 @@ FORBIDDEN = [
     put("a fence falls", {**CLAIMED, "fence": NOW - 10_001}, RELEASED),
     put("a fence vanishes", without(CLAIMED, "fence"), RELEASED),
     patch("a fence is taken away", {"fence": None}, RUNNING),
+    # 1. kinds
+    put("a kind vanishes", without({**LED, "fence": NOW + 1}, "kind"), {**LED, "expiresAt": NOW}),
+    patch("a kind becomes another", {"kind": "once"}, LED),
+    patch("a kind is no word", {"kind": 7}),
+    put("a leader has a slot", {**CLAIMED, "kind": "leader"}),
     # 2. the same acquisition
     patch("a cancel names a higher fence", {"cancel": NOW - 9_999}, RUNNING),
     patch("a cancel names a lower fence", {"cancel": NOW - 10_001}, RUNNING),

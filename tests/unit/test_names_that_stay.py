@@ -40,6 +40,7 @@ NAMES = {
         "current_run",
         "current_term",
         "distributed_cron",
+        "leader",
     ],
     "firecron.cli": ["main"],
     "firecron.logging": ["setup"],

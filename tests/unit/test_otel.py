@@ -23,6 +23,7 @@ from firecron import FireCron, LockService, Run, distributed_cron
 from firecron.base import forks
 from firecron.base.events import Events
 from firecron.errors import Unavailable
+from firecron.lock.election import Election
 from firecron.otel import instrument
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -321,3 +322,18 @@ def test_without_opentelemetry_it_says_what_to_install() -> None:
     )
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=40, check=False)
     assert finished.stdout.endswith(": pip install 'firecron[otel]'\n"), finished.stderr
+
+
+def test_a_leader_is_a_gauge(world: World, one: Instance, meters: Meters) -> None:
+    """It is 1 while this instance leads, and 0 after that; an election counts as an acquisition."""
+    stop = instrument(one.crons, meters.provider)
+    candidate = one.live().locks.candidate(Election("price-feed", 15_000, 1_000))
+    tenure = candidate.stand()
+    assert tenure is not None
+    found = meters.read()
+    assert found["firecron.leader {leader}"] == [({"job": "price-feed"}, 1)]
+    assert found["firecron.lock.acquisitions {acquisition}"] == [({"lock": "price-feed", "outcome": "acquired"}, 1)]
+    candidate.end(tenure)
+    assert meters.read()["firecron.leader {leader}"] == [({"job": "price-feed"}, 0)]
+    stop()
+    assert "firecron.leader {leader}" not in meters.read()

@@ -36,7 +36,8 @@ def _lines(view: LockView, now: int, zone: tzinfo | None) -> Iterator[tuple[str,
             yield f"malformed, so no instance can acquire it: {view.problem}", "bold red"
             yield view.remedy or "", ""
         case "held":
-            yield f"held by {view.owner}{_original(view)}", "bold cyan"
+            verb = "led" if view.is_leaders else "held"
+            yield f"{verb} by {view.owner}{_original(view)}", "bold cyan"
             yield f"since {_when(view.since, now, zone)}; until {_when(view.until, now, zone)}", ""
             if view.is_cancelled:
                 yield f"cancelled, and has not ended yet{_reason(view)}", "yellow"
@@ -68,7 +69,7 @@ def _tick(view: LockView) -> Iterator[tuple[str, str]]:
     if view.slot is not None and view.slot != view.unfinished:
         yield f"last tick {view.slot}{f' {view.outcome}' if view.outcome else ''}", _STYLES.get(view.outcome or "", "")
     elif view.outcome is not None and view.slot is None:
-        yield f"last run {view.outcome}", _STYLES.get(view.outcome, "")
+        yield f"last {'term' if view.is_leaders else 'run'} {view.outcome}", _STYLES.get(view.outcome, "")
 
 
 def _when(instant: int | None, now: int, zone: tzinfo | None) -> str:

@@ -33,6 +33,7 @@ from firecron.ops.operator import Operator
 from firecron.rtdb.probe import may_read
 from firecron.rtdb.target import Target, find_target
 from firecron.rtdb.tokens import Credential, RefreshingTokens, google_fetch
+from firecron.scheduler.engine import Engine
 from firecron.scheduler.guard import Verdict, judge
 from firecron.settings import Settings, load
 from firecron.store import NULL_ETAG, Snapshot
@@ -52,6 +53,8 @@ class Program(Protocol):
     def locks(self) -> LockService: ...
     @property
     def registry(self) -> Registry: ...
+    @property
+    def engine(self) -> Engine: ...
     @property
     def verdict(self) -> Verdict: ...
     def check_jobs(self) -> None: ...
@@ -234,7 +237,8 @@ def _examine_jobs(crons: Program, unclaimed: Sequence[Unclaimed]) -> Iterator[Fi
     odd = [warning for job in jobs for warning in checks.warnings(job)]
     here = [job.name for job in jobs if crons.registry.ticks_here(job)]
     elsewhere = [job.name for job in jobs if job.name not in here]
-    yield from findings.jobs(here, elsewhere, odd, unclaimed)
+    yield from findings.jobs(here, elsewhere, odd, unclaimed, has_leaders=bool(crons.engine.leaders.all()))
+    yield from findings.leaders(crons.engine.leaders)
     if problem is not None:
         yield problem
 

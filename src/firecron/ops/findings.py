@@ -22,6 +22,7 @@ from firecron.settings import EMULATOR_HOST, Settings, unknown_variables
 
 if TYPE_CHECKING:
     from firecron.jobs.declarations import Unclaimed
+    from firecron.leaders.leaders import Leaders
 
 Level: TypeAlias = Literal["ok", "warning", "problem"]
 Kind: TypeAlias = Literal["configuration", "unreachable", "denied", "malformed", "other"]
@@ -176,13 +177,18 @@ def guard(values: Settings, verdict: Verdict, variables: Mapping[str, str]) -> I
 
 
 def jobs(
-    here: Sequence[str], elsewhere: Sequence[str], odd: Sequence[str], unclaimed: Sequence[Unclaimed]
+    here: Sequence[str],
+    elsewhere: Sequence[str],
+    odd: Sequence[str],
+    unclaimed: Sequence[Unclaimed],
+    *,
+    has_leaders: bool = False,
 ) -> Iterator[Finding]:
     """Yield which jobs tick on this machine and which don't, the warnings about them, and the jobs that never run."""
     if here or elsewhere:
         not_here = f"; disabled, or with a role that isn't set here: {', '.join(elsewhere)}" if elsewhere else ""
         yield ok("jobs", f"{', '.join(here) or 'none'}{not_here}")
-    else:
+    elif not has_leaders:
         yield warning("jobs", "the application has no jobs", "give the functions to it: FireCron(*jobs)")
     for message in odd:
         yield Finding("jobs", "warning", message)  # the message names the remedy itself
@@ -192,6 +198,19 @@ def jobs(
             f"{job.name} ({job.where}) is declared, but no FireCron was given it: it never runs",
             "give the function, or the object that it is a method of, to FireCron",
         )
+
+
+def leaders(found: Leaders) -> Iterator[Finding]:
+    """Yield which leaders stand on this machine and which don't, and durations that look like milliseconds."""
+    everywhere = found.all()
+    here = [leader.name for leader in everywhere if found.stands_here(leader)]
+    elsewhere = [leader.name for leader in everywhere if leader.name not in here]
+    if everywhere:
+        not_here = f"; disabled, or with a role that isn't set here: {', '.join(elsewhere)}" if elsewhere else ""
+        yield ok("leaders", f"{', '.join(here) or 'none'}{not_here}")
+    for leader in everywhere:
+        for doubt in leader.options.doubts:
+            yield Finding("leaders", "warning", f'"{leader.name}": {doubt}')
 
 
 def latency(seconds: Sequence[float]) -> Finding:

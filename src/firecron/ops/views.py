@@ -22,6 +22,7 @@ from firecron.base.exact import whole
 from firecron.base.instants import to_text
 from firecron.errors import Malformed
 from firecron.lock.instances import Instances, how_to_free
+from firecron.lock.kinds import LEADER
 from firecron.lock.record import Current, LockRecord, parse
 from firecron.runs.entry import Entry, owner_of, read_entry
 
@@ -38,6 +39,7 @@ class LockView:
     an operator has to repair, if anything, and `remedy` is how. `is_stuck` means that the lock expires later than any
     lease can. `is_cancelled` means that the holder was asked to stop, and `cancel_why` is the reason that was given.
     `hears_cancel` means that a holder would notice. `path` is the node's path in the database.
+    lease can. `kind` is what the name belongs to, `leader` or None. `path` is the node's path in the database.
     """
 
     name: str
@@ -55,6 +57,7 @@ class LockView:
     outcome: str | None = None
     attempt: int | None = None
     fence: int | None = None
+    kind: str | None = None
     is_stuck: bool = False
     is_cancelled: bool = False
     cancel_why: str | None = None
@@ -78,6 +81,11 @@ class LockView:
     def is_taken(self) -> bool:
         """Whether the lock is held or in its minimum hold, so that it can't be acquired. A pause doesn't count."""
         return self.state in ("held", "minimum_hold")
+
+    @property
+    def is_leaders(self) -> bool:
+        """Whether the name belongs to a leader, so that who holds it leads."""
+        return self.kind == LEADER
 
     @property
     def remedy(self) -> str | None:
@@ -107,6 +115,7 @@ class LockView:
             "fence": self.fence,
             "cancelled": self.is_cancelled,
             "cancelWhy": self.cancel_why,
+            "kind": self.kind,
             "stuck": self.is_stuck,
             "problem": self.problem,
             "remedy": self.remedy,
@@ -127,7 +136,7 @@ def inspect_lock(
         return LockView(shown, "malformed", is_paused=_is_paused(node), problem=plain(str(error)), path=place)
     if not isinstance(current, LockRecord):
         return LockView(shown, "absent" if node is None else "free", is_paused=_is_paused(current), path=place)
-    state = _state(current, now, margin)
+    state, kind = _state(current, now, margin), current.kept.get("kind")
     problem = None
     is_stuck = state in ("held", "minimum_hold") and current.is_stuck(now)
     if is_stuck:
@@ -150,6 +159,7 @@ def inspect_lock(
         outcome=_plain_or_none(current.outcome),
         attempt=_whole(current.attempt),
         fence=_whole(current.fence),
+        kind=None if kind is None else plain(str(kind)),
         is_stuck=is_stuck,
         is_cancelled=current.is_cancelled,
         cancel_why=plain(current.cancelWhy) if current.is_cancelled and isinstance(current.cancelWhy, str) else None,

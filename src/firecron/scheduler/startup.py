@@ -45,6 +45,9 @@ def say_start(
     if against is None:
         _warn_of_jobs(locks.events, len(engine.registry.jobs()) + len(engine.leaders.all()), jobless)
         engine.checks.warn(engine.registry.jobs())
+        for leader in engine.leaders.all():
+            for doubt in leader.options.doubts:
+                locks.events.emit("job.suspicious", leader.name, logging.WARNING, f'"{leader.name}": {doubt}')
 
 
 def _announce(

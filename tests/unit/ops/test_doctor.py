@@ -19,7 +19,7 @@ from tests.cli.schemas import DOCTOR
 from typer.testing import CliRunner, Result
 
 import firecron.ops.doctor
-from firecron import FireCron, distributed_cron
+from firecron import FireCron, distributed_cron, leader
 from firecron.base.clocks import Deadline
 from firecron.cli.commands.rules import adapted
 from firecron.cli.root import app
@@ -511,3 +511,20 @@ def test_what_is_installed_is_told() -> None:
     assert first.check == "versions"
     for name in ("firecron", "Python", "firebase-admin", "pydantic"):
         assert re.search(rf"\b{name} [0-9]+\.[0-9]", first.message)
+
+
+def test_an_applications_leaders_are_examined(rtdb: Rtdb) -> None:
+    """`doctor APP` names the leaders that stand here, those that don't, and an odd duration; no job is no mistake."""
+
+    @leader("orders", max_term=60_000)
+    def orders() -> None: ...
+
+    @leader("price-feed", role="feeds")
+    def price_feed() -> None: ...
+
+    found = by_check(examine(crons=FireCron(orders, price_feed)))
+    first, second = found["leaders"]
+    assert first == ("ok", "orders; disabled, or with a role that isn't set here: price-feed")
+    assert second[0] == "warning"
+    assert '"orders": max_term=60000 is 16.7 hours. Is it in milliseconds?' in second[1]
+    assert "jobs" not in found

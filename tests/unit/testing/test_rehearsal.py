@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from firecron import ConfigurationError, FireCron, Run, current_run, distributed_cron
+from firecron import ConfigurationError, FireCron, NotAcquired, Run, Term, current_run, distributed_cron, leader
 from firecron.errors import UnknownJob
 from firecron.settings import load
 from firecron.store import Snapshot
@@ -262,3 +262,58 @@ def test_a_jobs_own_sleeping_can_be_virtual(monkeypatch: pytest.MonkeyPatch) -> 
         test.move_to(NINE)
         assert test.outcomes("slow") == ["succeeded"]
         assert [run["durationMs"] for run in test.history("slow")] == [3_600_000]
+
+
+def test_a_leader_is_elected_and_deposed() -> None:
+    """The body runs on a thread from `elect` on, sees that its term is lost, and `depose` waits for its end."""
+    ended: list[bool] = []
+
+    @leader("price-feed", role="feeds")
+    def price_feed(term: Term) -> None:
+        term.lost.wait(20)
+        ended.append(bool(term.lost))
+
+    crons = FireCron(price_feed)
+    with crons.testing("2026-11-18T09:00:00Z") as test:
+        test.advance(3600)
+        assert test.outcomes("price-feed") == []
+        first = test.elect("price-feed")
+        test.depose("price-feed")
+        assert (ended, test.outcomes("price-feed")) == ([True], ["lost"])
+        second = test.elect("price-feed")
+        assert second.fence > first.fence
+    assert ended == [True, True]
+    assert [entry["fence"] for entry in test.history("price-feed")] == [first.fence, second.fence]
+
+
+def test_an_async_leader_is_cancelled_by_its_deposition() -> None:
+    """An async body runs on a loop of its own thread, and is cancelled when its term is lost."""
+    told: list[str] = []
+
+    @leader("price-feed")
+    async def price_feed(term: Term) -> None:
+        try:
+            await asyncio.sleep(20)
+        except asyncio.CancelledError:
+            told.append("cancelled")
+            raise
+
+    with FireCron(price_feed).testing() as test:
+        test.elect("price-feed")
+        test.depose("price-feed")
+        test.depose("price-feed")
+        assert test.outcomes("price-feed") == ["lost"]
+
+
+def test_a_leader_that_can_not_be_elected_says_why() -> None:
+    """Where another holder leads, or the name is paused, `elect` raises the refusal."""
+
+    @leader("price-feed")
+    def price_feed() -> None: ...
+
+    with FireCron(price_feed).testing() as test:
+        test.locks.pause("price-feed")
+        with pytest.raises(NotAcquired, match="is paused by an operator"):
+            test.elect("price-feed")
+    with pytest.raises(UnknownJob):
+        test.outcomes("another")

@@ -1,4 +1,4 @@
-"""`firecron jobs APP`: the jobs that the explorer finds, their next ticks, and whether they would run here.
+"""`firecron jobs APP`: the jobs and leaders that the explorer finds, their next ticks, and whether they would run here.
 
 The command reads no database.
 """
@@ -17,6 +17,8 @@ from firecron.cli.loading import Loaded, load
 from firecron.cli.options import AppPath, Json
 from firecron.cli.output import Output, answering
 from firecron.jobs.job import Job
+from firecron.jobs.options import JobOptions
+from firecron.leaders.decorator import LeaderOptions
 from firecron.scheduler.guard import Verdict
 
 Number = Annotated[int, typer.Option("-n", min=0, max=100, help="Number of ticks for each job.")]
@@ -27,7 +29,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def jobs(app: AppPath, number: Number = 1, as_json: Json = False) -> None:
-    """List the jobs of an application, and their next ticks.
+    """List the jobs and leaders of an application, and the jobs' next ticks.
 
     Also shows where each job is defined, and whether it would run here. The production guard and the job's role
     decide that. Reads no database.
@@ -61,6 +63,17 @@ def _value(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -
             }
             for job in crons.registry.jobs()
         ],
+        "leaders": [
+            {
+                "name": leader.name,
+                "ttl": leader.options.election.ttl // 1000,
+                "role": leader.options.role,
+                "disabled": leader.options.disabled,
+                "standsHere": crons.engine.leaders.stands_here(leader),
+                "where": leader.where,
+            }
+            for leader in crons.engine.leaders.all()
+        ],
         "unclaimed": [{"name": job.name, "where": job.where} for job in loaded.unclaimed],
     }
 
@@ -74,14 +87,23 @@ def _shown(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -
         lines.append(Text("\n").append(job.name, "bold").append(f"  {schedule.line}  {schedule.timezone}"))
         lines.append(Text(f"  {job.where}", "dim"))
         if not _runs_here(crons, job):
-            reason = "it is disabled" if job.options.disabled else f"it needs the role {job.options.role!r}"
-            lines.append(Text(f"  doesn't run here: {reason}", "yellow"))
+            lines.append(Text(f"  doesn't run here: {_reason(job.options)}", "yellow"))
         lines += [Text(f"  {tick_in_words(tick, schedule.timezone)}") for tick in found[job.name]]
+    for leader in crons.engine.leaders.all():
+        ttl = f"  leader, ttl {leader.options.election.ttl / 1000:g} s"
+        lines.append(Text("\n").append(leader.name, "bold").append(ttl))
+        lines.append(Text(f"  {leader.where}", "dim"))
+        if not crons.engine.leaders.stands_here(leader):
+            lines.append(Text(f"  doesn't stand here: {_reason(leader.options)}", "yellow"))
     for forgotten in loaded.unclaimed:
         lines.append(Text("\n").append(forgotten.name, "bold"))
         lines.append(Text(f"  {forgotten.where}", "dim"))
         lines.append(Text("  never runs: it is declared, but was not given to a FireCron", "yellow"))
     return Text("\n").join(lines)
+
+
+def _reason(options: JobOptions | LeaderOptions) -> str:
+    return "it is disabled" if options.disabled else f"it needs the role {options.role!r}"
 
 
 def _runs_here(crons: FireCron, job: Job) -> bool:

@@ -69,7 +69,7 @@ def unlock(name: Name, yes: Yes = False, as_json: Json = False) -> None:
 
     Sets `expiresAt` to 0, as you can do in the Firebase console. Asks first. Does nothing if the lock was released or
     taken over meanwhile. Doesn't end a run that is still alive: the run finds out at its next renewal, at the latest
-    when its lease is over.
+    when its lease is over. Of a leader there may be two until then: cancel it instead, which ends its term first.
     """
     output = Output(as_json=as_json)
     with answering(output):
@@ -103,9 +103,10 @@ def _ask(output: Output, seen: Seen) -> None:
     kept += [f"fence {seen.view.fence}"] if seen.view.fence is not None else []
     stays = f"Its {' and '.join(kept)} {'stay' if len(kept) > 1 else 'stays'}." if kept else "Everything else stays."
     output.out.print(Text("\n").join([Text(seen.view.name, "bold"), *lock_lines(seen.view, seen.now)]))
+    instead = f" To end the term first, run: firecron cancel {seen.view.name}" if seen.view.is_leaders else ""
     output.out.print(
         f"\nThis sets expiresAt to 0, so that another instance can acquire the lock at once. {stays} "
-        "If the holder is alive, its run goes on until the next renewal, beside the run of the next holder.",
+        f"If the holder is alive, its run goes on until the next renewal, beside the run of the next holder.{instead}",
         markup=False,
     )
     if not typer.confirm("Unlock it?"):

@@ -83,6 +83,8 @@ def _run(
     output = Output(as_json=as_json)
     with answering(output), ExitStack() as ending:
         crons = load_crons(app)
+        if crons.engine.leaders.has(name):
+            raise Failure(f"{name} is a leader, which is elected and not run: start the application", Exit.USAGE)
         job = crons.registry.get(name)
         logged = tell_events(crons.events, output, _SAID_OTHERWISE)
         crons.check_jobs()
