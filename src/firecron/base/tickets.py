@@ -112,9 +112,13 @@ class OpenTick:
         """
         if size is None or has_fallen(self.size, size):
             return self.came
-        rank = size * self.distance
-        offset = next((offset for times, offset in _WAVES if rank < times * contenders), None)
+        offset = wave_of(size * self.distance, contenders)
         return None if offset is None else self.came + offset
+
+
+def wave_of(rank: float, contenders: int) -> float | None:
+    """Return after how many milliseconds an instance of this rank asks; None if its rank is too high."""
+    return next((offset for times, offset in _WAVES if rank < times * contenders), None)
 
 
 def place_of_ticket(number: int) -> float:

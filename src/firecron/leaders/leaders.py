@@ -13,6 +13,7 @@ from dataclasses import replace
 from firecron.errors import UnknownJob
 from firecron.leaders.leader import Leader
 from firecron.leaders.office import Office, Staff
+from firecron.lock.following import Nobody, Ranks
 from firecron.settings import Settings
 
 
@@ -24,11 +25,14 @@ class Leaders:
         self._staff = staff
         self._around = around
         self._offices: dict[str, Office] = {}
+        # Set by the engine before leaders are added: the waves, which know the tickets.
+        self.ranks: Ranks = Nobody()
 
     def add(self, leader: Leader) -> None:
         """Add a leader before the start. Its function is called in the application's context."""
         one = leader if leader.around is not nullcontext else replace(leader, around=self._around)
-        self._offices[leader.name] = Office(one, self._staff)
+        office = self._offices[leader.name] = Office(one, self._staff)
+        office.candidate.ranks = self.ranks
 
     def all(self) -> list[Leader]:
         """Return all leaders."""

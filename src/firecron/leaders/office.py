@@ -212,7 +212,23 @@ class Office:
             instance_id=identity.instance_id,
             instance=identity.instance,
         )
-        self._staff.scribe.submit(lambda: self._staff.history.record(self.leader.name, entry))
+        mark = object()
+        self._staff.outstanding.add(mark)
+        try:
+            self._staff.scribe.submit(lambda: self._record_the_dead(entry, mark))
+        except RuntimeError as error:
+            # No thread can be started: the term begins nevertheless.
+            self._staff.outstanding.remove(mark)
+            message = f'The history of "{self.leader.name}" may lack the entry {entry.key}: {error}'
+            self._staff.locks.events.emit(
+                "history.failed", self.leader.name, logging.WARNING, message, key=entry.key, why=str(error)
+            )
+
+    def _record_the_dead(self, entry: Entry, mark: object) -> None:
+        try:
+            self._staff.history.record(self.leader.name, entry)
+        finally:
+            self._staff.outstanding.remove(mark)
 
     def _entry(self, tenure: Tenure, ended: Ended) -> Entry:
         started, identity = tenure.started.server, self._staff.locks.identity

@@ -47,11 +47,13 @@ from firecron.errors import Unavailable
 from firecron.lock.alarm import Alarm
 from firecron.lock.contender import Bid, Contender
 from firecron.lock.election import Election
-from firecron.lock.following import GOOD_TERM, next_ask, pause_after
+from firecron.lock.following import GOOD_TERM, LOOK, Following, Nobody, Ranks, pause_after
+from firecron.lock.hearing import Heard
 from firecron.lock.kinds import LEADER
 from firecron.lock.lease import Lease
 from firecron.lock.record import LockRecord
 from firecron.lock.refusal import Refusal, not_known
+from firecron.lock.streams import Follow
 from firecron.lock.tenure import AWAY, Ended, Tenure, TermOutcome, Told, outcome_of
 from firecron.lock.term import Term
 
@@ -80,6 +82,15 @@ class Candidate:
         self._bid: Bid | None = None
         self._tenure: Tenure | None = None
         self._due = timing.mono()
+        # Set before the first try, where there are tickets.
+        self.ranks: Ranks = Nobody()
+        # Called when `pause` may have become shorter, by any thread.
+        self.wake: Callable[[], object] = lambda: None
+        self._path = contender.path(election.name)
+        self._following: Following | None = None
+        self._ear = Follow(self._path, self._hear)
+        self._asked = 0.0
+        self._heard: Heard | None = None
         self._failures = 0
         self._is_over = False
         self._said: object = None
@@ -101,20 +112,41 @@ class Candidate:
     def pause(self) -> float | None:
         """Return the seconds until the next try; 0: now. None: it stands no more."""
         with self._changed:
-            left = self._due - self._timing.mono()
+            if self._is_over:
+                return None
+            now = self._timing.mono()
+            left = self._due - now
+            if self._following is not None:
+                left = max(left, self._following.due(self._ear.heard, self._clock.peek(), now) - now)
+                left = min(left, LOOK * 1000)
             # A millisecond at least: a wait for what is left of a float's rounding would never end.
-            return None if self._is_over else max(left, 1.0) / 1000 if left > 0 else 0.0
+            return max(left, 1.0) / 1000 if left > 0 else 0.0
 
     def wait(self, seconds: float) -> None:
-        """Wait for so long, or until `stop` is called."""
+        """Wait for so long, or until `stop` is called or the node changes."""
+        self.listen()
         with self._changed:
-            if not self._is_over and self._due > self._timing.mono():
+            if self.pause():
                 self._timing.wait(self._changed, seconds)
+
+    def listen(self) -> None:
+        """Follow the part of the node that this candidate should hear of while it waits."""
+        streams, following = self._contender.streams, self._following
+        if following is None:
+            return
+        path = self._path if following.needs_node else f"{self._path}/releasedAt"
+        if self._ear.path != path:
+            streams.discard(self._ear)
+            self._ear = Follow(path, self._hear)
+        streams.add(self._ear)
+        if self._is_over:
+            streams.discard(self._ear)  # stopped meanwhile
 
     def stand(self) -> Tenure | None:
         """Try once to be elected. Return the tenure; None if another leads, nobody knows, or this was stopped."""
         assert self._tenure is None, f"the body of an old term of {self.election.name} has not ended"
         bid = self._bid = self._bid or self._make_bid()
+        self._asked, self._heard = self._timing.mono(), self._ear.heard
         held = self._contender.attempt(bid)
         if isinstance(held, Refusal):
             self._follow(held)
@@ -182,22 +214,28 @@ class Candidate:
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
+        self._contender.streams.discard(self._ear)
         self.tell(why)
 
     def open(self) -> None:
         """Stand again after a stop."""
         with self._changed:
-            self._is_over = False
+            self._is_over, self._following = False, None
             self._due = self._timing.mono()
             self._changed.notify_all()
 
     def after_fork(self) -> None:
         """Forget the tenure in a forked child: it is the parent's."""
         self._changed = threading.Condition()
-        self._bid = None
+        self._bid = self._following = None
         if self._tenure is not None:
             self._tenure.has_ended = True
             self._tenure = None
+
+    def _hear(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+        self.wake()
 
     def _make_bid(self) -> Bid:
         election = self.election
@@ -219,15 +257,17 @@ class Candidate:
             if self._is_over:
                 return None
             self._tenure = Tenure(term, lease, started, replaced)
-            return self._tenure
+            self._following = None
+        self._contender.streams.discard(self._ear)
+        return self._tenure
 
     def _follow(self, refusal: Refusal) -> None:
         """Plan the next try. The refusal is told if it says something new."""
         self.refusal = refusal
-        until = refusal.until if refusal.reason == "held" else None
-        seconds = next_ask(until, self._clock.peek(), self._contender.margin, self._chance())
         with self._changed:
-            self._due = self._timing.mono() + seconds * 1000
+            if self._following is None:
+                self._following = Following(self.election.name, self._contender.margin, self.ranks, self._chance)
+            self._following.refused(refusal, self._heard, self._asked)
         said = refusal.reason, refusal.holder
         if said != self._said:
             self._said = said

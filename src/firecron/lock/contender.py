@@ -99,6 +99,10 @@ class Contender:
         self._told: Recent[tuple[str, str], None] = Recent()
         self._pools: dict[str, ThreadPoolExecutor] = {}
 
+    def path(self, name: str) -> str:
+        """Return the path of a lock's node."""
+        return self._paths.lock(name)
+
     def bid(
         self,
         name: str,

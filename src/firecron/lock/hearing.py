@@ -79,9 +79,10 @@ class Hearing:
 
     def seconds(self, heard: Heard | None, moment: Moment | None, mono: float) -> float:
         """Return the seconds until the next ask, by what is heard now. `moment` is RTDB's time, if it is known."""
-        return max(0.0, self._due(heard, moment, mono) - mono) / 1000
+        return max(0.0, self.due(heard, moment, mono) - mono) / 1000
 
-    def _due(self, heard: Heard | None, moment: Moment | None, mono: float) -> float:
+    def due(self, heard: Heard | None, moment: Moment | None, mono: float) -> float:
+        """Return when to ask next, on the monotonic clock."""
         refusal = self._refusal
         if heard is None or moment is None or refusal is None or refusal.reason != "held":
             self._free_since = None

@@ -76,6 +76,7 @@ class Terms:
     async def __aenter__(self) -> Self:
         self._enter()
         self._loop = asyncio.get_running_loop()
+        self._candidate.wake = self._wake
         return self
 
     async def __aexit__(
@@ -94,8 +95,10 @@ class Terms:
         await self._finish_async(None)
         while (pause := self._candidate.pause()) is not None:
             if pause:
+                self._candidate.listen()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._woken.wait(), pause)
+                self._woken.clear()
                 continue
             tenure = await self._contender.off_loop("acquire", self._candidate.stand, unwanted=self._give_back)
             if tenure is not None:
@@ -147,6 +150,9 @@ class Terms:
 
     def _stop(self) -> None:
         self._candidate.stop("the program has called stop()")
+        self._wake()
+
+    def _wake(self) -> None:
         if self._loop is not None:
             with suppress(RuntimeError):  # a closed loop has nothing left to wake
                 self._loop.call_soon_threadsafe(self._woken.set)

@@ -76,6 +76,7 @@ class Engine:
         self.recovery = Recovery(locks, timing, self.registry, self.runner, self)
         self.ticker = self._make_ticker()
         self.waves = Waves(settings, timing, locks.clock, self.registry, self.leaders, self.crew, self)
+        self.leaders.ranks = self.waves
         self.heartbeat = Heartbeat(locks, timing, self.registry, self.runner, self.recovery, self.waves, chance)
 
     def start(self) -> None:

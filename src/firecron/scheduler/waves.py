@@ -31,6 +31,8 @@ from firecron.base.workers import Crew
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.leaders.leaders import Leaders
+from firecron.lock.following import Rank
+from firecron.lock.kinds import LEADER
 from firecron.runs.policy import time_to_start
 from firecron.settings import Settings
 
@@ -80,7 +82,7 @@ class Waves:
         crew: Crew,
         asker: Asker,
     ) -> None:
-        self._contenders = settings.contenders
+        self.contenders = settings.contenders
         self._heartbeat = settings.heartbeat * 1000
         self._timing = timing
         self._clock = clock
@@ -107,16 +109,24 @@ class Waves:
         """Return the size of the group that this instance is in; None if it is not known."""
         return self._tickets.size(self._timing.mono())
 
+    def rank(self, name: str) -> Rank | None:
+        """Return how many instances come before this one for the leader of this name; None if that is not known."""
+        with self._lock:
+            size = self._tickets.size(self._timing.mono()) if self.contenders else None
+            if size is None:
+                return None
+            return Rank(size * self._tickets.distance(place_of_tick(name, LEADER)), size)
+
     def draw(self) -> Draw | None:
         """Return the ticket that the next beat should take.
 
         Return None if it should take none: an instance without a free worker would only delay a tick.
         """
-        if not self._contenders or self._crew.is_full:
+        if not self.contenders or self._crew.is_full:
             return None
         jobs = {job.name: job for job in self._registry.jobs() if self._registry.is_wanted(job)}
         members = ((name, job.options.schedule.line, job.options.schedule.timezone) for name, job in jobs.items())
-        return Draw(group_of([*members, *self._leaders.members()], self._heartbeat, self._contenders), jobs)
+        return Draw(group_of([*members, *self._leaders.members()], self._heartbeat, self.contenders), jobs)
 
     def note(self, draw: Draw | None, number: int | None, at: float) -> None:
         """Take the number that a beat has brought at this monotonic time, if any, and judge the open ticks again."""
@@ -146,7 +156,7 @@ class Waves:
             if size is None or not job.options.asks_in_waves or self._draw.jobs.get(job.name) is not job:
                 return None
             tick = OpenTick(now, self._tickets.distance(place_of_tick(job.name, slot)), size)
-            if tick.asks_at(size, self._contenders) == now:
+            if tick.asks_at(size, self.contenders) == now:
                 return None
             waiting = self._open[job.name] = _Waiting(job, slot, tick)
         return waiting
@@ -168,7 +178,7 @@ class Waves:
                 return
             if is_look:
                 waiting.looks_at = math.inf
-            at = waiting.tick.asks_at(self._tickets.size(now), self._contenders)
+            at = waiting.tick.asks_at(self._tickets.size(now), self.contenders)
             is_over, is_time = now >= waiting.ends, at is not None and at <= now
             if is_over or is_time:
                 del self._open[waiting.job.name]

@@ -14,7 +14,6 @@ from firecron import Term
 from firecron.errors import Stopping
 from firecron.lock.candidate import Candidate
 from firecron.lock.election import Election
-from firecron.lock.following import next_ask, pause_after
 from firecron.lock.tenure import Tenure
 
 ELECTION = Election(FEED, 15_000, 1_000)
@@ -95,18 +94,6 @@ def test_a_good_term_forgives_failures(one: Instance, candidate: Candidate) -> N
         candidate.end(elected(candidate), error)
         world.advance(candidate.pause() or 0)
     assert [event.fields["failures"] for event in one.said("leader.failed")] == [1, 2, 1]
-
-
-@pytest.mark.parametrize(("chance", "failures", "least", "most"), [(0, 1, 1, 1), (1, 3, 4, 4), (0, 30, 30, 30)])
-def test_the_pause_after_failures(chance: float, failures: int, least: float, most: float) -> None:
-    """It is doubled for each failure, from a second to a minute; chance takes up to half of it."""
-    assert least <= pause_after(failures, chance) <= most
-
-
-def test_next_ask_without_a_clock_or_a_record() -> None:
-    """A follower that doesn't know when the record ends asks within five seconds."""
-    assert next_ask(None, None, 1_000, 1.0) == 5
-    assert next_ask(None, None, 1_000, 0.0) == 2.5
 
 
 def test_an_operators_pause_ends_the_term_at_the_next_renewal(world: World) -> None:
