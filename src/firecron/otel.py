@@ -38,9 +38,7 @@ _LAGS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3
 
 _ENDED = frozenset(f"run.{outcome}" for outcome in ("succeeded", "failed", "lost", "interrupted", "cancelled"))
 _UNRUN = frozenset(("run.skipped", "run.missed", "run.abandoned", "books.cancelled"))
-_ENDED = frozenset(f"run.{outcome}" for outcome in ("succeeded", "failed", "lost", "interrupted"))
 _LEADS = {"leader.elected": 1, "leader.lost": 0, "leader.stepped_down": 0, "leader.failed": 0}
-_UNRUN = frozenset(("run.skipped", "run.missed", "run.abandoned"))
 
 
 class HasEvents(Protocol):

@@ -169,7 +169,7 @@ class Office:
             self._body = None
             if self._alarm is not None:
                 self._keeper.forget(self._alarm)
-        return Stopping() if ending.outcome == "interrupted" else ending.error
+        return Stopping() if ending.outcome in ("interrupted", "cancelled") else ending.error
 
     def _on_change(self, tenure: Tenure) -> None:
         """Have the body cancelled: at once if its term is lost, else when it had time to end by itself."""

@@ -205,6 +205,8 @@ class Candidate:
             if tenure is None or tenure.told is not None or tenure.has_ended or not tenure.lease.is_held():
                 return False
             tenure.told = Told(why, outcome, away_for)
+        if outcome == "cancelled":
+            tenure.term.cancelled.set()
         tenure.term.stopping.set()
         self._tell_change(tenure)
         return True

@@ -15,7 +15,7 @@ class Term:
 
     `lost` is set when the term is over: another instance may lead already, or will soon. It is set a margin before the
     record expires. `stopping` is set when the term is to end, and still lasts: this instance shuts down, or the leader
-    steps down, was cancelled, or is paused.
+    steps down, was cancelled, or is paused. `cancelled` is set beside it after `firecron cancel`.
 
     Args:
         name: The leader's name.
@@ -30,6 +30,7 @@ class Term:
         self.since = since
         self._lost = lost
         self.stopping = Flag()
+        self.cancelled = Flag()
 
     @property
     def lost(self) -> Flag:

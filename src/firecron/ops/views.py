@@ -38,8 +38,8 @@ class LockView:
     `is_foreign` means that the record has no holder's token: the NestJS original writes such records. `problem` is what
     an operator has to repair, if anything, and `remedy` is how. `is_stuck` means that the lock expires later than any
     lease can. `is_cancelled` means that the holder was asked to stop, and `cancel_why` is the reason that was given.
-    `hears_cancel` means that a holder would notice. `path` is the node's path in the database.
-    lease can. `kind` is what the name belongs to, `leader` or None. `path` is the node's path in the database.
+    `hears_cancel` means that a holder would notice. `kind` is what the name belongs to, `leader` or None. `path` is the
+    node's path in the database.
     """
 
     name: str

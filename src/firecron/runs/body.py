@@ -22,11 +22,8 @@ from traceback import format_exception_only
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from firecron.base.clocks import Timing
-from firecron.errors import Cancelled, LeaseLost, Stopping
-from firecron.jobs.job import Job
-from firecron.jobs.run import Outcome, Run, running
 from firecron.base.flag import Flag
-from firecron.errors import LeaseLost, Stopping
+from firecron.errors import Cancelled, LeaseLost, Stopping
 from firecron.jobs.run import Outcome
 from firecron.runs.loop_watch import LoopWatch
 from firecron.runs.surroundings import HasContext, surrounded, surrounded_async
@@ -55,6 +52,9 @@ class Subject(Protocol):
 
     @property
     def lost(self) -> Flag: ...
+
+    @property
+    def cancelled(self) -> Flag: ...
 
     stopping: Flag
 
