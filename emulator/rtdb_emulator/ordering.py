@@ -7,7 +7,10 @@ caller sorts by key, as RTDB does. No two keys are equal.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Generator, Iterable
+from heapq import merge
+from itertools import islice
 from typing import TypeAlias
 
 Scalar: TypeAlias = str | int | float | bool
@@ -16,6 +19,9 @@ SortKey: TypeAlias = tuple[int | float | str, ...]
 _INTEGER = re.compile(r"(-?)0*([0-9]{1,10})\Z")
 _DIGITS = frozenset("0123456789")
 _FIRST = _DIGITS | {"-"}
+_LETTERS = ":"  # the character after the last digit
+RUN = 5_000  # keys that are sorted at once
+_FIRST_WORD: SortKey = (1,)  # the integers come before it
 _INT32 = range(-(2**31), 2**31)
 
 
@@ -32,18 +38,40 @@ def key_order(key: str) -> SortKey:
 
 def in_key_order(keys: Iterable[str]) -> list[str]:
     """Return the keys in the order of `key_order`."""
+    ordered = sorted(keys)
+    # An integer begins with a digit or a minus sign. Most keys begin with a letter, and all these come later.
+    end = bisect_left(ordered, _LETTERS)
+    if end == 0:
+        return ordered
     integers, words = [], []
-    for key in keys:
-        # Most keys don't end in a digit, or don't begin with one: they need no closer look.
-        if key[-1:] in _DIGITS and key[:1] in _FIRST and key_order(key)[0] == 0:
-            integers.append(key)
+    for key in ordered[:end]:
+        # Most of them don't end in a digit: they need no closer look.
+        if key[-1:] in _DIGITS and key[:1] in _FIRST and (order := key_order(key))[0] == 0:
+            integers.append(order)
         else:
             words.append(key)
-    words.sort()
-    if integers:
-        integers.sort(key=key_order)
-        return integers + words
-    return words
+    integers.sort()
+    return [str(key) for *_, key in integers] + words + ordered[end:]
+
+
+def ordering(keys: Iterable[str]) -> Generator[None, None, list[str]]:
+    """Return the same for many keys, and yield after a few milliseconds of work."""
+    rest = iter(keys)
+    integers: list[list[str]] = []
+    words: list[str] = []
+    while run := in_key_order(islice(rest, RUN)):
+        end = bisect_left(run, _FIRST_WORD, key=key_order)
+        integers.append(run[:end])
+        words += run[end:]
+        yield
+    words.sort()  # quick, because the runs are sorted
+    yield
+    ordered = []
+    for number, key in enumerate(merge(*integers, key=key_order)):
+        ordered.append(key)
+        if number % RUN == 0:
+            yield
+    return ordered + words
 
 
 def priority_order(priority: str | float | None) -> SortKey:

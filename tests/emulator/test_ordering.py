@@ -1,10 +1,15 @@
 """The three orders: by key, by value, by priority."""
 
+from collections.abc import Generator
 from itertools import combinations
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rtdb_emulator.ordering import Scalar, SortKey, key_order, priority_order, value_order
+from rtdb_emulator import ordering
+from rtdb_emulator.ordering import Scalar, SortKey, in_key_order, key_order, priority_order, value_order
 
 KEYS = [
     "-2147483648",
@@ -72,6 +77,30 @@ def ascends(keys: list[SortKey]) -> bool:
 def test_keys() -> None:
     """Keys that are 32-bit integers come first, by number and then by length; the others follow as strings."""
     assert ascends([key_order(key) for key in KEYS])
+
+
+def end_of(steps: Generator[None, None, list[str]]) -> list[str]:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            ordered: list[str] = end.value
+            return ordered
+
+
+@given(st.sets(st.one_of(st.text(max_size=3), st.from_regex(r"-?[0-9]{1,11}", fullmatch=True), st.sampled_from(KEYS))))
+def test_keys_are_sorted_by_their_order(keys: set[str]) -> None:
+    """Whatever the keys, they are sorted as the sort key of each says; at once and in steps."""
+    assert in_key_order(keys) == end_of(ordering.ordering(keys)) == sorted(keys, key=key_order)
+
+
+def test_many_keys_are_sorted_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many keys, integers and words mixed, are sorted as at once, and the work is cut into many steps."""
+    monkeypatch.setattr(ordering, "RUN", 10)
+    keys = [*map(str, range(-300, 300)), *(f"00{number}" for number in range(50)), *(f"-k{n}" for n in range(300))]
+    Random(3).shuffle(keys)
+    assert end_of(ordering.ordering(keys)) == sorted(keys, key=key_order)
+    assert len(list(ordering.ordering(keys))) > len(keys) / 10
 
 
 def test_values() -> None:
