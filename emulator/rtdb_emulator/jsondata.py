@@ -107,9 +107,10 @@ def render(node: Node, *, priorities: bool = False, arrays: bool = True) -> obje
         if priorities and node.priority is not None:
             return {".value": node.value, PRIORITY: node.priority}
         return node.value
+    inner = node.members
     members: dict[str, object] = {
-        key: render(member, priorities=priorities, arrays=arrays) if isinstance(member, Node) else member
-        for key, member in ((key, node.members[key]) for key in node.ordered_keys())
+        key: render(member, priorities=priorities, arrays=arrays) if isinstance(member := inner[key], Node) else member
+        for key in node.ordered_keys()
     }
     if priorities and node.priority is not None:
         return {**members, PRIORITY: node.priority}

@@ -29,21 +29,23 @@ from rtdb_emulator.jsondata import (
     parse_priority,
     render,
 )
-from rtdb_emulator.ordering import in_key_order
+from rtdb_emulator.ordering import ordering
 from rtdb_emulator.paths import PRIORITY, check_depth, is_key
-from rtdb_emulator.table import SMALL, Table, empty_buckets, fill, finished
+from rtdb_emulator.table import SMALL, empty_buckets, fill, finished
 from rtdb_emulator.tree import EMPTY, Member, Node, Priority, as_node
 
 # Bytes, or characters: smaller data is read at once.
 LARGE: Final = 256 * 1024
 
 CHUNK = 64 * 1024
-# Members between two yields: while they are read, while they are moved, while they are sorted.
-_READ, _MOVED, _SORTED = 50, 2_000, 20_000
+# Members between two yields: while they are read, while they are moved.
+_READ, _MOVED = 50, 2_000
 # How many members are encoded at once; a text counts as one more member for every 200 characters.
 WEIGHT, _CHARACTERS = 500, 200
 
 _SPACE = re.compile(r"[ \t\n\r]*")
+# A key without escapes, with its colon.
+_PLAIN_KEY = re.compile(r'"([^"\\\x00-\x1f]*)":')
 _LATER = object()  # stands for a value that is too large to be decoded at once
 
 
@@ -93,7 +95,7 @@ def writing(node: Node) -> Iterator[bytes]:
     weight = 0
     for key in names:
         member = node.members.get(key)
-        if isinstance(member, Node) and _has_grandchildren(member):
+        if isinstance(member, Node) and member.is_deep:
             yield comma + _encoded(batch, length) if batch else b""
             comma = b"," if batch else comma
             batch, weight = {}, 0
@@ -114,10 +116,6 @@ def writing(node: Node) -> Iterator[bytes]:
 
 def _encoded(batch: dict[str, object], length: int | None) -> bytes:
     return encode(batch if length is None else list(batch.values()))[1:-1]
-
-
-def _has_grandchildren(node: Node) -> bool:
-    return isinstance(node.members, Table) or any(isinstance(member, Node) for member in node.members.values())
 
 
 class _NotJson(Exception):
@@ -212,10 +210,7 @@ class _Reader:
                 key: object = str(number)
                 number += 1
             else:
-                key = self.scanned() if self.peek() == '"' else None
-                if self.peek() != ":":
-                    raise _NotJson
-                self._at += 1
+                key = self.key()
             if not isinstance(key, str):
                 raise _NotJson
             self.peek()
@@ -227,6 +222,18 @@ class _Reader:
             if after != ",":
                 raise _NotJson
             self.peek()
+
+    def key(self) -> object:
+        """Return the key here, and go behind its colon."""
+        plain = _PLAIN_KEY.match(self._text, self._at)
+        if plain is not None:
+            self._at = plain.end()
+            return plain[1]
+        key = self.scanned() if self.peek() == '"' else None
+        if self.peek() != ":":
+            raise _NotJson
+        self._at += 1
+        return key
 
     def small(self) -> object:
         """Return the value here, which can't be large."""
@@ -256,6 +263,9 @@ class _Reader:
     def peek(self) -> str:
         """Return the next character other than space; an empty text at the end."""
         while True:
+            here = self._text[self._at : self._at + 1]
+            if here > " ":
+                return here
             space = _SPACE.match(self._text, self._at)
             assert space is not None  # the pattern matches the empty text as well
             self._at = space.end()
@@ -291,12 +301,5 @@ def _branch(members: dict[str, Member], priority: Priority) -> Generator[None, N
     while piece := list(islice(items, _MOVED)):
         fill(buckets, piece)
         yield
-    keys = iter(members)
-    runs: list[str] = []
-    while run := sorted(islice(keys, _SORTED)):
-        runs += run
-        yield
-    # The runs are sorted already, so `in_key_order` merges them in little time.
-    order = in_key_order(runs)
-    yield
+    order = yield from ordering(members)
     return Node(None, finished(buckets, order), priority)

@@ -17,10 +17,11 @@ from tests.emulator.test_rest_wire import OWNER, call
 from rtdb_emulator import large
 from rtdb_emulator.errors import BadRequest
 from rtdb_emulator.http import bodies, slices
+from rtdb_emulator.http.messages import RestRequest
 from rtdb_emulator.jsondata import NeedsServer, decode, decode_patch, encode, parse, render
 from rtdb_emulator.large import load_json, reading, reading_patch, writing
 from rtdb_emulator.pytest_plugin import Rtdb
-from rtdb_emulator.tree import hashing
+from rtdb_emulator.tree import Node, hashing
 
 T = TypeVar("T")
 
@@ -250,3 +251,28 @@ def test_a_large_write_is_logged_and_dripped_as_any(rtdb: Rtdb, monkeypatch: pyt
     dripped, plain = rtdb.emulator.requests.matching(namespace=rtdb.namespace)
     assert dripped.request_bytes == plain.request_bytes > len(body)
     assert plain.response_bytes > len(body)
+
+
+LEAF = "leaf"
+FLAT = {"a": LEAF, "10": 1, "9": True}
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "PATCH"])
+@pytest.mark.parametrize("child", [LEAF, FLAT, {"a": FLAT}, dict.fromkeys(map(str, range(200)), LEAF)])
+@pytest.mark.parametrize("priority", [False, True])
+def test_an_import_comes_with_its_hash(
+    monkeypatch: pytest.MonkeyPatch, method: str, child: object, priority: bool
+) -> None:
+    """The ETag of a large body is computed while the body is read, so nobody waits for it after the reply."""
+    monkeypatch.setattr(bodies, "LARGE", 4)
+    children: dict[str, object] = {f"k{number}": child for number in range(300)}
+    if priority and isinstance(child, dict):
+        children = {key: {**child, ".priority": (index * 7) % 50} for index, key in enumerate(children)}
+    request = RestRequest(method, "/n.json", body=json.dumps({"many": children}).encode())
+    content = asyncio.run(bodies.read_large(request)).content
+    many = (
+        content.child("many") if isinstance(content, Node) else content["many"] if isinstance(content, dict) else None
+    )
+    assert isinstance(many, Node)
+    assert many.is_hashed
+    assert many.hash == parse(children, now=0).hash

@@ -10,11 +10,10 @@ import asyncio
 import contextlib
 import logging
 from asyncio import Transport
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
 from http.client import responses
-from itertools import takewhile
 from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect, Request
@@ -30,12 +29,12 @@ from rtdb_emulator.http.matching import Criteria, RequestFacts, fits
 from rtdb_emulator.http.messages import CORS, Answer, Reply, RestRequest, Stream, error_reply
 from rtdb_emulator.http.parameters import MAX_BODY, WRITE_TOO_LARGE
 from rtdb_emulator.http.service import Service
-from rtdb_emulator.http.slices import SMALL_SLICE, in_slices, sent_in_slices
+from rtdb_emulator.http.slices import sent_in_slices
 from rtdb_emulator.http.sse import CONTENT_TYPE, HEADERS, Subscription
 from rtdb_emulator.http.verdicts import account, is_operation
 from rtdb_emulator.large import writing
 from rtdb_emulator.paths import parse_url_query
-from rtdb_emulator.tree import Node, hashing
+from rtdb_emulator.tree import Node
 from rtdb_emulator.ws.server import Sockets
 
 logger = logging.getLogger("rtdb_emulator")
@@ -118,12 +117,6 @@ class App:
         logged.status = response.status_code
         logged.response_bytes = _head_size(response) + body_size
         await response(scope, receive, send)
-        if isinstance(request.content, Node):
-            # A client will ask for the import's ETag, and the answer must be quick then.
-            await in_slices(self._until_the_end(hashing(request.content)), SMALL_SLICE)
-
-    def _until_the_end(self, steps: Iterator[None]) -> Generator[None, None, None]:
-        yield from takewhile(lambda _: not self.stopping.is_set(), steps)
 
     async def _frames(self, stream: Stream, transport: Transport) -> AsyncIterator[bytes]:
         subscription = Subscription(stream, transport.abort)

@@ -9,18 +9,15 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# Seconds of one slice; work that no client waits for has smaller slices.
+# Seconds of one slice.
 SLICE = 0.005
-SMALL_SLICE = 0.001
 # The number of bytes that are sent together.
 _PIECE = 64 * 1024
 
 
-async def in_slices(
-    steps: Generator[object, None, T], length: float = SLICE, clock: Callable[[], float] = time.perf_counter
-) -> T:
+async def in_slices(steps: Generator[object, None, T], clock: Callable[[], float] = time.perf_counter) -> T:
     """Run a generator to its end, and return what it returns."""
-    until = clock() + length
+    until = clock() + SLICE
     while True:
         try:
             next(steps)
@@ -29,7 +26,7 @@ async def in_slices(
             return value
         if clock() >= until:
             await asyncio.sleep(0)
-            until = clock() + length
+            until = clock() + SLICE
 
 
 async def sent_in_slices(
