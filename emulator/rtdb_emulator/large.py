@@ -2,8 +2,8 @@
 
 `json.loads` of forty megabytes holds the interpreter for a tenth of a second and makes objects that are soon dropped.
 Here a reader goes through the text in pieces, decodes the members of a large object one by one, and makes nodes of them
-at once. Each function is a generator: it yields after about a millisecond of work, so that the caller can do other
-work.
+at once, which know their hashes: the ETag of many nodes takes long, and a client may ask for it right after its write.
+Each function is a generator: it yields after about a millisecond of work, so that the caller can do other work.
 
 `jsondata` parses data with server values, because their value depends on the moment of the write: NeedsServer.
 """
@@ -32,7 +32,7 @@ from rtdb_emulator.jsondata import (
 from rtdb_emulator.ordering import ordering
 from rtdb_emulator.paths import PRIORITY, check_depth, is_key
 from rtdb_emulator.table import SMALL, empty_buckets, fill, finished
-from rtdb_emulator.tree import EMPTY, Member, Node, Priority, as_node
+from rtdb_emulator.tree import EMPTY, Member, Node, Priority, as_node, hashing
 
 # Bytes, or characters: smaller data is read at once.
 LARGE: Final = 256 * 1024
@@ -190,6 +190,8 @@ class _Reader:
             else:
                 check_depth(depth + 1)
                 member = parse_member(data, None, EMPTY, depth + 1)
+            if isinstance(member, Node):
+                _ = member.hash  # while what it is made of is at hand
             if member is None:
                 members.pop(key, None)
             else:
@@ -294,12 +296,16 @@ class _Reader:
 
 
 def _branch(members: dict[str, Member], priority: Priority) -> Generator[None, None, Node | None]:
+    if not members:
+        return None
     if len(members) <= SMALL:
-        return Node(None, members, priority) if members else None
+        return Node(None, members, priority)
     buckets: list[dict[str, Member]] = empty_buckets(len(members))
     items = iter(members.items())
     while piece := list(islice(items, _MOVED)):
         fill(buckets, piece)
         yield
     order = yield from ordering(members)
-    return Node(None, finished(buckets, order), priority)
+    node = Node(None, finished(buckets, order), priority)
+    yield from hashing(node)
+    return node

@@ -117,11 +117,6 @@ class Node:
             self._hash = _hash(self)
         return self._hash
 
-    @property
-    def is_hashed(self) -> bool:
-        """Whether `hash` costs nothing."""
-        return self._hash is not None
-
     def keep_hash(self, computed: str) -> None:
         """Keep a hash that was computed elsewhere, for `hash`."""
         self._hash = computed
@@ -204,21 +199,17 @@ def _same_members(left: Members[Member], right: Members[Member]) -> bool:
 
 
 def hashing(node: Node) -> Iterator[None]:
-    """Compute the hash of a large node step by step; `hash` has it after the last step."""
-    if not node.members or node.is_hashed:
-        return
+    """Compute the hash of an object with many children step by step; `hash` has it after the last step.
+
+    A child that doesn't know its own hash computes it at once.
+    """
     own = _own_text(node).encode()
     digest = _new_digest()
     digest.update(own)
     has_priorities = False
     for names in _pieces(node.ordered_keys()):
-        for key in names:
-            member = node.members[key]
-            if isinstance(member, Node):
-                has_priorities = has_priorities or member.priority is not None
-                if member.is_deep:
-                    yield from hashing(member)
         digest.update(_text_of(node.members, names).encode())
+        has_priorities = has_priorities or _have_priorities(map(node.members.get, names))
         yield
     if has_priorities:  # once more, in their order: the children know their hashes now
         digest = _new_digest()
@@ -243,11 +234,13 @@ def _hash(node: Node) -> str:
     if not node.members:
         return "" if node.value is None else _digest(_own_text(node))
     names = node.ordered_keys()
-    for member in node.members.values():
-        if isinstance(member, Node) and member.priority is not None:
-            names = sorted(names, key=_by_priority(node))
-            break
+    if _have_priorities(node.members.values()):
+        names = sorted(names, key=_by_priority(node))
     return _digest(_own_text(node) + _text_of(node.members, names))
+
+
+def _have_priorities(members: Iterable[Member | None]) -> bool:
+    return any(isinstance(member, Node) and member.priority is not None for member in members)
 
 
 def _by_priority(node: Node) -> Callable[[str], SortKey]:

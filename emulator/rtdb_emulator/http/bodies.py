@@ -15,7 +15,7 @@ from rtdb_emulator.http.slices import in_slices
 from rtdb_emulator.jsondata import NeedsServer
 from rtdb_emulator.large import LARGE, reading, reading_patch
 from rtdb_emulator.paths import PRIORITY, parse_url_path
-from rtdb_emulator.tree import Node, Path, hashing
+from rtdb_emulator.tree import Path
 
 
 async def read_large(request: RestRequest) -> RestRequest:
@@ -38,13 +38,6 @@ async def read_large(request: RestRequest) -> RestRequest:
 
 
 def _content(request: RestRequest, path: Path) -> Generator[None, None, Content]:
-    """Return the content with its hashes: an ETag of many nodes takes long, and a client may ask for it at once."""
     if method_of(request) == "PATCH":
-        values = yield from reading_patch(request.body, len(path))
-        for value in values.values():
-            if isinstance(value, Node):
-                yield from hashing(value)
-        return values
-    node = yield from reading(request.body, len(path) + (method_of(request) == "POST"))
-    yield from hashing(node)
-    return node
+        return (yield from reading_patch(request.body, len(path)))
+    return (yield from reading(request.body, len(path) + (method_of(request) == "POST")))
