@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from rtdb_emulator import collector
 from rtdb_emulator.clock import Clock, wall_clock
 from rtdb_emulator.emulator import Emulator
 from rtdb_emulator.errors import Refusal
@@ -33,7 +34,7 @@ def run(
     wait: Callable[[], object],
     say: Callable[[str], None],
 ) -> None:
-    """Serve until `wait` returns.
+    """Serve until `wait` returns. The process is the emulator's own.
 
     Raises OSError or ValueError, with a line for the user, for rules, data or a port that can't be used.
     """
@@ -45,6 +46,7 @@ def run(
     )
     if imported is not None:
         load(emulator, project, imported)
+    collector.own()
     with emulator:
         say(f"rtdb-emulator serves {emulator.url} (database {project})")
         say(f"  export FIREBASE_DATABASE_EMULATOR_HOST={emulator.host}")

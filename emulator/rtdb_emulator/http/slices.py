@@ -7,6 +7,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import TypeVar
 
+from rtdb_emulator.collector import set_aside
+
 T = TypeVar("T")
 
 # Seconds of one slice.
@@ -16,15 +18,17 @@ _PIECE = 64 * 1024
 
 
 async def in_slices(steps: Generator[object, None, T], clock: Callable[[], float] = time.perf_counter) -> T:
-    """Run a generator to its end, and return what it returns."""
+    """Run a generator that builds a tree to its end, and return what it returns."""
     until = clock() + SLICE
     while True:
         try:
             next(steps)
         except StopIteration as end:
+            set_aside()
             value: T = end.value
             return value
         if clock() >= until:
+            set_aside()
             await asyncio.sleep(0)
             until = clock() + SLICE
 
