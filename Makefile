@@ -67,6 +67,11 @@ FIRST ?= 1
 simulate: $(INSTALLED) ## play SEEDS fleets in virtual time, from FIRST on; SEED=n replays one with its timeline
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST)) $(ARGS)
 
+STEPS ?= 1000
+.PHONY: node-walk
+node-walk: node $(INSTALLED) ## two real Node clients walk STEPS random steps beside a plain model; SEED=n makes the same choices
+	$(BIN)/python -m tests.node.walk --steps $(STEPS) $(if $(SEED),--seed $(SEED))
+
 .PHONY: interrupts
 interrupts: $(INSTALLED) ## stop an instance at each of its lines, as a signal's handler may
 	$(BIN)/python -m tests.bench.interrupts
