@@ -27,7 +27,6 @@ _is_ours = Event()
 def own() -> None:
     """Say that this process is the emulator's own, and set aside what there is."""
     _is_ours.set()
-    gc.collect()
     gc.freeze()
 
 
