@@ -9,6 +9,7 @@ from rtdb_emulator.http.exchange import NO_ANSWER, Effect, SocketExchange, Which
 from rtdb_emulator.http.messages import Answer, Reply
 
 FaultT = TypeVar("FaultT")
+_Act: TypeAlias = Callable[[SocketExchange], object]
 _SocketEffect: TypeAlias = Callable[[SocketExchange], Awaitable[Answer | None]]
 
 
@@ -29,12 +30,7 @@ class SocketFaults(Generic[FaultT]):
         Args:
             which: The requests that the fault applies to.
         """
-
-        async def effect(exchange: SocketExchange) -> Answer:
-            exchange.serve()
-            return NO_ANSWER
-
-        return self._add(effect, which)
+        return self._instead(lambda exchange: exchange.serve(), which)
 
     def answer_first(self, **which: Unpack[Which]) -> FaultT:
         """Send the answer before the pushes that the request causes: the wrong way round.
@@ -42,12 +38,7 @@ class SocketFaults(Generic[FaultT]):
         Args:
             which: The requests that the fault applies to.
         """
-
-        async def effect(exchange: SocketExchange) -> Answer:
-            exchange.serve_answer_first()
-            return NO_ANSWER
-
-        return self._add(effect, which)
+        return self._instead(lambda exchange: exchange.serve_answer_first(), which)
 
     def stale(self, **which: Unpack[Which]) -> FaultT:
         """Answer a write that its hash is stale, whatever the database holds. The client runs its transaction again.
@@ -68,12 +59,7 @@ class SocketFaults(Generic[FaultT]):
             host: The other host, as `host:port`.
             which: The requests that the fault applies to; an opening, unless a method is given.
         """
-
-        async def effect(exchange: SocketExchange) -> Answer:
-            exchange.control("r", host)
-            return NO_ANSWER
-
-        return self._add(effect, Which(method="OPEN") | which)
+        return self._instead(lambda exchange: exchange.control("r", host), Which(method="OPEN") | which)
 
     def expire(self, text: str = "Auth token is expired", **which: Unpack[Which]) -> FaultT:
         """Send the message that the client's credential has expired, then handle the request.
@@ -82,12 +68,7 @@ class SocketFaults(Generic[FaultT]):
             text: The reason in the message.
             which: The requests that the fault applies to.
         """
-
-        async def effect(exchange: SocketExchange) -> Answer:
-            exchange.expire(text)
-            return exchange.serve()
-
-        return self._add(effect, which)
+        return self._before(lambda exchange: exchange.expire(text), which)
 
     def cut(self, **which: Unpack[Which]) -> FaultT:
         """Handle the request, and close the connection in the middle of the answer, which is in segments.
@@ -95,12 +76,7 @@ class SocketFaults(Generic[FaultT]):
         Args:
             which: The requests that the fault applies to.
         """
-
-        async def effect(exchange: SocketExchange) -> Answer:
-            exchange.cut()
-            return NO_ANSWER
-
-        return self._add(effect, which)
+        return self._instead(lambda exchange: exchange.cut(), which)
 
     def freeze(self, **which: Unpack[Which]) -> FaultT:
         """Read and write nothing from this request on, until the emulator's `silence` has passed: a pulled cable.
@@ -108,12 +84,7 @@ class SocketFaults(Generic[FaultT]):
         Args:
             which: The requests that the fault applies to.
         """
-
-        async def effect(exchange: SocketExchange) -> Answer:
-            exchange.freeze()
-            return NO_ANSWER
-
-        return self._add(effect, which)
+        return self._instead(lambda exchange: exchange.freeze(), which)
 
     def skew(self, seconds: float, **which: Unpack[Which]) -> FaultT:
         """Put a wrong time into the hello. The client computes its `.info/serverTimeOffset` from it.
@@ -122,12 +93,25 @@ class SocketFaults(Generic[FaultT]):
             seconds: The difference from the right time; a negative one is in the past.
             which: The openings that the fault applies to.
         """
+        return self._before(lambda exchange: exchange.skew(round(seconds * 1000)), Which(method="OPEN") | which)
+
+    def _instead(self, act: _Act, which: Which) -> FaultT:
+        """Act in place of an answer."""
 
         async def effect(exchange: SocketExchange) -> Answer:
-            exchange.skew(round(seconds * 1000))
+            act(exchange)
+            return NO_ANSWER
+
+        return self._add(effect, which)
+
+    def _before(self, act: _Act, which: Which) -> FaultT:
+        """Act, then handle the request."""
+
+        async def effect(exchange: SocketExchange) -> Answer:
+            act(exchange)
             return exchange.serve()
 
-        return self._add(effect, Which(method="OPEN") | which)
+        return self._add(effect, which)
 
     def _add(self, effect: _SocketEffect, which: Which) -> FaultT:
         # With this wire, only requests of sockets fit, and their exchange is a `SocketExchange`.
