@@ -299,10 +299,8 @@ def renewed(node: object, holder: str, ttl: int, now: Moment, term: LeaseTerm, m
     if not term.is_trusted(now.mono, margin):
         return Lost("its lease ran out before it could be renewed")
     later = LeaseTerm(now.server + ttl, now)
-    return Take(
-        record.model_copy(update={"expiresAt": later.expires_at, "expires": to_text(later.expires_at)}),
-        later,
-    )
+    expiry = {"expiresAt": later.expires_at, "expires": to_text(later.expires_at)}
+    return Take(record.model_copy(update=expiry), later)
 
 
 def released(

@@ -29,7 +29,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def jobs(app: AppPath, number: Number = 1, as_json: Json = False) -> None:
-    """List the jobs and leaders of an application, and the jobs' next ticks.
+    """List the jobs and leaders of an application, and next ticks.
 
     Also shows where each job is defined, and whether it would run here. The production guard and the job's role
     decide that. Reads no database.
