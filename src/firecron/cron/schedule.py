@@ -23,6 +23,8 @@ from firecron.cron.line import CronLine
 
 _SECOND = timedelta(seconds=1)
 _LONGEST_GAP = timedelta(hours=3)
+# A run asks for the tick after its own slot, and for those before it, several times. croniter takes its time for each.
+_KEPT = 4
 
 
 class Schedule:
@@ -36,7 +38,7 @@ class Schedule:
         timezone: A name or a `ZoneInfo`; the attribute is the name.
     """
 
-    __slots__ = ("_line", "_zone", "has_seconds", "line", "timezone", "warnings")
+    __slots__ = ("_latest", "_line", "_zone", "has_seconds", "line", "timezone", "warnings")
 
     def __init__(self, line: str, timezone: str | ZoneInfo = "UTC") -> None:
         self.line = line
@@ -45,6 +47,8 @@ class Schedule:
         self.timezone = self._zone.key
         self.has_seconds = self._line.has_seconds
         self.warnings = self._line.warnings
+        # Instants, each with the tick after it.
+        self._latest: tuple[tuple[datetime, datetime], ...] = ()
 
     def after(self, instant: datetime) -> datetime:
         """Return the first tick after the instant, in UTC. The instant itself does not count.
@@ -54,6 +58,15 @@ class Schedule:
         """
         # Ticks are whole seconds, so the tick after 09:00:00.5 is the tick after 09:00:00.
         start = _in_utc(instant).replace(microsecond=0)
+        for since, tick in self._latest:
+            if since <= start < tick:
+                return tick  # there is none in between
+        tick = self._after(start)
+        # Replaced as a whole, because threads share a schedule.
+        self._latest = ((start, tick), *self._latest[: _KEPT - 1])
+        return tick
+
+    def _after(self, start: datetime) -> datetime:
         wall = self._wall(start)
         tick = self._first_after(start, wall)
         second = self._passes(wall)[1]

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firecron import CronExpression, Schedule
+from firecron.cron.line import CronLine
 
 BERLIN_SPRING, BERLIN_AUTUMN = ("2026-03-29", "2027-03-28"), ("2026-10-25", "2027-10-31")
 NEW_YORK_AUTUMN = ("2026-11-01", "2027-11-07")
@@ -38,6 +39,9 @@ TABLE = [
     ("Europe/Berlin", BERLIN_AUTUMN, "0 * * * *", ["01:00+02:00", "02:00+02:00", "02:00+01:00", "03:00+01:00"]),
     ("Europe/Berlin", BERLIN_AUTUMN, "0 0 */2 * * *", ["02:00+02:00", "02:00+01:00"]),
 ]
+
+# Shortly before the clocks change.
+NIGHTS = ("2026-03-29T00:30:00+00:00", "2026-10-25T00:30:00+00:00")
 
 instants = st.integers(946_684_800_000, 2_840_140_800_000).map(lambda ms: datetime.fromtimestamp(ms / 1000, UTC))
 
@@ -101,8 +105,47 @@ def test_ticks_rise_strictly(start: datetime, line: str, zone: str) -> None:
         later = schedule.after(tick)
         assert later > tick
         assert later.microsecond == 0
-        assert schedule.after(tick + (later - tick) / 2) == later
+        assert Schedule(line, zone).after(tick + (later - tick) / 2) == later
         tick = later
+
+
+@settings(max_examples=200)
+@given(
+    start=instants,
+    steps=st.lists(st.integers(-9_000, 9_000), min_size=2, max_size=12),
+    line=st.sampled_from(["* * * * *", "0,30 2 * * *", "*/7 1-3 * * *", "*/25 0 2 * * *", "0 */2 * * *"]),
+    night=st.sampled_from([*NIGHTS, ""]),
+)
+def test_what_was_asked_before_changes_no_answer(start: datetime, steps: list[int], line: str, night: str) -> None:
+    """A schedule that is asked again, for instants near each other, says what a new one says, also in a night when the
+    clocks change.
+    """
+    schedule, asked = Schedule(line, "Europe/Berlin"), at(night) if night else start
+    for step in steps:
+        asked += timedelta(seconds=step)
+        assert schedule.after(asked) == Schedule(line, "Europe/Berlin").after(asked)
+
+
+def test_what_was_found_is_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From an instant that was asked for, up to the tick after it, that tick is known; four such spans are."""
+    looked: list[datetime] = []
+    after = CronLine.after
+
+    def look(line: CronLine, wall: datetime) -> datetime:
+        looked.append(wall)
+        return after(line, wall)
+
+    monkeypatch.setattr(CronLine, "after", look)
+    schedule, nine = Schedule("0 * * * *"), at("2026-11-18T09:00:00+00:00")
+    for hours in range(4):
+        schedule.after(nine + timedelta(hours=hours))
+    del looked[:]
+    for minutes in range(240):
+        assert schedule.after(nine + timedelta(minutes=minutes)) == nine + timedelta(hours=minutes // 60 + 1)
+    assert looked == []
+    schedule.after(nine - timedelta(seconds=1))
+    schedule.after(nine)
+    assert len(looked) == 2
 
 
 def test_between_leaves_out_the_start_and_has_the_end() -> None:
