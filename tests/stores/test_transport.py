@@ -372,13 +372,14 @@ def test_a_proxys_password_is_in_each_request(client_of: MakeClient, monkeypatch
         ] * 2
 
 
-def test_a_header_can_not_bring_another_one(client_of: MakeClient) -> None:
+@pytest.mark.parametrize("line_break", ["\r\n", "\n", "\r"])
+def test_a_header_can_not_bring_another_one(client_of: MakeClient, line_break: str) -> None:
     """A value with a line break, such as a server's strange ETag, is not sent: it would be two headers."""
     with serving(answering(OK)) as server:
         client = client_of(server)
         deadline = Deadline.after(SystemTiming(), LONG)
         with pytest.raises(NoReply, match="line break"):
-            client.transport.send("GET", "/node.json", {"if-match": "a\r\nX-Other: b"}, None, deadline)
+            client.transport.send("GET", "/node.json", {"if-match": f"a{line_break}X-Other: b"}, None, deadline)
         assert server.connections == 0
 
 
