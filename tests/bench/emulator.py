@@ -25,7 +25,7 @@ from serving import peak_mib, resident_mib, serving
 from rtdb_emulator.tree import Node, branch, leaf
 
 CONNECTIONS = 8
-PUTS = 2_000
+PUTS = 1_000
 ROUNDS = 5
 SIBLINGS = 100_000
 MEMORY_WRITES = 100_000
