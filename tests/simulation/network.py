@@ -34,8 +34,8 @@ def failing(error: Exception) -> Script:
 class Network:
     """A `Store` that hands on to another one; `calls` are all requests, `allowed` the seconds that each may take.
 
-    `before` is called before each request. While it `is_down` or `is_denied` none reaches the store. `next` scripts
-    single ones. A task's requests about locks take `latency` seconds each way.
+    `watches` are all that were opened. `before` is called before each request. While it `is_down` or `is_denied` none
+    reaches the store. `next` scripts single ones. A task's requests about locks take `latency` seconds each way.
     """
 
     def __init__(self, store: MemoryStore) -> None:
@@ -43,6 +43,7 @@ class Network:
         self._scripts: dict[Method, deque[tuple[Script, Script]]] = defaultdict(deque)
         self.calls: list[tuple[Method, str]] = []
         self.allowed: list[float] = []
+        self.watches: list[Watch] = []
         self.is_down = False
         self.is_denied = False
         self.latency = 0.0
@@ -91,7 +92,9 @@ class Network:
         return self._call("newest", path, deadline, lambda: self._store.newest(path, deadline))
 
     def watch(self, path: str, deadline: Deadline) -> Watch:
-        return self._call("watch", path, deadline, lambda: self._store.watch(path, deadline))
+        watch = self._call("watch", path, deadline, lambda: self._store.watch(path, deadline))
+        self.watches.append(watch)
+        return watch
 
     @property
     def name(self) -> str:

@@ -39,6 +39,7 @@ class Stream:
         self._frames = Frames()
         self._copy = Copy()
         self._has_begun = False
+        self._come: deque[Frame] = deque()
         self._values: deque[object] = deque()
         self._reading = threading.Lock()
         self._is_closed = False
@@ -69,8 +70,9 @@ class Stream:
         """Read until there is a value."""
         try:
             while not self._values:
-                for frame in self._frames.feed(self._read()):
-                    self._take(frame)
+                while not self._come:
+                    self._come.extend(self._frames.feed(self._read()))
+                self._take(self._come.popleft())
         except TooLong as error:
             self._reply.close()
             raise Unavailable(f"RTDB's stream has {error}: is a proxy in between?") from None
