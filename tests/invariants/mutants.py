@@ -20,6 +20,9 @@ I_HOLDER = "tests/invariants/test_holder.py"
 I_LEASE = "tests/invariants/test_lease.py tests/invariants/test_renewal.py"
 I_STORE = "tests/invariants/test_store.py"
 PATIENCE = "tests/unit/lock/test_waiting.py"
+HEARS = "tests/unit/lock/test_hearing.py"
+SHARED = "tests/unit/lock/test_streams.py"
+SENT = "tests/stores/test_stream.py"
 EVENTS = "tests/unit/base/test_events.py"
 BLOCKS = "tests/process/test_lock_blocks.py"
 ASYNC = "tests/process/test_lock_async.py"
@@ -453,6 +456,48 @@ WAITING = _in(
     ("yield min(backoff(tries + 2, random.random()), left)", "yield backoff(tries + 2, random.random())", PATIENCE),
 )
 
+HEARING = _in(
+    "lock/hearing.py",
+    ("return 0\n    if not isinstance", "return inf\n    if not isinstance", HEARS),
+    ("current.paused is not None and current.paused is not False", "False", HEARS),
+    ("(margin if current.releasedAt is None else 0)", "margin", HEARS),
+    ("self._number = 0 if heard is None else heard.number", "self._number = 0", HEARS),
+    ("is_news = heard.number > self._number", "is_news = True", HEARS),
+    ("max(due, self._seen_at)", "mono", HEARS),
+    ("self._pause = self._longest * self._chance()\n        self._free_since", "self._free_since", HEARS),
+    ("max(_FIRST_PAUSE, _LESS * self._longest)", "_LESS * self._longest", HEARS),
+    ("refusal.holder == before.holder", "False", HEARS),
+    ('before is not None and refusal.reason == "held"', "before is not None", HEARS),
+    ("if self._polls_at is None:", "if True:", HEARS),
+)
+
+STREAMS = _in(
+    "lock/streams.py",
+    ("(has_room := self._free > 0)", "(has_room := True)", SHARED),
+    ("            if not stream.follows:\n", "            if False:\n", SHARED),
+    ("self._timing.mono() - opened >= _LASTING", "False", SHARED),
+    ("_LONGEST_PAUSE if isinstance(error, Denied) else ", "", SHARED),
+    ("            self._places.leave()\n        self._serve()", "            self._places.leave()", SHARED),
+    ("        if watch is not None:\n            watch.close()", "        pass", SHARED),
+    (
+        "            except Exception as error:\n                # One",
+        "            except KeyError as error:\n                # One",
+        SHARED,
+    ),
+)
+
+STREAM = _in(
+    "rtdb/stream.py",
+    ("        self._reply.shut()\n", "", SENT),
+    ("            self._reply.limit.at = self._timing.mono() + _SILENCE", "            pass", SENT),
+    ("        if self._has_begun:\n            self._reply", "        if True:\n            self._reply", SENT),
+    ('(self._has_begun or (frame.name, path) == ("put", "/"))', "True", SENT),
+    ("                self._revoked()\n", "", SENT),
+    ("found.scheme != own.scheme or ", "", SENT),
+    ("name.endswith(FIREBASES) and ", "", SENT),
+    (' or "@" in found.netloc', "", SENT),
+)
+
 STORE = _in(
     "rtdb/store.py",
     ('if (written and not written.startswith("W/")) or body == node:', "if True:", PROXIES),
@@ -513,4 +558,7 @@ LOCK_MUTANTS = (
     + REFUSAL
     + ROSTER
     + WAITING
+    + HEARING
+    + STREAMS
+    + STREAM
 )

@@ -8,6 +8,7 @@ HOLDER = "tests/invariants/test_holder.py"
 LEASE = "tests/invariants/test_lease.py"
 RENEWAL = "tests/invariants/test_renewal.py"
 STORE = "tests/invariants/test_store.py"
+WATCH = "tests/invariants/test_watch.py"
 
 
 def _of(number: int, tests: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
@@ -235,5 +236,24 @@ INVARIANTS = (
             "    if False:\n        return Lost",
         ),
         ("testing/memory.py", "if current.etag != etag:", "if False:"),
+    ),
+    *_of(
+        43,
+        WATCH,
+        ("lock/hearing.py", "_LEAST_OFTEN = 30_000.0", "_LEAST_OFTEN = 90_000.0"),
+        ("lock/hearing.py", 'or refusal.reason != "held":', "or False:"),
+    ),
+    *_of(
+        45,
+        WATCH,
+        ("lock/hearing.py", "self._longest = min(2 * self._longest, most)", "pass"),
+        ("lock/hearing.py", "most = _LONGEST_AFTER_LIES if self._was_misled else _LONGEST_AMONG_MANY", "most = 80.0"),
+        ("lock/hearing.py", ", self._asked + _LEAST_OFTEN)", ", float('inf'))"),
+        ("lock/hearing.py", "and not self._was_misled:", ":"),
+        (
+            "lock/hearing.py",
+            "        elif self._free_since is None:\n            self._free_since = max(due, self._seen_at)",
+            "        else:\n            self._free_since = max(due, self._seen_at)",
+        ),
     ),
 )

@@ -163,6 +163,7 @@ class Clock:
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
         # To the next thing that happens: it may be what is waited for.
         assert seconds is not None, "nothing waits without a limit here"
+        seconds = max(seconds, _LEAST_SLEEP)
         task = current_task()
         condition.release()
         try:
