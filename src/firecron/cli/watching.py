@@ -1,8 +1,8 @@
 """`--watch`: show a view until Ctrl-C or SIGTERM. The user asked for that end, so the exit code is 0.
 
 On a terminal the view is redrawn at every look. Elsewhere each change is printed as one or more lines, with `--json` as
-one value a line. A database that becomes unreachable is reported once; then it is tried at longer intervals until it
-can be reached again.
+one value a line. A look comes when the database tells of a change (`changes`), else at the interval. A database that
+becomes unreachable is reported once; then it is tried at longer intervals until it can be reached again.
 """
 
 from __future__ import annotations
@@ -44,17 +44,31 @@ class View(Protocol[T]):
     def essence(self, seen: T) -> object: ...
 
 
-def watch(output: Output, view: View[T], interval: float, pause: Callable[[float], None] = time.sleep) -> None:
-    """Show the view until Ctrl-C. Raises StoreError if the first look fails."""
+def watch(
+    output: Output,
+    view: View[T],
+    interval: float,
+    pause: Callable[[float], None] = time.sleep,
+    is_told: Callable[[], bool] = lambda: False,
+) -> None:
+    """Show the view until Ctrl-C. Raises StoreError if the first look fails.
+
+    `pause` returns after the interval, or at a change. `is_told` returns whether changes are told now.
+    """
     try:
         with _ended_by_sigterm(), _screen(output) as screen:
-            _follow(output, view, interval, pause, screen)
+            _follow(output, view, interval, pause, is_told, screen)
     except KeyboardInterrupt:
         return
 
 
 def _follow(
-    output: Output, view: View[T], interval: float, pause: Callable[[float], None], screen: Live | None
+    output: Output,
+    view: View[T],
+    interval: float,
+    pause: Callable[[float], None],
+    is_told: Callable[[], bool],
+    screen: Live | None,
 ) -> None:
     last: T | None = None
     failures = 0
@@ -74,7 +88,8 @@ def _follow(
             pause(delay)
             continue
         if screen is not None:
-            head = Text(f"every {interval:g} s; press Ctrl-C to end", "dim")
+            often = "at each change" if is_told() else f"every {interval:g} s"
+            head = Text(f"{often}; press Ctrl-C to end", "dim")
             _draw(screen, head, view.show(found), view.is_newest_last)
         elif last is None or failures or view.essence(found) != view.essence(last):
             _tell_change(output, view, last, found, was_away=failures > 0)

@@ -7,6 +7,7 @@ from datetime import datetime
 import typer
 from rich.text import Text
 
+from firecron.cli.changes import Changes
 from firecron.cli.lock_lines import lock_lines, rank
 from firecron.cli.naming import database_of, remark_on
 from firecron.cli.options import Interval, Json, OnlyName, Watch
@@ -28,10 +29,13 @@ def locks(name: OnlyName = None, watching: Watch = False, interval: Interval = 2
     """
     output = Output(as_json=as_json)
     with answering(output):
-        operator = Operator(LockService())
+        service = LockService()
+        operator = Operator(service)
         view = LocksView(operator, output, name)
         if watching:
-            watch(output, view, interval)
+            path = service.paths.locks if name is None else service.paths.lock(name)
+            with Changes(service, path).followed() as changes:
+                watch(output, view, interval, changes, changes.are_told)
         else:
             seen = view.look()
             output.give(view.value(seen), view.show(seen))

@@ -14,6 +14,7 @@ from typing import Annotated, TypeVar
 import typer
 from rich.text import Text
 
+from firecron.cli.changes import Changes
 from firecron.cli.last_runs import LastRunsView
 from firecron.cli.naming import database_of, remark_on
 from firecron.cli.options import Interval, Json, OnlyName, Watch
@@ -60,19 +61,22 @@ def runs(
     """
     output = Output(as_json=as_json)
     with answering(output):
-        operator = Operator(LockService())
+        service = LockService()
+        operator, paths = Operator(service), service.paths
         if name is None:
-            _give(output, LastRunsView(operator, output), watching, interval)
+            _give(output, LastRunsView(operator, output), Changes(service, paths.locks, paths.runs), watching, interval)
             return
-        seen = _give(output, RunsView(operator, output, name, most), watching, interval)
+        changes = Changes(service, paths.lock(name), paths.runs_of(name))
+        seen = _give(output, RunsView(operator, output, name, most), changes, watching, interval)
         if seen is not None and not seen.runs and not seen.has_lock:
             remark_on(output, operator, name)
 
 
-def _give(output: Output, view: View[T], watching: bool, interval: float) -> T | None:
+def _give(output: Output, view: View[T], changes: Changes, watching: bool, interval: float) -> T | None:
     """Show the view once and return what was seen. When watching, show it until Ctrl-C and return None."""
     if watching:
-        watch(output, view, interval)
+        with changes.followed():
+            watch(output, view, interval, changes, changes.are_told)
         return None
     seen = view.look()
     output.give(view.value(seen), view.show(seen))
