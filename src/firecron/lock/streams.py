@@ -130,6 +130,12 @@ class Streams:
         with self._changed:
             return sum(stream.heard is not None for stream in self._streams.values())
 
+    @property
+    def followers(self) -> int:
+        """The number of those who follow a node, whether it has a stream or not."""
+        with self._changed:
+            return sum(len(stream.follows) for stream in self._streams.values())
+
     def add(self, follow: Follow) -> None:
         """Tell this follower from now on. A second call changes nothing."""
         if not self.can_tell:
