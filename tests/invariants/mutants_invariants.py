@@ -9,6 +9,7 @@ LEASE = "tests/invariants/test_lease.py"
 RENEWAL = "tests/invariants/test_renewal.py"
 STORE = "tests/invariants/test_store.py"
 WATCH = "tests/invariants/test_watch.py"
+CANCEL = "tests/invariants/test_cancel.py"
 
 
 def _of(number: int, tests: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
@@ -255,5 +256,51 @@ INVARIANTS = (
             "        elif self._free_since is None:\n            self._free_since = max(due, self._seen_at)",
             "        else:\n            self._free_since = max(due, self._seen_at)",
         ),
+    ),
+    *_of(
+        50,
+        CANCEL,
+        # Who is cancelled.
+        ("lock/record.py", "and self.cancel == self.fence", "and self.cancel != self.fence"),
+        ("lock/record.py", "return None if self.is_cancelled else self.unfinished", "return self.unfinished"),
+        ("lock/record.py", "record.open_slot and not live", "record.unfinished and not live"),
+        ("lock/record.py", '"unfinished": record.open_slot', '"unfinished": record.unfinished'),
+        ("lock/record.py", '{"cancel": None, "cancelWhy": None} if forgets_cancel else {}', "{}"),
+        (
+            "lock/protocol.py",
+            "        if isinstance(after, Lost):\n            return after\n        node = after.to_json()",
+            "        if isinstance(after, Lost):\n            return snapshot\n        node = after.to_json()",
+        ),
+        ("lock/lease.py", "        self._look_for_cancel()\n        return True", "        return True"),
+        # What a run makes of it.
+        ("runs/execution.py", "        lease.when_cancelled(self.on_cancelled)\n", ""),
+        ("runs/execution.py", "options.retries or self.run.cancelled:", "options.retries:"),
+        ("runs/execution.py", "run.lost or run.cancelled or run.stopping", "run.lost or run.stopping"),
+        (
+            "runs/execution.py",
+            "        if self.run.cancelled:\n            return",
+            "        if False:\n            return",
+        ),
+        ("runs/execution.py", "not (self.run.lost or self.run.cancelled)", "not self.run.lost"),
+        ("runs/execution.py", '("succeeded", "failed", "cancelled")', '("succeeded", "failed")'),
+        ("runs/execution.py", "forgets_cancel=execution.slot is None", "forgets_cancel=False"),
+        ("runs/execution.py", "forgets_cancel=execution.slot is None", "forgets_cancel=True"),
+        ("runs/body.py", "isinstance(error, Cancelled)", "False"),
+        ("jobs/run.py", "        if self.cancelled:\n            raise Cancelled\n", ""),
+        # What the next claim makes of it.
+        ("runs/policy.py", "is_abandoned = record.open_slot is", "is_abandoned = record.unfinished is"),
+        ("runs/policy.py", '"cancelled" if record.is_cancelled else "abandoned"', '"abandoned"'),
+        ("runs/policy.py", "record.unfinished is None or not record.is_cancelled:", "record.unfinished is None:"),
+        ("runs/runner.py", "            self._bookkeeper.note(job, claimed.held, None)\n", ""),
+        # A tick that cancels the run before it.
+        ("runs/cancelling.py", "or refusal.unfinished is None:", "or False:"),
+        ("runs/cancelling.py", " or not pending.wanted.is_patient:", ":"),
+        ("runs/cancelling.py", "                lease.cancel(_why(due))\n", "                pass\n"),
+        ("runs/cancelling.py", "if self._ask(job, due, lease.holder, lease.fence):", "if True:"),
+        ("runs/cancelling.py", "return None if is_settled else _AGAIN", "return None"),
+        ("runs/runner.py", "run.slot is not None and run.slot < due", "run.slot is not None"),
+        ("runs/runner.py", "run.slot is not None and run.slot < due", '(run.slot or "") < due'),
+        ("runs/runner.py", "if runs else _LOOK_AGAIN", "if runs else None"),
+        ("jobs/options.py", 'self.overlap in ("queue", "cancel_previous")', 'self.overlap == "queue"'),
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from tests.simulation.fleet import Fleet
@@ -12,7 +13,9 @@ from tests.simulation.world import NAME, World, slot
 
 from firecron import Run
 from firecron.errors import Unavailable
+from firecron.lock.refusal import Refusal
 from firecron.ops.operator import Operator
+from firecron.runs.turn import WantedClaim
 
 RERUN = {"on_abandoned": "rerun"}
 
@@ -134,6 +137,22 @@ def test_i50_who_dies_first_is_not_rerun(is_manual: bool) -> None:
     fleet.world.until(7_300)
     assert slot() not in fleet.slots()
     assert fleet.world.outcomes()[slot()] == "cancelled"
+
+
+def test_i50_the_claim_itself_refuses_to_rerun() -> None:
+    """Also a contender that has decided for a rerun, by an older version's policy, is refused the cancelled slot."""
+    fleet = Fleet("0 * * * *", **RERUN)
+    dying, one = fleet.instance(), fleet.instance()
+    dying.hold(slot())
+    assert cancel(one)
+    dying.crash()
+    fleet.world.until(40)
+    before = fleet.world.node()
+    rerun = lambda request, node, now: replace(request, slot=slot(), rerun=True)  # noqa: E731  # whatever it reads
+    refusal = one.locks.contender.try_once(one.locks.contender.bid(NAME, 30, fenced=True, choose=rerun))
+    assert isinstance(refusal, Refusal)
+    assert refusal.reason == "slot_done"
+    assert fleet.world.node() == before
 
 
 def test_i50_a_stopped_run_that_was_cancelled_is_not_rerun() -> None:
@@ -309,6 +328,17 @@ def test_i50_a_run_on_its_own_instance_is_cancelled_when_the_node_says_so() -> N
     assert len(one.said("run.delayed")) > 0
     fleet.world.until(80)
     assert fleet.slots() == [slot(), slot(60)]
+
+
+def test_i50_a_run_that_is_about_to_begin_is_looked_for_again() -> None:
+    """A tick that finds a run that has claimed, and can't be told to end yet, looks again in a second."""
+    fleet = Fleet(overlap="cancel_previous")
+    one = fleet.instance()
+    before = one.runner.turn(one.job(), WantedClaim(slot()))
+    assert one.crons.engine.lanes.enter(before)
+    one.crons.engine.lanes.begin(before)
+    fleet.world.until(60)
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(60)))) == 1.0
 
 
 @pytest.mark.parametrize("is_own", [True, False])

@@ -43,6 +43,7 @@ def options(**given: Any) -> JobOptions:
         ("failed", 500, 500, 500),
         ("lost", 500, 503, 500),
         ("interrupted", 500, 503, 500),
+        ("cancelled", 200, 200, 200),
     ],
 )
 def test_a_run_is_answered_by_its_outcome(outcome: Outcome, skip: int, rerun: int, spent: int) -> None:
@@ -78,6 +79,14 @@ PASTS: dict[str, tuple[dict[str, object] | None, object, Past]] = {
     "died": (record(expiresAt=START - 1_000), None, Past("abandoned", is_open=True)),
     "died for the third time": (record(expiresAt=0, attempt=3), None, Past("abandoned")),
     "was stopped": (record(releasedAt=START), None, Past("interrupted", is_open=True)),
+    "was cancelled, and died": (record(expiresAt=0, fence=7, cancel=7), None, Past("cancelled")),
+    "was cancelled, and runs": (record(fence=7, cancel=7), None, Past(None, is_running=True)),
+    "was cancelled, and stopped": (
+        record(releasedAt=START, fence=7, cancel=7),
+        {"outcome": "interrupted", "attempt": 1},
+        Past("interrupted"),
+    ),
+    "was cancelled, by its record": (record(**{**DONE, "outcome": "cancelled"}), None, Past("cancelled")),
     "lost its lock": (record(), {"outcome": "lost", "attempt": 1}, Past("lost", is_open=True)),
     "lost its lock, and nobody counted": (
         record(attempt=None),
@@ -128,6 +137,7 @@ def test_what_became_of_a_tick_is_found(node: dict[str, object] | None, entry: o
         (Past("interrupted"), (500, "interrupted")),
         (Past("abandoned"), (500, "abandoned")),
         (Past("abandoned", is_open=True), (503, "abandoned")),
+        (Past("cancelled"), (200, "cancelled")),
         (Past("skipped"), (200, "skipped")),
         (Past("missed"), (200, "missed")),
     ],

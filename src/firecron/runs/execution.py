@@ -137,9 +137,7 @@ class Execution:
                 "run.retried", self.run.name, logging.WARNING, message, key=self.run.idempotency_key, tries=tries
             )
             self._pause(delay)
-            if self.run.cancelled and not self.run.lost:
-                return Ending("cancelled", Cancelled())
-            if self.run.stopping and not self.run.lost:
+            if self.run.stopping and not (self.run.lost or self.run.cancelled):
                 return Ending("interrupted", Stopping())
 
     def stop(self) -> None:

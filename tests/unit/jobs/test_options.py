@@ -96,6 +96,8 @@ def test_a_grace_that_is_given_is_told_from_the_default() -> None:
         ({"grace": 60}, True, False, False, 1),
         ({"overlap": "queue"}, True, True, True, 1),
         ({"overlap": "queue", "grace": 60}, True, True, False, 1),
+        ({"overlap": "cancel_previous"}, True, True, True, 1),
+        ({"overlap": "cancel_previous", "grace": 60}, True, True, False, 1),
         ({"overlap": "allow"}, False, False, False, 5),
     ],
 )
@@ -147,6 +149,15 @@ REFUSED = [
     ({"renew": "no"}, "renew='no' must be True or False"),
     ({"disabled": None}, "disabled=None must be True or False"),
     ({"overlap": "wait"}, "overlap='wait' must be one of 'skip', 'queue', 'cancel_previous', 'allow'"),
+    (
+        {"overlap": "cancel_previous", "catch_up": "all"},
+        "catch_up='all' runs every tick to its end, so",
+    ),
+    ({"overlap": "cancel_previous", "renew": False}, "renew=False never finds out that a run is cancelled"),
+    (
+        {"overlap": "cancel_previous", "once_per_tick": False},
+        "once_per_tick=False gives a run no fence",
+    ),
     ({"overlap": []}, "overlap=[] must be one of"),
     ({"catch_up": True}, "catch_up=True must be one of 'skip', 'once', 'all'"),
     ({"on_abandoned": "retry"}, "on_abandoned='retry' must be one of 'skip', 'rerun'"),
@@ -191,6 +202,7 @@ def test_what_can_not_work_is_refused_while_decorating(given: dict[str, object],
         ({"grace": 5, "jitter": 5}, {"grace": 5_000, "jitter": 5_000}),
         ({"overlap": "allow", "catch_up": "all"}, {"overlap": "allow", "catch_up": "all"}),
         ({"once_per_tick": False, "overlap": "queue"}, {"once_per_tick": False, "overlap": "queue"}),
+        ({"overlap": "cancel_previous", "catch_up": "once"}, {"overlap": "cancel_previous", "catch_up": "once"}),
         ({"on_abandoned": "rerun", "catch_up": "once"}, {"on_abandoned": "rerun", "catch_up": "once"}),
         ({"role": "night shift"}, {"role": "night shift"}),
         ({"retries": 100, "renew": False, "disabled": True}, {"retries": 100, "renew": False, "disabled": True}),
@@ -201,3 +213,19 @@ def test_what_can_work_is_taken(given: dict[str, object], becomes: dict[str, obj
     """The bounds themselves, and what goes together, are taken as they are given."""
     found = options(**given)
     assert {name: getattr(found, name) for name in becomes} == becomes
+
+
+@pytest.mark.parametrize(
+    ("given", "keeps_all", "cancels"),
+    [
+        ({}, False, False),
+        ({"overlap": "queue"}, False, False),
+        ({"overlap": "queue", "grace": 60}, True, False),
+        ({"overlap": "cancel_previous"}, False, True),
+        ({"overlap": "cancel_previous", "grace": 60}, False, True),
+    ],
+)
+def test_which_ticks_stay_in_line(given: dict[str, object], keeps_all: bool, cancels: bool) -> None:
+    """Ticks that queue with a grace of their own all stay in line; those that cancel the run before them do not."""
+    found = options(**given)
+    assert (found.keeps_all_waiting, found.cancels_previous) == (keeps_all, cancels)

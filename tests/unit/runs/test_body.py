@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from firecron import LeaseLost, Run, Stopping, current_run, distributed_cron
+from firecron import Cancelled, LeaseLost, Run, Stopping, current_run, distributed_cron
 from firecron.base.clocks import SystemTiming, Timing
 from firecron.base.tracing import Trace, current_trace, traced
 from firecron.jobs.explorer import explore
@@ -187,6 +187,38 @@ def test_an_end_is_understood(
     assert type(ending.error) is type(error)
     if loop is not None:
         assert loop.is_running(), "a job's SystemExit has ended the application"
+
+
+@pytest.mark.parametrize("make", [raising, raising_async])
+@pytest.mark.parametrize(
+    ("error", "cancelled", "lost", "stopping", "outcome"),
+    [
+        (Cancelled(), True, False, False, "cancelled"),
+        (Cancelled(), True, False, True, "cancelled"),
+        (Cancelled(), False, False, False, "failed"),  # some other lock's
+        (Cancelled(), True, True, False, "cancelled"),
+        (asyncio.CancelledError(), True, False, False, "cancelled"),
+        (asyncio.CancelledError(), True, False, True, "cancelled"),
+        (asyncio.CancelledError(), True, True, False, "lost"),
+        (Stopping(), True, False, True, "interrupted"),
+        (ValueError("its own"), True, False, False, "failed"),
+    ],
+)
+def test_the_end_of_a_cancelled_run_is_understood(
+    make: Callable[[BaseException], Callable[[], object]],
+    error: BaseException,
+    cancelled: bool,
+    lost: bool,
+    stopping: bool,
+    outcome: str,
+) -> None:
+    """Who ends by the cancel is `cancelled`; who raises something else has its own outcome."""
+    run = make_run()
+    for flag, is_set in ((run.cancelled, cancelled), (run.lost, lost), (run.stopping, stopping)):
+        if is_set:
+            flag.set()
+    ending = body_of(job_of(make(error)), run, None).call()
+    assert (ending.outcome, type(ending.error)) == (outcome, type(error))
 
 
 def test_what_surroundings_swallow_is_a_failure_all_the_same() -> None:

@@ -169,10 +169,11 @@ def test_a_stop_waits_for_the_books_up_to_its_end(go_on: threading.Event, monkey
             "did not run at least 9 ticks up to {}: missed",
         ),
         (unrun(slot(), "abandoned", 1, 5), logging.WARNING, "did not finish its tick {}: abandoned"),
+        (unrun(slot(), "cancelled", 1, 5), logging.INFO, "did not finish its tick {}: cancelled"),
     ],
 )
 def test_the_books_are_told(entry: Entry, level: int, said: str) -> None:
-    """Each entry is told as one tick or as how many; only what overlap skipped is no WARNING."""
+    """Each entry is told as one tick or as how many; what overlap skipped, or a person ended, is no WARNING."""
     bench = Bench(lambda: None)
     bench.crons.engine.bookkeeper.tell(bench.crons.registry.get(NAME), entry)
     (event,) = bench.heard

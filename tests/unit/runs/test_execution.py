@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -10,9 +12,11 @@ from tests.unit.runs.test_body import Passing, job_of, make_run, raising, runnin
 from tests.unit.threads import PATIENCE, ended
 
 from firecron.base.events import Event, Events
+from firecron.lock.lease import Lease
+from firecron.lock.service import LockService
 from firecron.runs.body import Ending
 from firecron.runs.execution import Execution, Unlocked
-from firecron.testing import FakeTiming
+from firecron.testing import FakeTiming, MemoryStore
 
 
 def test_a_run_that_is_cancelled_before_its_first_call_begins_nothing() -> None:
@@ -93,6 +97,85 @@ def test_a_pause_between_tries_ends_with_the_run(is_lost: bool, is_stopping: boo
         execution.stop()
     assert ended(thread)
     assert [ending.outcome for ending in endings] == [outcome]
+
+
+def leased(timing: FakeTiming) -> Lease:
+    """A lease of a fenced lock, which may be cancelled."""
+    locks = LockService(store=MemoryStore(timing.now), timing=timing, has_threads=False)
+    lease = locks.acquire("job", 60, fenced=True)
+    assert isinstance(lease, Lease)
+    return lease
+
+
+def test_a_run_that_was_cancelled_before_its_first_call_begins_nothing() -> None:
+    """An operator may be faster than the run: then its function is not called."""
+    ran: list[int] = []
+    lease = leased(FakeTiming())
+    lease.cancel()
+    execution = Execution(job_of(lambda: ran.append(1)), make_run(), None, lease, None, FakeTiming(), Events())
+    ending = execution.perform()
+    assert (ending.outcome, type(ending.error).__name__, ran) == ("cancelled", "Cancelled", [])
+
+
+@pytest.mark.parametrize("is_stopping", [False, True])
+def test_a_cancel_ends_the_pause_between_tries(is_stopping: bool) -> None:
+    """It ends at once, and the run is `cancelled`, also while its instance stops."""
+    job = job_of(raising(ValueError("no")))
+    job = replace(job, options=replace(job.options, retries=3, retry_backoff=100_000))
+    timing, run, endings, lease = Waiting(), make_run(), list[Ending](), leased(FakeTiming())
+    execution = Execution(job, run, None, lease, None, timing, Events())
+    thread = threading.Thread(target=lambda: endings.append(execution.perform()))
+    thread.start()
+    assert timing.waits.wait(PATIENCE)
+    if is_stopping:
+        run.stopping.set()
+    lease.cancel()
+    assert ended(thread)
+    assert [ending.outcome for ending in endings] == ["cancelled"]
+
+
+def test_an_async_body_is_cancelled_and_may_clean_up() -> None:
+    """The line that it awaits raises CancelledError, once, and the run is over when the body has cleaned up."""
+    begun, cleaned = threading.Event(), list[bool]()
+
+    async def work() -> None:
+        try:
+            begun.set()
+            await asyncio.sleep(PATIENCE)
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append(bool(lease.lost))
+
+    lease, endings = leased(FakeTiming()), list[Ending]()
+    with running_loop() as loop:
+        execution = Execution(job_of(work), make_run(), None, lease, loop, FakeTiming(), Events())
+        thread = threading.Thread(target=lambda: endings.append(execution.perform()))
+        thread.start()
+        assert begun.wait(PATIENCE)
+        lease.cancel()
+        assert ended(thread)
+    assert [ending.outcome for ending in endings] == ["cancelled"]
+    assert cleaned == [False]
+
+
+def test_an_async_body_that_swallows_its_cancellation_keeps_its_outcome() -> None:
+    """A body that goes on to its end has succeeded."""
+    begun = threading.Event()
+
+    async def work() -> None:
+        begun.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(PATIENCE)
+
+    lease, endings = leased(FakeTiming()), list[Ending]()
+    with running_loop() as loop:
+        execution = Execution(job_of(work), make_run(), None, lease, loop, FakeTiming(), Events())
+        thread = threading.Thread(target=lambda: endings.append(execution.perform()))
+        thread.start()
+        assert begun.wait(PATIENCE)
+        lease.cancel()
+        assert ended(thread)
+    assert endings == [Ending("succeeded")]
 
 
 def test_a_stand_in_for_a_lease_is_over_when_it_is_told_so() -> None:

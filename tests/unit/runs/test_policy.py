@@ -19,6 +19,7 @@ from firecron.runs.policy import (
     MOST_ENTRIES,
     MOST_MISSED,
     Claim,
+    before_manual,
     between,
     choose,
     missed,
@@ -214,6 +215,9 @@ def test_a_record_without_a_slot_has_missed_nothing() -> None:
             [unrun(slot(420), "abandoned", 1), unrun(slot(480), "missed"), unrun(slot(540), "missed")],
         ),
         (record(540), Claim(slot(540), "rerun", is_rerun=True), []),
+        # The cancelled; a cancel of an earlier acquisition means nothing.
+        (record(540, fence=7, cancel=7), OWN, [unrun(slot(540), "cancelled", 1, 7)]),
+        (record(540, fence=7, cancel=6), OWN, [unrun(slot(540), "abandoned", 1, 7)]),
         (record(420), Claim(slot(540), "catch_up"), [unrun(slot(420), "abandoned", 1), unrun(slot(480), "missed")]),
         # Between a slot and its late claim nobody held the lock, where the claim has said so.
         (
@@ -234,6 +238,22 @@ def test_a_record_without_a_slot_has_missed_nothing() -> None:
 def test_a_claim_owes_what_lies_between(current: LockRecord | None, claim: Claim, entries: list[Entry]) -> None:
     """The claim of 9:10 owes the history an abandoned run, the ticks skipped while it was held, and those missed."""
     assert between(current, options(), claim) == entries
+
+
+@pytest.mark.parametrize(
+    ("current", "entries"),
+    [
+        (None, []),
+        (record(540, fence=7), []),
+        (record(540, fence=7, cancel=6), []),
+        (record(540, fence=7, released=541, cancel=7), []),
+        (record(540, fence=7, cancel=7), [unrun(slot(540), "cancelled", 1, 7)]),
+        (record(540, fence=7, attempt=2, cancel=7), [unrun(slot(540), "cancelled", 2, 7)]),
+    ],
+)
+def test_a_run_by_hand_owes_what_was_cancelled(current: LockRecord | None, entries: list[Entry]) -> None:
+    """It removes the cancel of a run that died, so it records that run. Other ticks are left to the next claim."""
+    assert before_manual(current) == entries
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from firecron.cli.process import command as module
 from firecron.cli.process.command import Command, under_lock, under_tick
 from firecron.cli.process.process_group import ProcessGroup
 from firecron.cli.process.signals import FORWARDED, Signals
-from firecron.errors import CommandFailed, Stopping
+from firecron.errors import Cancelled, CommandFailed, Stopping
 from firecron.lock.refusal import Refusal
 from firecron.testing import FakeTiming, MemoryStore
 
@@ -115,6 +115,26 @@ def test_a_lost_lock_ends_the_command(signals: Noting) -> None:
     with pytest.raises(CommandFailed):
         command.run(lambda: lost, {})
     assert command.code == 128 + signal.SIGTERM
+
+
+def test_a_cancelled_run_asks_the_command_to_end(signals: Noting, fifo: Path) -> None:
+    """It gets SIGTERM, once, and no SIGKILL: its lock is kept for as long as it takes, and the run is cancelled."""
+    cancelled = Flag()
+    command = shell(f"trap 'exit 7' TERM; echo > {fifo}; while :; do sleep 0.02; done", signals, kill_after=0)
+    teller = once_told(fifo, cancelled.set)
+    with pytest.raises(Cancelled):
+        command.run(Flag, {}, cancelled)
+    assert command.code == 7
+    assert ended(teller)
+
+
+def test_a_command_that_ends_well_although_it_is_cancelled_has_succeeded(signals: Noting) -> None:
+    """A cancel that comes too late, or that the command makes nothing of, changes no outcome."""
+    cancelled = Flag()
+    cancelled.set()
+    command = Command(["true"], signals, 10)
+    command.run(Flag, {}, cancelled)
+    assert command.code == 0
 
 
 def test_a_command_that_does_not_end_is_killed(signals: Noting, fifo: Path) -> None:
