@@ -57,7 +57,7 @@ class Monitor:
     def on_send(self, flight: Flight) -> None:
         """A write sets out."""
         assert isinstance(flight.step, Swap), "only writes are watched"
-        if flight.step.node is not None and flight.kind != "release":
+        if flight.step.node is not None and flight.kind in ("acquire", "renew"):
             self._began.setdefault(_key(flight.request.holder, flight.step.node), flight.reading.mono)
 
     def on_write(self, flight: Flight, before: Node | None, after: Node | None) -> None:
@@ -78,6 +78,9 @@ class Monitor:
         elif flight.kind == "release":
             changed = {"expiresAt", "expires", "releasedAt", "outcome", "unfinished"}
             require(_without(before, changed) == _without(after, changed), "a release changed what is not its own")
+        elif flight.kind == "cancel":
+            require(after["cancel"] == before["fence"], "a cancel was written for another acquisition")
+            require(_without(before, {"cancel"}) == _without(after, {"cancel"}), "a cancel changed what is not its own")
         else:
             require(flight.reading.server < before["expiresAt"] - MARGIN, "a renewal revived what was over or unlocked")
             changed = {"expiresAt", "expires"}
@@ -97,6 +100,12 @@ class Monitor:
         if "slot" in before and request.slot is not None and request.slot <= before["slot"]:
             require(request.rerun and before.get("unfinished") == request.slot, "a slot that was spent was claimed")
             require(not is_live, "a slot was rerun while its run was live")
+        require("cancel" not in after, "an acquisition was cancelled by what was meant for the one before")
+        if "cancel" in before and before["cancel"] == before.get("fence"):
+            is_rerun = request.slot is not None and request.slot <= before.get("slot", "")
+            require(not is_rerun, "a cancelled slot was rerun")
+            is_kept = request.slot is None and "unfinished" in after
+            require(not is_kept, "a cancelled slot stayed unfinished")
         if not request.fenced:
             require(after.get("fence") == before.get("fence"), "an acquire without a fence changed it")
             return

@@ -21,9 +21,11 @@ from firecron.store import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One thing that a holder sets out to do. An acquire is tried `tries` times with the same token."""
+    """One thing that a holder sets out to do. An acquire is tried `tries` times with the same token. A cancel is of
+    whoever has the lock then.
+    """
 
-    kind: Literal["acquire", "renew", "release"]
+    kind: Literal["acquire", "renew", "release", "cancel"]
     fenced: bool = True
     slot: str | None = None
     rerun: bool = False
@@ -96,6 +98,14 @@ class Holder:
                 self._written = {}
             assert self.request is not None, "an acquire has a request"
             self._talk = protocol.acquiring(self.request, self._known, self._written)
+        elif op.kind == "cancel":
+            node = self._model.node
+            if node is None or "fence" not in node or "releasedAt" in node:
+                self._at += 1
+                return
+            self.request = Request(str(node["holder"]), TTL, "test", self.name, MARGIN)
+            self._reading = self.clock.now(), self._model.time
+            self._talk = protocol.cancelling(self.request.holder, int(str(node["fence"])))
         else:
             assert self.held is not None, "what was not acquired is neither renewed nor released"
             if op.kind == "renew":
@@ -146,6 +156,8 @@ class Holder:
             elif isinstance(result, Lost):
                 self._believes = False
             self._at += 1
+        elif op.kind == "cancel":
+            self._at += 1
         else:
             if isinstance(result, Snapshot):
                 self._known = result
@@ -172,7 +184,7 @@ class Holder:
     def _next_round(self) -> None:
         self._tries = 0
         self._at += 1
-        while self.is_active and self._plan[self._at].kind != "acquire":
+        while self.is_active and self._plan[self._at].kind in ("renew", "release"):
             self._at += 1
 
     def _crash(self) -> None:

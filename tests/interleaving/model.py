@@ -56,7 +56,7 @@ class Event(NamedTuple):
 
 
 class Model:
-    """`budget` says how often each of these may happen: jump, crash, give_up, deny, delete, pause, unlock."""
+    """`budget` says how often each of these may happen: jump, crash, give_up, deny, delete, pause, unlock, cancel."""
 
     def __init__(self, budget: Mapping[str, int], time: float, *, brisk: bool) -> None:
         self.budget = Counter(budget)
@@ -138,6 +138,9 @@ class Model:
         if node is not None and "expiresAt" in node and self.budget["unlock"]:
             unlocked = {**node, "expiresAt": 0}
             yield Event("operator unlocks", 0.2, lambda: self._operate("unlock", unlocked))
+        if node is not None and "fence" in node and "releasedAt" not in node and self.budget["cancel"]:
+            cancelled = {**node, "cancel": node["fence"]}
+            yield Event("operator cancels", 0.2, lambda: self._operate("cancel", cancelled))
         if node is not None and node.get("paused"):
             resumed = {key: value for key, value in node.items() if key != "paused"} or None
             yield Event("operator resumes", 0.3, lambda: self._operate("resume", resumed))

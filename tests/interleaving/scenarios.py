@@ -22,6 +22,7 @@ from firecron.base.instants import to_text
 ACQUIRE = Op("acquire")
 RENEW = Op("renew")
 RELEASE = Op("release")
+CANCEL = Op("cancel")
 SLOT = to_text(START)
 _MOST_EVENTS = 1000
 _LONGEST = 200_000  # a walk, in milliseconds
@@ -103,7 +104,7 @@ def _random(chance: random.Random) -> Scenario:
             "crash": chance.randint(0, 2),
             "give_up": chance.randint(0, 5),
             "deny": chance.randint(0, 2),
-            **{what: int(chance.random() < 0.2) for what in ("delete", "pause", "unlock")},
+            **{what: int(chance.random() < 0.2) for what in ("delete", "pause", "unlock", "cancel")},
         },
         restarts=chance.random() < 0.7,
         brisk=False,
@@ -136,4 +137,6 @@ def _plan(chance: random.Random, kind: str) -> tuple[Op, ...]:
             *[RENEW] * chance.randint(0, 2),
             Op("release", hold_at_least=chance.choice((0, 0, TTL // 2)), finishes=chance.random() < 0.7),
         ]
+        if chance.random() < 0.2:
+            plan.append(CANCEL)
     return tuple(plan)

@@ -16,9 +16,9 @@ import pytest
 from tests.interleaving.checks import Violation
 from tests.interleaving.clocks import MARGIN
 from tests.interleaving.holder import Op
-from tests.interleaving.scenarios import ACQUIRE, RELEASE, RENEW, SLOT, Scenario, explore
+from tests.interleaving.scenarios import ACQUIRE, CANCEL, RELEASE, RENEW, SLOT, Scenario, explore
 
-FAULTS = ("crash", "give_up", "deny", "delete", "pause", "unlock")
+FAULTS = ("crash", "give_up", "deny", "delete", "pause", "unlock", "cancel")
 # One clock is late and the other early, both as wrong as they may be.
 LATE_EARLY = ((-MARGIN, 1.0), (MARGIN, 1.0))
 KINDS = {
@@ -45,6 +45,14 @@ def cases() -> Iterator[tuple[str, Scenario]]:
     yield "same-token-again", Scenario((again, once), budget={"give_up": 1})
     claim, rerun = Op("acquire", slot=SLOT), Op("acquire", slot=SLOT, rerun=True)
     yield "rerun", Scenario(((claim, RELEASE), (rerun,)), budget={"jump": 1, "crash": 1})
+    died, kept = (claim,), (claim, RENEW, Op("release", finishes=False))
+    for kind, successor in {"rerun": rerun, "by-hand": ACQUIRE}.items():
+        yield f"cancelled-died-{kind}", Scenario((died, (successor,)), budget={"jump": 1, "cancel": 1})
+        yield f"cancelled-kept-{kind}", Scenario((kept, (successor,)), budget={"cancel": 1})
+    for fault in ("give_up", "deny", "unlock", "delete", "cancel"):
+        yield f"cancel-{fault}", Scenario(((claim, RENEW, RELEASE), (CANCEL,)), budget={fault: 1})
+    yield "cancel-rerun", Scenario((kept, (CANCEL,), (rerun,)))
+    yield "cancel-successor", Scenario(((claim, RELEASE), (CANCEL,), (ACQUIRE,)))
     if "INTERLEAVINGS" in os.environ:
         yield "same-token-again-later", Scenario((again, once), budget={"jump": 1, "give_up": 1})
         for fault in FAULTS:

@@ -11,7 +11,7 @@ from tests.interleaving.checks import Violation
 from tests.interleaving.clocks import MARGIN
 from tests.interleaving.holder import Op
 from tests.interleaving.model import Model
-from tests.interleaving.scenarios import ACQUIRE, RELEASE, RENEW, SLOT, Scenario, explore
+from tests.interleaving.scenarios import ACQUIRE, CANCEL, RELEASE, RENEW, SLOT, Scenario, explore
 
 from firecron.base.clocks import Moment
 from firecron.lock import protocol, record
@@ -27,6 +27,7 @@ Written: TypeAlias = dict[Number, LeaseTerm]
 Break: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
 acquiring = protocol.acquiring
+cancelled = record.cancelled
 decide = record.decide
 released = record.released
 renewed = record.renewed
@@ -157,6 +158,20 @@ own_writes_are_not_known = _decide_by(lambda node, request, now, written: decide
 spent_slots_are_free = _decide_by(
     lambda node, request, now, written: decide(_without(node, "slot", "unfinished"), request, now, written)
 )
+
+
+def cancelled_slots_are_open(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LockRecord, "open_slot", property(lambda self: self.unfinished))
+
+
+def cancels_compare_no_holder(patch: pytest.MonkeyPatch) -> None:
+    def cancel(node: Node, holder: str, fence: int, now: int, why: str | None = None) -> LockRecord | Lost:
+        found = node or {}
+        return cancelled(node, found.get("holder", holder), found.get("fence", fence), now, why)
+
+    patch.setattr(protocol, "cancelled", cancel)
+
+
 pauses_are_ignored = _decide_by(
     lambda node, request, now, written: decide(_without(node, "paused") or None, request, now, written)
 )
@@ -203,6 +218,21 @@ BREAKS: dict[str, tuple[Break, Scenario, str]] = {
     ),
     "spent_slots_are_free": (spent_slots_are_free, Scenario((CLAIM, CLAIM)), "a slot that was spent"),
     "pauses_are_ignored": (pauses_are_ignored, Scenario((ONCE,), budget={"pause": 1}), "a paused lock"),
+    "cancelled_slots_are_rerun": (
+        cancelled_slots_are_open,
+        Scenario((CLAIM[:1], (Op("acquire", slot=SLOT, rerun=True),)), budget={"jump": 1, "cancel": 1}),
+        "a cancelled slot was rerun",
+    ),
+    "cancelled_slots_are_kept": (
+        cancelled_slots_are_open,
+        Scenario((CLAIM[:1], ONCE), budget={"jump": 1, "cancel": 1}),
+        "a cancelled slot stayed unfinished",
+    ),
+    "cancels_compare_no_holder": (
+        cancels_compare_no_holder,
+        Scenario((CLAIM, (CANCEL,), ONCE)),
+        "a late cancel changed a successor",
+    ),
     "releases_compare_no_holder": (releases_compare_no_holder, LATE_RELEASE, "a late release changed"),
     "releases_forget": (releases_forget, Scenario(((ACQUIRE, RELEASE),)), "a release forgot"),
     "renewals_ignore_the_expiry": (

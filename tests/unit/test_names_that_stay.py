@@ -14,6 +14,7 @@ from firecron.testing import MemoryStore
 
 NAMES = {
     "firecron": [
+        "Cancelled",
         "ConfigurationError",
         "CronExpression",
         "Denied",

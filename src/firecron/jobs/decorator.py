@@ -87,10 +87,11 @@ def distributed_cron(
         hold_at_least: The least time that the lock is kept, even if the job ends sooner.
         once_per_tick: Claim the tick in the write that takes the lock. False: lock by name only.
         renew: Renew the lock while the job runs. False: it lasts its `lock_ttl`.
-        overlap: If the previous run has not finished: `"skip"` the tick, `"queue"` it, or `"allow"` both runs.
+        overlap: If the previous run has not finished: `"skip"` the tick, `"queue"` it, `"cancel_previous"` to end that
+            run first, or `"allow"` both runs.
         catch_up: For ticks that did not run: `"skip"` them, run the newest `"once"`, or run `"all"` in order.
         catch_up_window: How far back catching up goes.
-        grace: How late a tick may start. Default: 60 seconds; with `overlap="queue"`, until the next tick.
+        grace: How late a tick may start. Default: 60 seconds; for a tick that waits for a run, until the next tick.
         on_abandoned: If the instance of a run dies: `"skip"` the run, or `"rerun"` it on an instance that sees this.
         retries: How often a run that raised is tried again, while the lock is held.
         retry_backoff: The pause before the first of these retries. It doubles for each later one.

@@ -241,7 +241,7 @@ def clock(wall_ahead: float, uncertainty: float, margin: float) -> Iterator[Find
 
 
 def locks(views: Sequence[LockView]) -> Iterator[Finding]:
-    """Yield the locks that are malformed, blocked, or held by a silent instance; else how many are held."""
+    """Yield the locks that are malformed, blocked, cancelled, or held by a silent instance; else how many are held."""
     broken = [view for view in views if view.problem is not None]
     for view in broken:
         if view.state == "malformed":
@@ -251,7 +251,12 @@ def locks(views: Sequence[LockView]) -> Iterator[Finding]:
             yield problem("locks", f"{view.name} is blocked: {view.problem}", view.remedy)
         else:
             yield Finding("locks", "warning", f"{view.name} is held by {view.owner}: {view.problem}", view.remedy)
-    if not broken:
+    asked = [view for view in views if view.is_cancelled and view.state == "held" and view.problem is None]
+    for view in asked:
+        told = f"{view.name} is cancelled, and {view.owner} has not ended the run yet"
+        remedy = "the run learns of it at its next renewal; does its code call run.check(), or await?"
+        yield warning("locks", told, remedy)
+    if not broken and not asked:
         yield ok("locks", f"{len(views)} in the database, {sum(view.is_taken for view in views)} of them held")
 
 

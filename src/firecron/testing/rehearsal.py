@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Self
 from firecron.base.durations import Duration
 from firecron.base.events import Event
 from firecron.jobs.job import Job
+from firecron.ops.operator import Operator
 from firecron.runs.entry import read_entry
 from firecron.settings import Settings, load
 from firecron.testing.clocks import FakeClock
@@ -183,6 +184,20 @@ class Rehearsal:
             name: The job's name.
         """
         return self._crons.registry.trigger(name)
+
+    def cancel(self, name: str, why: str | None = None) -> bool:
+        """Cancel the run of a job, as `firecron cancel` does. Call this while the job runs, from code that it calls.
+
+        The job learns of it at its next renewal: let time pass by `clock.advance`. Return False if no run is under way.
+
+        Args:
+            name: The job's name.
+            why: The reason, for the history.
+        """
+        self._crons.registry.get(name)
+        operator = Operator(self.locks, self.clock)
+        seen = operator.look(name)
+        return seen.view.why_not_cancelled is None and operator.cancel(seen, why)
 
     def elect(self, name: str) -> Term:
         """Make this instance the leader, and call its body on a thread. Return the term.

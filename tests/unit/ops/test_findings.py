@@ -373,3 +373,13 @@ def test_what_is_wrong_is_told_with_what_to_do() -> None:
         ("strangers", "warning", None, "anybody in the world can read ", "deploy rules that de"),
         ("jobs", "warning", None, "the application has no jobs", "give the functions t"),
     ]
+
+
+def test_a_cancelled_run_that_has_not_ended_is_named() -> None:
+    """A run that was asked to end and still holds its lock is a warning; one that has ended or died is none."""
+    asked = LockView("asked", "held", owner="api-1/0a", is_cancelled=True)
+    found = list(findings.locks([asked, LockView("over", "free", is_cancelled=True)]))
+    assert [(finding.level, finding.message) for finding in found] == [
+        ("warning", "asked is cancelled, and api-1/0a has not ended the run yet")
+    ]
+    assert "run.check()" in str(found[0].remedy)

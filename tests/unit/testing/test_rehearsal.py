@@ -317,3 +317,25 @@ def test_a_leader_that_can_not_be_elected_says_why() -> None:
             test.elect("price-feed")
     with pytest.raises(UnknownJob):
         test.outcomes("another")
+
+
+def test_a_run_is_cancelled_as_an_operator_would() -> None:
+    """A job that listens ends by it as time passes, and its history has the reason. Without a run it says False."""
+    tries: list[bool] = []
+
+    @distributed_cron("import", "0 9 * * *", lock_ttl=60, retries=3)
+    def work(run: Run) -> None:
+        tries.append(test.cancel("import", "wrong input"))
+        for _ in range(100):
+            run.check()
+            test.clock.advance(1)
+
+    with FireCron(work).testing("2026-11-18T08:59:00Z") as test:
+        assert not test.cancel("import")
+        test.move_to("2026-11-18T10:00:00Z")
+        assert (tries, test.outcomes("import")) == ([True], ["cancelled"])
+        [entry] = test.history("import")
+        assert entry["error"] == "wrong input"
+        assert not test.cancel("import")
+        with pytest.raises(UnknownJob):
+            test.cancel("export")
