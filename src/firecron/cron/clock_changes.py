@@ -61,7 +61,12 @@ class Change:
 
 
 def special_nights(schedule: Schedule, start: datetime, end: datetime) -> Iterator[Change]:
-    """Yield, oldest first, the clock changes from `start` to `end` that affect a tick of this schedule."""
+    """Yield, oldest first, the clock changes from `start` to `end` that affect a tick of this schedule.
+
+    The ticks at even distances (`every`) don't follow the clocks, so no change affects them.
+    """
+    if schedule.every is not None:
+        return
     zone, line = ZoneInfo(schedule.timezone), CronLine(schedule.line)
     for at, before, after in _changes(zone, start, end):
         # At the change, clocks show two times, one before and one after it. The wall times between them are affected.

@@ -26,14 +26,14 @@ def newest_tick(schedule: Schedule, now: datetime, grace: float | None = None) -
     Raise NoTick if there is none, or if it is more than `grace` seconds ago.
     """
     found = newest(schedule, 0, to_milliseconds(now), 1)
-    said = f"[{schedule.line}] ({schedule.timezone})"
     if not found:
-        raise NoTick(f"there has been no tick of {said} yet")
+        raise NoTick(f"there has been no tick of {schedule} yet")
     tick = to_datetime(found[0])
     if grace is not None and now - tick > timedelta(seconds=grace):
         coming = to_text(schedule.after(now))
         raise NoTick(
-            f"there has been no tick of {said} in the last {grace:g} s: the newest was {found[0]}, the next is {coming}"
+            f"there has been no tick of {schedule} in the last {grace:g} s: the newest was {found[0]}, "
+            f"the next is {coming}"
         )
     return tick
 

@@ -15,11 +15,13 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from firecron.base.durations import Duration
+from firecron.cron.schedule import DEFAULT_ZONE
 from firecron.errors import ConfigurationError
 from firecron.jobs.declarations import note
 from firecron.jobs.options import CatchUp, JobOptions, OnAbandoned, Overlap, check_options
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from zoneinfo import ZoneInfo
 
 ATTRIBUTE = "__firecron__"
@@ -34,7 +36,7 @@ R = TypeVar("R")
 
 
 def _saying_what_is_missing(declare: Callable[P, R]) -> Callable[P, R]:
-    """Raise an error with a remedy if the name or the cron line is missing. Python's own TypeError has no remedy."""
+    """Raise an error with a remedy if the name or the schedule is missing. Python's own TypeError has no remedy."""
 
     @functools.wraps(declare)
     def checked(*arguments: P.args, **options: P.kwargs) -> R:
@@ -43,10 +45,14 @@ def _saying_what_is_missing(declare: Callable[P, R]) -> Callable[P, R]:
             raise ConfigurationError(
                 f"distributed_cron was given {first!r} instead of a name and a cron line: write {_USE}"
             )
-        for position, (name, what) in enumerate((("lock_name", "name"), ("cron_time", "cron line"))):
-            if len(arguments) <= position and name not in options:
-                said = ", ".join(map(repr, arguments))
-                raise ConfigurationError(f"distributed_cron({said}) has no {what} ({name}): write {_USE}")
+        said = ", ".join(map(repr, arguments))
+        if not arguments and "lock_name" not in options:
+            raise ConfigurationError(f"distributed_cron() has no name (lock_name): write {_USE}")
+        if len(arguments) < 2 and not options.keys() & {"cron_time", "every"}:
+            raise ConfigurationError(
+                f"distributed_cron({said}) has no cron line (cron_time), and no every: write {_USE}, or "
+                "every=timedelta(minutes=45) instead of the line"
+            )
         return declare(*arguments, **options)
 
     return checked
@@ -55,9 +61,11 @@ def _saying_what_is_missing(declare: Callable[P, R]) -> Callable[P, R]:
 @_saying_what_is_missing
 def distributed_cron(
     lock_name: str,
-    cron_time: str,
+    cron_time: str | None = None,
     *,
-    timezone: str | ZoneInfo = "UTC",
+    timezone: str | ZoneInfo = DEFAULT_ZONE,
+    every: Duration | None = None,
+    starting: datetime | None = None,
     lock_ttl: Duration = 60,
     hold_at_least: Duration = 0,
     once_per_tick: bool = True,
@@ -75,14 +83,16 @@ def distributed_cron(
     role: str | None = None,
     disabled: bool = False,
 ) -> Callable[[F], F]:
-    """Run the function at the ticks of a cron line, each tick on exactly one instance.
+    """Run the function at the ticks of a cron line, or at even distances, each tick on exactly one instance.
 
     Durations are seconds or `timedelta`.
 
     Args:
         lock_name: The job's name, and its node in the database.
-        cron_time: The cron line: five fields, or six with seconds first.
+        cron_time: The cron line: five fields, or six with seconds first. Or give `every`.
         timezone: The time zone of the cron line: a name or a `ZoneInfo`.
+        every: Instead of a cron line, the time from one tick to the next, in whole seconds.
+        starting: The first tick of `every`, an aware `datetime`. Default: 1970-01-01 00:00 UTC.
         lock_ttl: How long the lock lasts if its instance dies. It is renewed while the job runs.
         hold_at_least: The least time that the lock is kept, even if the job ends sooner.
         once_per_tick: Claim the tick in the write that takes the lock. False: lock by name only.
@@ -105,6 +115,8 @@ def distributed_cron(
         name=lock_name,
         line=cron_time,
         timezone=timezone,
+        every=every,
+        starting=starting,
         lock_ttl=lock_ttl,
         hold_at_least=hold_at_least,
         once_per_tick=once_per_tick,

@@ -126,7 +126,10 @@ class JobOptions:
         }
         if not self.grace_given:
             values["grace"] = None
-        said = [repr(self.name), repr(self.schedule.line), f"timezone={self.schedule.timezone!r}"]
+        schedule = self.schedule
+        said = [repr(self.name), repr(schedule.line), f"timezone={schedule.timezone!r}"]
+        if schedule.every is not None:
+            said[1:] = [f"every={int(schedule.every.total_seconds())}", f"starting={schedule.starting!r}"]
         for name, value in values.items():
             in_seconds = name in _DURATIONS and value is not None
             said.append(f"{name}={f'{value / 1000:.10g}' if in_seconds else repr(value)}")
@@ -138,6 +141,8 @@ def check_options(
     name: object,
     line: object,
     timezone: object,
+    every: object,
+    starting: object,
     lock_ttl: object,
     hold_at_least: object,
     once_per_tick: bool,
@@ -158,7 +163,7 @@ def check_options(
     """Return the options of a job, or raise a ConfigurationError that names the option, its value and the remedy."""
     options = JobOptions(
         name=check_name(name),
-        schedule=_schedule(line, timezone),
+        schedule=_schedule(line, timezone, every, starting),
         lock_ttl=milliseconds(lock_ttl, "lock_ttl", least=0.1),
         hold_at_least=milliseconds(hold_at_least, "hold_at_least"),
         once_per_tick=check_flag(once_per_tick, "once_per_tick"),
@@ -182,6 +187,7 @@ def check_options(
         disabled=check_flag(disabled, "disabled"),
         lock_ttl_is_bare=not isinstance(lock_ttl, timedelta),
         doubts=_doubts(
+            every=every,
             hold_at_least=hold_at_least,
             catch_up_window=catch_up_window,
             grace=grace,
@@ -248,9 +254,9 @@ def _doubts(**durations: object) -> dict[str, str]:
     return {name: said for name, said in found.items() if said is not None}
 
 
-def _schedule(line: object, timezone: object) -> Schedule:
+def _schedule(line: object, timezone: object, every: object, starting: object) -> Schedule:
     try:
-        return Schedule(line, timezone)  # type: ignore[arg-type]  # it says itself what it can't use
+        return Schedule(line, timezone, every=every, starting=starting)  # type: ignore[arg-type]  # it checks them
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
 

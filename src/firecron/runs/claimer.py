@@ -297,9 +297,9 @@ class Claimer:
             return
         self._strange.add(job.name)
         message = (
-            f'"{job.name}" ran a tick at {slot}, which its schedule [{schedule.line}] ({schedule.timezone}) doesn\'t '
-            "have: another revision has another schedule, and each revision runs its own ticks until one is gone; or "
-            "somebody has started a run for that instant by hand"
+            f'"{job.name}" ran a tick at {slot}, which its schedule {schedule} doesn\'t have: another '
+            "revision has another schedule, and each revision runs its own ticks until one is gone; or somebody has "
+            "started a run for that instant by hand"
         )
         self._events.emit("job.schedule_differs", job.name, logging.WARNING, message, slot=slot, line=schedule.line)
 

@@ -159,8 +159,8 @@ class Handler:
         schedule = job.options.schedule
         if not is_tick(schedule, due):
             message = (
-                f'"{job.name}" was triggered for {due}, which its schedule [{schedule.line}] ({schedule.timezone}) '
-                "doesn't have: give Cloud Scheduler the same line and time zone, else ticks run twice or not at all"
+                f'"{job.name}" was triggered for {due}, which its schedule {schedule} doesn\'t have: give '
+                "Cloud Scheduler the same line and time zone, else ticks run twice or not at all"
             )
             self._events.emit("trigger.off_schedule", job.name, logging.WARNING, message, slot=due, line=schedule.line)
 

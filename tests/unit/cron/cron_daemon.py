@@ -9,8 +9,9 @@ and runs what is due by Debian's rule. Slow, and simple enough to be seen to be 
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 MINUTE = timedelta(minutes=1)
@@ -65,22 +66,45 @@ class _Job:
         self._second = {value for value in range(60) if _matches(fields[-6] if len(fields) == 6 else "0", value, 59)}
         self._minute = {value for value in range(60) if _matches(minute, value, 59)}
         self._hour = {value for value in range(24) if _matches(hour, value, 23)}
-        self._day = {value for value in range(1, 32) if _matches(day, value, 31, 1)}
+        self._days, self._weekdays = day.split(","), weekday.split(",")
+        plain_day, plain_weekday = ",".join(filter(_is_plain, self._days)), ",".join(filter(_is_plain, self._weekdays))
+        self._day = {value for value in range(1, 32) if _matches(plain_day, value, 31, 1)}
         self._month = {value for value in range(1, 13) if _matches(month, value, 12, 1, MONTHS)}
         # Sunday is both.
-        self._weekday = {value % 7 for value in range(8) if _matches(weekday, value, 7, 0, DAYS)}
+        self._weekday = {value % 7 for value in range(8) if _matches(plain_weekday, value, 7, 0, DAYS)}
         self._either = not {day, weekday} & {"*", "*/1", "?"}
 
     def matches(self, wall: datetime) -> bool:
         if wall.minute not in self._minute or wall.hour not in self._hour or wall.second not in self._second:
             return False
-        day, weekday = wall.day in self._day, wall.isoweekday() % 7 in self._weekday
+        day = wall.day in self._day or ("l" in self._days and _is_last(wall.date()))
+        weekday = wall.isoweekday() % 7 in self._weekday or any(_names(term, wall.date()) for term in self._weekdays)
         return wall.month in self._month and ((day or weekday) if self._either else (day and weekday))
+
+
+def _is_plain(term: str) -> bool:
+    return not any(mark in term for mark in "l#")
+
+
+def _is_last(day: date) -> bool:
+    """Whether tomorrow is in another month."""
+    return (day + timedelta(days=1)).month != day.month
+
+
+def _names(term: str, day: date) -> bool:
+    """Whether a term such as `5l`, `lfri` or `mon#2` is this day: by the sheet that hangs on a wall."""
+    name, mark, nth = term.partition("#")
+    if _is_plain(term):
+        return False
+    weekday = _number(name.replace("l", "", 1) if not mark else name, 0, DAYS) % 7
+    column = [week[weekday] for week in calendar.Calendar(calendar.SUNDAY).monthdayscalendar(day.year, day.month)]
+    such = [number for number in column if number]
+    return day.day == such[-1] if not mark else int(nth) <= len(such) and day.day == such[int(nth) - 1]
 
 
 def _matches(field: str, value: int, last: int, first: int = 0, names: list[str] | None = None) -> bool:
     """Whether a field has this value: it is in one of its terms, and a multiple of the step from the term's start."""
-    for term in field.split(","):
+    for term in filter(None, field.split(",")):
         span, _, step = term.partition("/")
         low, _, high = span.partition("-")
         if span in ("*", "?"):

@@ -53,6 +53,16 @@ def days(line: str, until: int = 31) -> list[int]:
         ("*,5 * * * *", "* * * * *"),
         ("0 0 */1 * 1", "0 0 * * 1"),
         ("0 7 8 * * *", "7 8 * * *"),
+        ("0 6 l * *", "0 6 L * ?"),
+        ("0 6 L,15 * *", "0 6 15,L * *"),
+        ("0 6 28-31,L 1,12 *", "0 6 28-31 1,12 *"),
+        ("0 6 * * 5L", "0 6 * * L5"),
+        ("0 6 * * 5L", "0 6 * * friL"),
+        ("0 6 * * 5L", "0 6 * * Lfri"),
+        ("0 6 * * 7L", "0 6 * * 0L"),
+        ("0 6 * * mon#2", "0 6 * * 1#2"),
+        ("0 6 * * 7#1", "0 6 * * SUN#1"),
+        ("0 6 * * 1#1,1#2,1#3,1#4,1#5", "0 6 * * 1"),
     ],
 )
 def test_two_ways_to_say_it(line: str, twin: str) -> None:
@@ -73,6 +83,11 @@ def test_two_ways_to_say_it(line: str, twin: str) -> None:
         ("0 0 */10 * 5", [1, 2, 9, 11, 16, 21, 23, 30, 31]),
         ("0 0 29-31 * 1-2", [5, 6, 12, 13, 19, 20, 26, 27, 29, 30, 31]),
         ("0 0 30-2 * *", [1, 2, 30, 31]),
+        ("0 0 L * *", [31]),
+        ("0 0 15,L * 1#2", [12, 15, 31]),
+        ("0 0 13 * 5L", [13, 30]),
+        ("0 0 * * THU#1,THU#5", [1, 29]),
+        ("0 0 * * 6L,1#1,3", [5, 7, 14, 21, 28, 31]),
     ],
 )
 def test_either_day_matches_where_both_are_restricted(line: str, expected: list[int]) -> None:
@@ -114,11 +129,34 @@ def test_either_day_matches_where_both_are_restricted(line: str, expected: list[
         ("H/15 * * * *", "H is not a valid minute"),
         ("R * * * *", "R is not a valid minute"),
         ("H(0-29) * * * *", "'H(0-29)' is not a valid minute"),
-        # Not cron's.
-        ("0 0 L * *", "L is not a valid day of the month"),
-        ("0 0 15W * *", "'15W' is not a valid day of the month"),
-        ("0 0 * * 5#2", "'5#2' is not a valid day of the week"),
-        ("0 0 * * 5L", "'5L' is not a valid day of the week"),
+        # What others mean different things by.
+        ("0 0 15W * *", "'15W' is not a valid day of the month: W, the nearest weekday, is not supported: name the"),
+        ("0 0 LW * *", "'LW' is not a valid day of the month: W, the nearest weekday"),
+        ("0 0 W * *", "'W' is not a valid day of the month: W, the nearest weekday"),
+        ("0 0 WED * *", "WED is not a valid day of the month: use 1 to 31"),
+        ("0 0 L-3 * *", "'L-3' is not a valid day of the month: only L, the last day itself, is supported: name the"),
+        (
+            "0 0 * * L",
+            "'L' is not a valid day of the week: an L alone may mean Saturday or the last day: write 6, or an",
+        ),
+        ("0 0 * * 1,L", "'L' is not a valid day of the week: an L alone"),
+        ("0 0 * * 5#L", "'5#L' is not a valid day of the week: the last one of a month is written without #, as in 5L"),
+        (
+            "0 0 * * 1-5L",
+            "'1-5L' is not a valid day of the week: a range has neither L nor #: write a list, such as 1L",
+        ),
+        ("0 0 * * mon-fri#2", "'MON-FRI#2' is not a valid day of the week: a range has neither L nor #"),
+        ("0 0 * * 5#0", "5#0 is not a valid day of the week: use #1 to #5, or 5L for the last"),
+        ("0 0 * * 5#6", "5#6 is not a valid day of the week: use #1 to #5, or 5L for the last"),
+        ("0 0 * * 8#1", "8 is not a valid day of the week: use 0 to 7, or SUN to SAT"),
+        ("0 0 * * L8", "8 is not a valid day of the week: use 0 to 7, or SUN to SAT"),
+        ("0 0 * * octL", "OCT is not a valid day of the week"),
+        ("0 0 * * 5L/2", "'5L/2' is not a valid day of the week"),
+        ("0 0 L/2 * *", "L is not a valid day of the month"),
+        ("0 0 15L * *", "'15L' is not a valid day of the month"),
+        ("0 0 15-L * *", "L is not a valid day of the month: use 1 to 31"),
+        ("L * * * *", "L is not a valid minute"),
+        ("0 0 * L *", "L is not a valid month"),
         # Never.
         ("0 0 30 2 *", "it never fires"),
         ("0 0 31 2,4,6,9,11 *", "it never fires"),
@@ -147,44 +185,63 @@ def test_a_rare_line_fires_after_all(line: str) -> None:
     assert Schedule(line).after(NEW_YEAR) > NEW_YEAR
 
 
+def remedy(every: str | None) -> str:
+    """The end of a warning of a step that stands alone in its line."""
+    if every is None:
+        return ""
+    unit, _, step = every.partition("=")
+    return f"; for a tick every {step} {unit}, write every=timedelta({every}) instead of the line"
+
+
 @pytest.mark.parametrize(
-    ("line", "step", "unit", "alone"),
+    ("line", "step", "unit", "alone", "every"),
     [
-        ("*/90 * * * *", "*/90", "minute", 0),
-        ("*/60 * * * *", "*/60", "minute", 0),
-        ("*/60 * * * * *", "*/60", "second", 0),
-        ("0 */24 * * *", "*/24", "hour", 0),
-        ("30/45 * * * *", "30/45", "minute", 30),
-        ("0 0 */31 * *", "*/31", "day of the month", 1),
-        ("0 0 1 */12 *", "*/12", "month", 1),
+        ("*/90 * * * *", "*/90", "minute", 0, "minutes=90"),
+        ("*/60 * * * *", "*/60", "minute", 0, "minutes=60"),
+        ("*/60 * * * * *", "*/60", "second", 0, "seconds=60"),
+        ("0 */24 * * *", "*/24", "hour", 0, "hours=24"),
+        ("30/45 * * * *", "30/45", "minute", 30, "minutes=45"),
+        ("0 0 */31 * *", "*/31", "day of the month", 1, "days=31"),
+        ("0 0 1 */12 *", "*/12", "month", 1, None),
+        ("0 5-9/10 * * *", "5-9/10", "hour", 5, "hours=10"),
+        ("*/90 9 * * *", "*/90", "minute", 0, None),
     ],
 )
-def test_a_step_that_is_too_big_is_warned_of(line: str, step: str, unit: str, alone: int) -> None:
-    """A step that leads nowhere has a warning that says what the line means instead."""
+def test_a_step_that_is_too_big_is_warned_of(line: str, step: str, unit: str, alone: int, every: str | None) -> None:
+    """A step that leads nowhere has a warning that says what the line means, and how to get such steps."""
     (warning,) = Schedule(line).warnings
-    assert warning == f"in the cron line {line!r} the step of {step} is too big for a {unit}: it matches {alone} only"
+    said = f"in the cron line {line!r} the step of {step} is too big for a {unit}: it matches {alone} only"
+    assert warning == said + remedy(every)
     assert Schedule(line).after(NEW_YEAR) > NEW_YEAR
 
 
 @pytest.mark.parametrize(
-    ("line", "step", "period", "written_out"),
+    ("line", "step", "period", "written_out", "every"),
     [
-        ("*/45 * * * *", "*/45", "hour", "0,45"),
-        ("*/59 * * * *", "*/59", "hour", "0,59"),
-        ("5/25 * * * *", "5/25", "hour", "5,30,55"),
-        ("*/40 * * * * *", "*/40", "minute", "0,40"),
-        ("0 */7 * * *", "*/7", "day", "0,7,14,21"),
-        ("0 0 */10 * *", "*/10", "month", "1,11,21,31"),
-        ("0 0 1 */5 *", "*/5", "year", "1,6,11"),
-        ("0 0 * * */2", "*/2", "week", "0,2,4,6"),
+        ("*/45 * * * *", "*/45", "hour", "0,45", "minutes=45"),
+        ("*/59 * * * *", "*/59", "hour", "0,59", "minutes=59"),
+        ("5/25 * * * *", "5/25", "hour", "5,30,55", "minutes=25"),
+        ("*/40 * * * * *", "*/40", "minute", "0,40", "seconds=40"),
+        ("0 */7 * * *", "*/7", "day", "0,7,14,21", "hours=7"),
+        ("0 0 */10 * *", "*/10", "month", "1,11,21,31", "days=10"),
+        ("0 0 1 */5 *", "*/5", "year", "1,6,11", None),
+        ("0 0 * * */2", "*/2", "week", "0,2,4,6", "days=2"),
+        # No even steps would do, because the line has more to say.
+        ("*/45 9-17 * * *", "*/45", "hour", "0,45", None),
+        ("*/45 * * * 1-5", "*/45", "hour", "0,45", None),
+        ("0,30 */7 * * *", "*/7", "day", "0,7,14,21", None),
+        ("*/7,3 * * * *", "*/7", "hour", "0,7,14,21,28,35,42,49,56", None),
+        ("0 0 */10 * 1", "*/10", "month", "1,11,21,31", None),
     ],
 )
-def test_an_uneven_step_is_warned_of(line: str, step: str, period: str, written_out: str) -> None:
-    """A step that doesn't divide its field has a warning with the same line written out, which has none."""
+def test_an_uneven_step_is_warned_of(line: str, step: str, period: str, written_out: str, every: str | None) -> None:
+    """A step that doesn't divide its field has a warning with the line written out, which has none, and with `every`
+    where even steps are what may have been meant.
+    """
     schedule = Schedule(line)
     assert schedule.warnings == (
         f"in the cron line {line!r} {step} is uneven: it starts again with each {period}; write {written_out} if you "
-        "want that",
+        f"want that{remedy(every)}",
     )
     same = Schedule(line.replace(step, written_out))
     assert same.warnings == ()

@@ -111,8 +111,7 @@ def _tick(crons: FireCron, job: Job, slot: str, output: Output) -> datetime:
     if not is_tick(job.options.schedule, to_text(tick)):
         schedule = job.options.schedule
         output.say(
-            f"firecron: WARNING: {to_text(tick)} is not a tick of {job.name} [{schedule.line}] ({schedule.timezone}); "
-            "the run claims it nevertheless"
+            f"firecron: WARNING: {to_text(tick)} is not a tick of {job.name} {schedule}; the run claims it nevertheless"
         )
     return tick
 
