@@ -1,7 +1,7 @@
 """Which days a cron line matches: calendar arithmetic, without times and zones. Pure.
 
 A line restricts its days by the month, by the week, or not at all. If it restricts both, a day matches that matches
-either; a restriction to months always counts. A fifth Friday in February comes every 28 years, and once after 40.
+either; a restriction to months always counts. A fifth Monday in February may be 40 years away.
 """
 
 from __future__ import annotations

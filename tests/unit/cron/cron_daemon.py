@@ -12,6 +12,7 @@ from __future__ import annotations
 import calendar
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from zoneinfo import ZoneInfo
 
 MINUTE = timedelta(minutes=1)
@@ -46,11 +47,12 @@ class Daemon:
         newest = self.walls[0]
         for index in range(1, len(self.walls)):
             instant, wall = self.instants[index], self.walls[index]
-            if job.is_wildcard or wall - newest - self._step > LONGEST_JUMP:
+            on = wall - newest
+            if job.is_wildcard or on == self._step or on - self._step > LONGEST_JUMP:
                 is_due = job.matches(wall)
             else:
                 # What it has not shown before, up to now: nothing in a second pass, and much after a jump ahead.
-                fresh = range(1, (wall - newest) // self._step + 1)
+                fresh = range(1, on // self._step + 1)
                 is_due = any(job.matches(newest + number * self._step) for number in fresh)
             newest = max(newest, wall)
             if is_due:
@@ -75,7 +77,7 @@ class _Job:
         self._either = not {day, weekday} & {"*", "*/1", "?"}
 
     def matches(self, wall: datetime) -> bool:
-        if wall.minute not in self._minute or wall.hour not in self._hour or wall.second not in self._second:
+        if wall.hour not in self._hour or wall.minute not in self._minute or wall.second not in self._second:
             return False
         day = wall.day in self._day or ("l" in self._days and _is_last(wall.date()))
         weekday = wall.isoweekday() % 7 in self._weekday or any(_names(term, wall.date()) for term in self._weekdays)
@@ -86,11 +88,13 @@ def _is_plain(term: str) -> bool:
     return not any(mark in term for mark in "l#")
 
 
+@cache
 def _is_last(day: date) -> bool:
     """Whether tomorrow is in another month."""
     return (day + timedelta(days=1)).month != day.month
 
 
+@cache
 def _names(term: str, day: date) -> bool:
     """Whether a term such as `5l`, `lfri` or `mon#2` is this day: by the sheet that hangs on a wall."""
     name, mark, nth = term.partition("#")

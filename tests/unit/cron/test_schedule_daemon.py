@@ -79,6 +79,10 @@ LINES = [
     "0 2 29-31 * 5-7",
     "20 0 */2 * *",
     "1-59/20 1 1,5,24 feb-oct *",
+    "30 2 * * Lsun",
+    "*/20 2 L * *",
+    "30 1 15,L * 7#1",
+    "0 0 L * sun#5,7L",
 ]
 
 SECOND_LINES = [
@@ -167,8 +171,20 @@ def fields(low: int, high: int, names: list[str] | None = None) -> st.SearchStra
     return st.one_of(st.just("*"), st.lists(terms, min_size=1, max_size=3).map(",".join))
 
 
+last_day = st.tuples(fields(1, 31), st.booleans()).map(lambda both: f"{both[0]},l" if both[1] else "l")
+weekday = st.one_of(st.integers(0, 7).map(str), st.sampled_from(DAYS))
+special = st.one_of(
+    weekday.map(lambda day: f"{day}l"),
+    weekday.map(lambda day: f"l{day}"),
+    st.tuples(weekday, st.integers(1, 5)).map(lambda both: f"{both[0]}#{both[1]}"),
+)
+special_days = st.lists(st.one_of(special, special, weekday), min_size=1, max_size=3).map(",".join)
 lines = st.tuples(
-    fields(0, 59), st.one_of(fields(0, 23), fields(0, 3)), fields(1, 31), fields(1, 12, MONTHS), fields(0, 7, DAYS)
+    fields(0, 59),
+    st.one_of(fields(0, 23), fields(0, 3)),
+    st.one_of(fields(1, 31), last_day),
+    fields(1, 12, MONTHS),
+    st.one_of(fields(0, 7, DAYS), special_days),
 ).map(" ".join)
 
 
