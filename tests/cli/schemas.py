@@ -113,13 +113,19 @@ LAST_RUNS = exactly({"jobs": each(exactly({"name": TEXT, "last": perhaps(RUN), "
 
 TICK = exactly({"local": LOCAL, "utc": INSTANT})
 CHANGE = exactly({"at": INSTANT, "kind": one_of(get_args(Kind)), "times": each(TEXT), "said": TEXT})
-NEXT = exactly({"line": TEXT, "timezone": TEXT, "ticks": each(TICK), "changes": each(CHANGE), "warnings": each(TEXT)})
+SCHEDULE: dict[str, Schema] = {
+    "line": TEXT,
+    "timezone": TEXT,
+    "every": perhaps(NUMBER),
+    "starting": perhaps(INSTANT),
+    "words": TEXT,
+}
+NEXT = exactly({**SCHEDULE, "ticks": each(TICK), "changes": each(CHANGE), "warnings": each(TEXT)})
 
 JOB = exactly(
     {
         "name": TEXT,
-        "line": TEXT,
-        "timezone": TEXT,
+        **SCHEDULE,
         "role": perhaps(TEXT),
         "disabled": TRUTH,
         "runsHere": TRUTH,

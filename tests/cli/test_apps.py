@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.cli.calls import answer, call, complaint
@@ -49,6 +50,13 @@ def forgotten(): ...
 crons = FireCron(given)
 """
 
+EVEN = """
+from firecron import distributed_cron
+
+@distributed_cron("even", every=2700)
+def even(): ...
+"""
+
 
 LEADING = """
 from firecron import FireCron, Term, leader
@@ -69,6 +77,7 @@ def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     Path(tmp_path, "someapp.py").write_text(APPLICATION, "utf-8")
     Path(tmp_path, "forgetful.py").write_text(FORGETFUL, "utf-8")
     Path(tmp_path, "leading.py").write_text(LEADING, "utf-8")
+    Path(tmp_path, "evenapp.py").write_text(EVEN, "utf-8")
     Path(tmp_path, "broken.py").write_text("import nosuchmodule\n", "utf-8")
     Path(tmp_path, "raising.py").write_text("\n1 / 0\n", "utf-8")
     monkeypatch.chdir(tmp_path)
@@ -79,7 +88,7 @@ def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     monkeypatch.delenv("RUNTIME_INSTANCE", raising=False)
     monkeypatch.delenv("K_SERVICE", raising=False)
     yield
-    for name in ("someapp", "forgetful", "broken", "raising"):
+    for name in ("someapp", "forgetful", "evenapp", "broken", "raising"):
         sys.modules.pop(name, None)
 
 
@@ -113,7 +122,9 @@ def test_what_is_said_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     assert digest["where"] == "someapp.Digests.send"
     assert [tick["local"][10:19] for tick in digest["next"]] == ["T09:00:00"] * 2
     assert [job["runsHere"] for job in (digest, static, function)] == [False, False, True]
+    assert digest["words"] == "at 09:00 every day, New York"
     said = call("jobs", "someapp:crons").stdout
+    assert "digest  0 9 * * *  America/New_York\n  at 09:00 every day, New York\n  someapp.Digests.send\n" in said
     assert "needs the role 'batch'" in said
     assert "it is disabled" in said
     monkeypatch.setenv("FIRECRON_ROLES", "batch")
@@ -121,6 +132,27 @@ def test_what_is_said_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     assert value["roles"] == ["batch"]
     assert isinstance(value["jobs"], list)
     assert (value["jobs"][0]["runsHere"], value["jobs"][0]["next"]) == (True, [])
+
+
+def test_a_job_at_even_distances_is_listed() -> None:
+    """Instead of a line it has its words, and as JSON the distance and the start."""
+    (job,) = cast("list[dict[str, object]]", answer(JOBS, "jobs", "evenapp:even")["jobs"])
+    words = "every 45 minutes, from 1970-01-01 00:00 UTC"
+    assert (job["line"], job["words"], job["timezone"]) == (words, words, "UTC")
+    assert (job["every"], job["starting"]) == (2700, "1970-01-01T00:00:00Z")
+    assert f"even\n  {words}\n  evenapp.even\n" in call("jobs", "evenapp:even").stdout
+
+
+def test_next_takes_even_distances() -> None:
+    """`next --every` lists ticks from the start on, which is in UTC unless it says otherwise."""
+    arguments = ("next", "--every", "2700", "--starting", "2026-11-18T09:00", "--after", "2026-11-18T09:00Z", "-n", "2")
+    value = answer(NEXT, *arguments)
+    assert (value["every"], value["starting"], value["changes"]) == (2700, "2026-11-18T09:00:00Z", [])
+    assert call(*arguments).stdout.splitlines() == [
+        "every 45 minutes, from 2026-11-18 09:00 UTC",
+        "Wed 2026-11-18 09:45:00 +00:00   2026-11-18T09:45:00Z",
+        "Wed 2026-11-18 10:30:00 +00:00   2026-11-18T10:30:00Z",
+    ]
 
 
 def test_a_job_that_no_firecron_was_given_is_named() -> None:
@@ -195,7 +227,9 @@ def test_next_ticks_are_in_both_times() -> None:
     ]
     assert isinstance(value["changes"], list)
     assert [(change["kind"], change["times"]) for change in value["changes"]] == [("moved", ["2027-03-28T02:30:00"])]
+    assert value["words"] == "at 02:30 every day, Berlin"
     assert call(*arguments).stdout.splitlines() == [
+        "at 02:30 every day, Berlin",
         "Sun 2027-03-28 03:00:00 +02:00   2027-03-28T01:00:00Z",
         "Mon 2027-03-29 02:30:00 +02:00   2027-03-29T00:30:00Z",
         "2027-03-28: the clocks go from 02:00 to 03:00. 02:30 does not exist: moved to 03:00",
@@ -217,6 +251,14 @@ def test_a_repeated_hour_is_told_of_before_it_and_in_it(after: str) -> None:
         (("* * *",), "has 3 fields"),
         (("* * * * *", "-z", "Mars/Base"), "there is no time zone 'Mars/Base'"),
         (("* * * * *", "--after", "soon"), "--after 'soon' is not an instant"),
+        ((), "give a cron line, --every SECONDS, or APP NAME"),
+        (("* * * * *", "--every", "60"), "the cron line '* * * * *' and every=60.0: leave one of them out"),
+        (("* * * * *", "--starting", "2026-11-18"), "is only for every"),
+        (("--every", "60", "-z", "Europe/Berlin"), "timezone='Europe/Berlin' is only for a cron line"),
+        (("--every", "1.5"), "every=1.5 must be whole seconds"),
+        (("--every", "60", "--starting", "soon"), "--starting 'soon' is not an instant"),
+        (("someapp:crons", "digest", "--every", "60"), "digest has its own schedule"),
+        (("0 0 15W * *",), "W, the nearest weekday, is not supported"),
     ],
 )
 def test_what_is_no_schedule_is_wrong_usage(arguments: tuple[str, ...], words: str) -> None:

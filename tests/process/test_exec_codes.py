@@ -106,6 +106,14 @@ def test_the_late_one_of_two_pods_runs_nothing(rtdb: Rtdb, folder: Path) -> None
     assert [(entry["outcome"], entry["trigger"]) for entry in history.values()] == [("succeeded", "schedule")]
 
 
+def test_a_tick_at_even_distances_runs_once(rtdb: Rtdb, folder: Path) -> None:
+    """With --every the tick is the newest one from --starting on, whoever asks, and the second one runs nothing."""
+    even = ("--every", "31536000", "--starting", "2026-01-01T06:00Z")
+    tell = sh("echo $FIRECRON_SLOT >> slots")
+    assert [execute(*even, *tell).exit_code for _ in range(2)] == [0, 75]
+    assert Path("slots").read_text().rstrip() in ("2026-01-01T06:00:00Z", "2027-01-01T06:00:00Z")
+
+
 def test_an_abandoned_tick_is_rerun_on_request(rtdb: Rtdb, folder: Path) -> None:
     """The run of a pod that died is taken over by the next pod of its tick with --on-abandoned rerun, and else not."""
     assert execute("--cron", YEARLY, *sh("true")).exit_code == 0
@@ -304,6 +312,9 @@ def test_what_is_not_known_runs_nothing(
         (["--on-abandoned", "rerun"], "give --cron"),
         (["--cron", "* * *"], "fields"),
         (["--cron", YEARLY, "--timezone", "Mars"], "time zone"),
+        (["--starting", "2026-01-01"], "give --cron or --every"),
+        (["--cron", YEARLY, "--every", "60"], "leave one of them out"),
+        (["--every", "60", "--timezone", "Asia/Tokyo"], "only for a cron line"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -98,7 +98,9 @@ def calls_are_checked(jobs: Jobs) -> None:
 
 
 def options_are_checked() -> None:
-    distributed_cron("name")  # type: ignore[call-arg]
+    distributed_cron("name", every=timedelta(minutes=45), starting=datetime.now(UTC))
+    distributed_cron("name", every="45m")  # type: ignore[arg-type]
+    distributed_cron("name", every=60, starting="2026-11-18")  # type: ignore[arg-type]
     distributed_cron(5, "* * * * *")  # type: ignore[arg-type]
     distributed_cron("name", 60)  # type: ignore[arg-type]
     distributed_cron("name", "* * * * *", "UTC")  # type: ignore[call-arg]
@@ -108,7 +110,7 @@ def options_are_checked() -> None:
     distributed_cron("name", "* * * * *", on_abandoned="retry")  # type: ignore[arg-type]
     distributed_cron("name", "* * * * *", ttl=60)  # type: ignore[call-arg]
     distributed_cron("name", "* * * * *")(5)  # type: ignore[type-var]
-    distributed_cron(function)  # type: ignore[call-arg,arg-type]
+    distributed_cron(function)  # type: ignore[arg-type]
 
 
 def schedules() -> None:
@@ -116,6 +118,7 @@ def schedules() -> None:
     schedule = Schedule("0 9 * * *", "Europe/Berlin")
     assert_type(schedule.after(datetime.now(UTC)), datetime)
     assert_type(list(schedule.between(datetime.now(UTC), datetime.now(UTC))), list[datetime])
+    Schedule(every=2700, starting=datetime.now(UTC))
     schedule.after("2026-11-18")  # type: ignore[arg-type]
     Schedule("0 9 * * *", UTC)  # type: ignore[arg-type]
 

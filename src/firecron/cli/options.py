@@ -24,3 +24,11 @@ Watch: TypeAlias = Annotated[bool, typer.Option("--watch", "-w", help="Keep show
 Interval: TypeAlias = Annotated[
     float, typer.Option("--interval", min=0.1, max=3600, help="With --watch: seconds between two looks.")
 ]
+Every: TypeAlias = Annotated[
+    float | None,
+    typer.Option("--every", metavar="SECONDS", help="Instead of a cron line: the seconds from one tick to the next."),
+]
+Starting: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--starting", metavar="ISO", help="With --every: the first tick; 1970-01-01T00:00Z unless given."),
+]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as datetime_module
 import io
 import struct
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from unittest.mock import ANY
 from zoneinfo import ZoneInfo
 
@@ -13,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firecron import CronExpression, Schedule
+from firecron.cron.clock_changes import special_nights
 from firecron.cron.line import CronLine
 
 BERLIN_SPRING, BERLIN_AUTUMN = ("2026-03-29", "2027-03-28"), ("2026-10-25", "2027-10-31")
+NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
 NEW_YORK_AUTUMN = ("2026-11-01", "2027-11-07")
 LORD_HOWE_SPRING, LORD_HOWE_AUTUMN = ("2026-10-04", "2027-10-03"), ("2026-04-05", "2027-04-04")
 
@@ -215,3 +219,66 @@ def test_schedules_are_values() -> None:
     assert schedule != Schedule("0 1 * * 0", "Europe/Berlin")
     assert schedule != "0 0 * * 0"
     assert schedule == ANY, "others may say that they are like it"
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (
+            {},
+            "a cron line must be a string, not None: write a line such as '0 9 * * *', or every=timedelta(minutes=45)",
+        ),
+        ({"line": "* * * * *", "every": 60}, "the cron line '* * * * *' and every=60: leave one of them out"),
+        ({"line": "* * * * *", "starting": NOON}, "is only for every: leave it out, or write every, not a line"),
+        ({"starting": NOON}, "is only for every"),
+        ({"every": 60, "timezone": "Europe/Berlin"}, "timezone='Europe/Berlin' is only for a cron line"),
+        ({"every": 60, "timezone": "UTC"}, "leave timezone out, and give starting its own zone"),
+        ({"every": 0}, "every=0 is too short: it must be at least 1 s"),
+        ({"every": -60}, "every=-60 is too short"),
+        ({"every": 1.5}, "every=1.5 must be whole seconds"),
+        ({"every": timedelta(milliseconds=1500)}, "must be whole seconds"),
+        ({"every": timedelta(days=367)}, "every=datetime.timedelta(days=367) is too long"),
+        ({"every": "45m"}, "every='45m' is not a duration: give seconds or a timedelta"),
+        ({"every": True}, "every=True is not a duration"),
+        ({"every": 60, "starting": NOON.replace(tzinfo=None)}, "has no time zone: give an aware datetime, such as"),
+        ({"every": 60, "starting": "2026-11-18"}, "starting='2026-11-18' is not an instant: give an aware datetime"),
+        ({"every": 60, "starting": NOON.replace(microsecond=1)}, "must be a whole second"),
+    ],
+)
+def test_a_line_or_every_but_not_both(given: dict[str, Any], problem: str) -> None:
+    """A schedule without a line and without `every`, with both, or with what doesn't fit says what to write."""
+    with pytest.raises(ValueError, match=r".") as caught:
+        Schedule(**given)
+    assert problem in str(caught.value)
+
+
+def test_even_distances_are_a_value_too() -> None:
+    """Two schedules of the same distance and start are equal, whatever they were given in, and show both."""
+    schedule = Schedule(every=timedelta(minutes=45), starting=NOON)
+    assert (schedule.every, schedule.starting, schedule.timezone) == (timedelta(minutes=45), NOON, "UTC")
+    assert schedule.line == "every 45 minutes, from 2026-11-18 12:00 UTC"
+    assert str(schedule) == "[every 45 minutes, from 2026-11-18 12:00 UTC]"
+    assert schedule == Schedule(every=2700, starting=NOON.astimezone(ZoneInfo("Asia/Tokyo")))
+    assert hash(schedule) == hash(Schedule(every=2700.0, starting=NOON))
+    assert schedule not in (Schedule(every=2700), Schedule(every=2701, starting=NOON), Schedule("*/45 * * * *"))
+    assert eval(repr(schedule), {"Schedule": Schedule, "datetime": datetime_module}) == schedule
+    assert (schedule.warnings, schedule.has_seconds, Schedule(every=59).has_seconds) == ((), False, True)
+    assert str(Schedule("0 9 * * *", "Europe/Berlin")) == "[0 9 * * *] (Europe/Berlin)"
+
+
+def test_even_distances_begin_at_their_start() -> None:
+    """The start is the first tick; before it there is none, and behind it they follow each other evenly."""
+    schedule = Schedule(every=timedelta(days=14), starting=NOON)
+    ticks = list(schedule.between(NOON - timedelta(days=100), NOON + timedelta(days=30)))
+    assert ticks == [NOON, NOON + timedelta(days=14), NOON + timedelta(days=28)]
+    assert schedule.after(NOON - timedelta(microseconds=1)) == NOON
+    assert schedule.after(NOON + timedelta(microseconds=1)) == NOON + timedelta(days=14)
+
+
+def test_no_change_of_the_clocks_moves_even_distances() -> None:
+    """On a night with a repeated hour the ticks are as far from each other as on any other."""
+    start = datetime(2026, 10, 25, 0, 0, tzinfo=ZoneInfo("Europe/Berlin"))
+    ticks = list(Schedule(every=3600, starting=start).between(start, at("2026-10-25T05:00:00+01:00")))
+    walls = [tick.astimezone(ZoneInfo("Europe/Berlin")).isoformat()[11:19] for tick in ticks]
+    assert walls == ["01:00:00", "02:00:00", "02:00:00", "03:00:00", "04:00:00", "05:00:00"]
+    assert list(special_nights(Schedule(every=3600), start, start + timedelta(days=365))) == []

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.cron.schedule import Schedule
-from firecron.cron.ticks import newest, newest_tick
+from firecron.cron.ticks import is_tick, meant_tick, newest, newest_tick
 from firecron.errors import NoTick
 
 
@@ -27,3 +27,18 @@ def test_the_newest_are_the_last_of_all(line: str, most: int) -> None:
         start = end.replace(hour=8, minute=58)
     every = [to_text(tick) for tick in schedule.between(start, end)]
     assert newest(schedule, to_milliseconds(start), to_milliseconds(end), most) == every[-most:]
+
+
+@pytest.mark.parametrize("every", [1, 45 * 60, 14 * 86_400])
+@pytest.mark.parametrize("most", [1, 3])
+def test_the_newest_at_even_distances(every: int, most: int) -> None:
+    """Backwards they are found as those of a line are, and none before the start."""
+    start = datetime(2026, 11, 1, tzinfo=UTC)
+    schedule, end = Schedule(every=every, starting=start), datetime(2026, 11, 18, 9, 0, 7, tzinfo=UTC)
+    first = max(start, end - timedelta(days=15)) if every > 1 else end - timedelta(minutes=2)
+    expected = [to_text(tick) for tick in schedule.between(first, end)][-most:]
+    assert newest(schedule, to_milliseconds(first), to_milliseconds(end), most) == expected
+    assert is_tick(schedule, expected[-1])
+    assert meant_tick(schedule, end)[0] in (datetime.fromisoformat(expected[-1]), schedule.after(end))
+    with pytest.raises(NoTick, match=r"no tick of \[every .*, from 2026-11-01 00:00 UTC\] yet"):
+        newest_tick(schedule, start - timedelta(seconds=1))

@@ -119,6 +119,32 @@ def test_a_bare_number_of_any_duration_may_be_milliseconds(option: str) -> None:
     ]
 
 
+def test_even_distances_are_checked_as_lines_are() -> None:
+    """A ttl or a jitter that is longer than `every` gets the WARNING of a line, and what fits gets none."""
+    assert said_of(every=timedelta(days=14)) == said_of(every=60) == []
+    (ttl,) = said_of(every=30)
+    assert "lock_ttl (60 s) is longer than the interval of its ticks (30 s)" in ttl
+    jitter, _ = said_of(every=45, jitter=50)
+    assert "jitter (50 s) is longer than the interval of its ticks (45 s)" in jitter
+    (doubt,) = said_of(every=60_000)
+    assert doubt.startswith('"odd": every=60000 is 16.7 hours. Is it in milliseconds?')
+
+
+def said_of(**options: object) -> list[str]:
+    odd = distributed_cron("odd", **options)(lambda: None)  # type: ignore[arg-type]  # they are known above
+    crons, heard = new_crons(odd, enabled=True)
+    with crons:
+        return warnings(heard)
+
+
+def test_an_uneven_step_gets_a_warning_and_an_even_one_none() -> None:
+    """The start names the step and `every`, which mends it."""
+    (message,) = said("*/45 * * * *")
+    assert "*/45 is uneven" in message
+    assert message.endswith("for a tick every 45 minutes, write every=timedelta(minutes=45) instead of the line")
+    assert said("*/15 * * * *") == said_of(every=timedelta(minutes=45)) == []
+
+
 def test_milliseconds_are_the_one_thing_that_is_said_of_a_jitter() -> None:
     """A jitter that may be milliseconds is not called longer than the interval as well."""
     (message,) = said("* * * * *", jitter=60_000, grace=timedelta(hours=20))

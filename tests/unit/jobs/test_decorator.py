@@ -49,7 +49,7 @@ async def coroutine() -> str:
         ((plain,), {}, "instead of a name and a cron line"),
         ((staticmethod(plain),), {}, "instead of a name and a cron line"),
         ((classmethod(lambda cls: None),), {}, "instead of a name and a cron line"),
-        (("a",), {}, r"distributed_cron\('a'\) has no cron line \(cron_time\)"),
+        (("a",), {}, r"distributed_cron\('a'\) has no cron line \(cron_time\), and no every"),
         (("a",), {"lock_ttl": 60}, "has no cron line"),
         ((), {"lock_name": "a"}, "has no cron line"),
         ((), {"cron_time": "0 9 * * *"}, r"has no name \(lock_name\)"),

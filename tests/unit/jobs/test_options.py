@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import datetime as datetime_module
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -82,6 +83,24 @@ def test_durations_are_seconds_or_timedeltas(given: dict[str, object], becomes: 
     assert getattr(options(**given), name) == becomes
 
 
+def every(**given: object) -> JobOptions:
+    (found,) = declared(distributed_cron("job", **given)(lambda: None))  # type: ignore[arg-type]  # as above
+    return found
+
+
+def test_even_distances_instead_of_a_line() -> None:
+    """A job may have `every`, with a start or from the epoch on; what is shown declares the same again."""
+    start = datetime(2026, 11, 18, 9, tzinfo=UTC)
+    found = every(every=timedelta(minutes=45), starting=start)
+    assert (found.schedule.every, found.schedule.starting) == (timedelta(minutes=45), start)
+    assert every(every=2700, starting=start) == found != every(every=2700)
+    shown = repr(found)
+    assert shown.startswith("JobOptions('job', every=2700, starting=datetime.datetime(2026, 11, 18, 9, 0, tzinfo=")
+    names = {"JobOptions": distributed_cron, "datetime": datetime_module}
+    assert declared(eval(shown, names)(lambda: None)) == (found,)
+    assert every(every=60_000).doubts.keys() == {"every"}
+
+
 def test_a_grace_that_is_given_is_told_from_the_default() -> None:
     """`grace=60` says more than no grace: it ends the wait of overlap="queue" as well."""
     assert options(grace=60).grace_given
@@ -129,6 +148,11 @@ REFUSED = [
     ({"cron_time": "0 9 * *"}, "the cron line '0 9 * *' has 4 fields: use 5, or 6 with seconds first"),
     ({"cron_time": "0 0 30 2 *"}, "the cron line '0 0 30 2 *' can't be used: it never fires"),
     ({"cron_time": 60}, "a cron line must be a string, not 60"),
+    ({"cron_time": None}, "write a line such as '0 9 * * *', or every=timedelta(minutes=45) instead of a line"),
+    ({"every": 60}, "the cron line '0 9 * * *' and every=60: leave one of them out"),
+    ({"cron_time": None, "every": 60, "timezone": "UTC"}, "timezone='UTC' is only for a cron line"),
+    ({"cron_time": None, "every": 0.5}, "every=0.5 is too short: it must be at least 1 s"),
+    ({"starting": datetime(2026, 1, 1, tzinfo=UTC)}, "is only for every"),
     ({"timezone": "Mars/Olympus"}, "there is no time zone 'Mars/Olympus': use a name like Europe/Berlin"),
     ({"timezone": "Berlin"}, "there is no time zone 'Berlin': did you mean Europe/Berlin?"),
     *(({name: 86_401}, f"{name}=86401 is too long: {DAY}") for name in DURATIONS),

@@ -13,10 +13,13 @@ import typer
 
 from firecron.app import FireCron
 from firecron.base.events import Event
+from firecron.cli.options import Every, Starting
 from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.cli.process.command import Command, under_lock, under_tick
 from firecron.cli.process.signals import Signals
 from firecron.cli.reporting import code_of_refusal, tell_events
+from firecron.cli.schedules import given_schedule
+from firecron.cron.schedule import DEFAULT_ZONE, Schedule
 from firecron.errors import Cancelled, CommandFailed, LeaseLost, NotStarted, Stopping
 from firecron.jobs.decorator import distributed_cron
 from firecron.jobs.options import OnAbandoned
@@ -28,8 +31,8 @@ from firecron.settings import load
 
 HELP = """Run COMMAND under a lock, which is renewed while COMMAND runs.
 
-With --cron it claims a tick: of all commands that are started for one tick, on any machine, exactly one runs, even
-if the others start late. If an earlier tick is rerun first, the exit code is the first one that isn't 0.
+With --cron or --every it claims a tick: of all commands that are started for one tick, on any machine, exactly one
+runs, even if the others start late. If an earlier tick is rerun first, the exit code is the first one that isn't 0.
 
 The exit code is COMMAND's, or 128 plus the number of the signal that ended it. Other exit codes:
 
@@ -56,12 +59,14 @@ def add_to(app: typer.Typer) -> None:
 
 def _exec(
     command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The command to run, after --.")],
-    lock: Annotated[str, typer.Option("--lock", metavar="NAME", help="Name of the lock; with --cron, of the job.")],
+    lock: Annotated[str, typer.Option("--lock", metavar="NAME", help="Name of the lock; for a tick, of the job.")],
     ttl: Annotated[float, typer.Option("--ttl", help="Seconds until the lock expires if this machine dies.")] = 60.0,
     cron: Annotated[str | None, typer.Option("--cron", metavar="LINE", help="Claim a tick of this cron line.")] = None,
     timezone: Annotated[
         str | None, typer.Option("--timezone", metavar="ZONE", help="Time zone of the cron line; UTC unless given.")
     ] = None,
+    every: Every = None,
+    starting: Starting = None,
     grace: Annotated[
         float | None,
         typer.Option("--grace", min=0, help="Seconds after the tick that a run may start; else until the next tick."),
@@ -87,22 +92,23 @@ def _exec(
     with Signals() as signals, answering(output):
         if not hasattr(os, "killpg"):
             raise Failure("exec needs a system with process groups, such as Linux or macOS", Exit.USAGE)
-        if cron is None and (timezone, grace, on_abandoned) != (None, None, "skip"):
-            raise Failure("--timezone, --grace and --on-abandoned are only for ticks: give --cron as well", Exit.USAGE)
+        ticks = cron is not None or every is not None
+        if not ticks and (timezone, starting, grace, on_abandoned) != (None, None, None, "skip"):
+            only = "--timezone, --starting, --grace and --on-abandoned are only for ticks"
+            raise Failure(f"{only}: give --cron or --every as well", Exit.USAGE)
+        schedule = given_schedule(cron, timezone, every, starting) if ticks else None
         settings = load()
         run = Command(command, signals, settings.margin / 2)
         reruns: list[int] = []
         code: int = Exit.FINE
         try:
             run.check()
-            if cron is None:
+            if schedule is None:
                 locks = LockService(settings=settings)
                 tell_events(locks.events, output, _SAID_OTHERWISE)
                 refusal = under_lock(locks, lock, ttl, run, wait=wait, hold_at_least=hold_at_least)
             else:
-                crons = FireCron(
-                    _job(run, lock, cron, timezone or "UTC", ttl, hold_at_least, on_abandoned), enabled=False
-                )
+                crons = FireCron(_job(run, lock, schedule, ttl, hold_at_least, on_abandoned), enabled=False)
                 tell_events(crons.events, output, _SAID_OTHERWISE)
                 crons.events.subscribe(lambda event: reruns.extend(_code_of_rerun(event, run)))
                 refusal = _under_tick(crons, lock, run, grace, wait)
@@ -130,10 +136,19 @@ def _code_of_rerun(event: Event, command: Command) -> list[int]:
 
 
 def _job(
-    command: Command, name: str, line: str, timezone: str, ttl: float, hold_at_least: float, on_abandoned: OnAbandoned
+    command: Command, name: str, schedule: Schedule, ttl: float, hold_at_least: float, on_abandoned: OnAbandoned
 ) -> Callable[[Run], None]:
+    is_line = schedule.every is None
+
     @distributed_cron(
-        name, line, timezone=timezone, lock_ttl=ttl, hold_at_least=hold_at_least, on_abandoned=on_abandoned
+        name,
+        schedule.line if is_line else None,
+        timezone=schedule.timezone if is_line else DEFAULT_ZONE,
+        every=schedule.every,
+        starting=schedule.starting,
+        lock_ttl=ttl,
+        hold_at_least=hold_at_least,
+        on_abandoned=on_abandoned,
     )
     def run_command(run: Run) -> None:
         command.run_as_job(run)

@@ -1,4 +1,5 @@
-"""`firecron jobs APP`: the jobs and leaders that the explorer finds, their next ticks, and whether they would run here.
+"""`firecron jobs APP`: the jobs and leaders that the explorer finds, what their schedules mean, and whether they would
+run here.
 
 The command reads no database.
 """
@@ -12,10 +13,11 @@ import typer
 from rich.text import Text
 
 from firecron.app import FireCron
-from firecron.cli.commands.next_ticks import tick_in_words, tick_value, ticks_after
+from firecron.cli.commands.next_ticks import schedule_value, tick_in_words, tick_value, ticks_after
 from firecron.cli.loading import Loaded, load
 from firecron.cli.options import AppPath, Json
 from firecron.cli.output import Output, answering
+from firecron.cron.words import in_words
 from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions
 from firecron.leaders.decorator import LeaderOptions
@@ -53,8 +55,7 @@ def _value(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -
         "jobs": [
             {
                 "name": job.name,
-                "line": job.options.schedule.line,
-                "timezone": job.options.schedule.timezone,
+                **schedule_value(job.options.schedule),
                 "role": job.options.role,
                 "disabled": job.options.disabled,
                 "runsHere": _runs_here(crons, job),
@@ -84,7 +85,9 @@ def _shown(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -
     lines = [Text(f"{head}: {verdict.why}", "green" if verdict.may_tick else "yellow")]
     for job in crons.registry.jobs():
         schedule = job.options.schedule
-        lines.append(Text("\n").append(job.name, "bold").append(f"  {schedule.line}  {schedule.timezone}"))
+        line = "" if schedule.every is not None else f"  {schedule.line}  {schedule.timezone}"
+        lines.append(Text("\n").append(job.name, "bold").append(line))
+        lines.append(Text(f"  {in_words(schedule)}"))
         lines.append(Text(f"  {job.where}", "dim"))
         if not _runs_here(crons, job):
             lines.append(Text(f"  doesn't run here: {_reason(job.options)}", "yellow"))

@@ -1,6 +1,7 @@
-"""`firecron next "LINE"` or `next APP NAME`: list the next ticks of a cron line or a job.
+"""`firecron next "LINE"`, `next --every SECONDS` or `next APP NAME`: list the next ticks of a schedule or a job.
 
-For a night when the clocks change, the command explains the ticks. It reads no database.
+The first line says what the schedule means. For a night when the clocks change, the command explains the ticks. It
+reads no database.
 """
 
 from __future__ import annotations
@@ -15,17 +16,19 @@ from rich.text import Text
 
 from firecron.base.instants import in_utc
 from firecron.cli.loading import load_crons
-from firecron.cli.options import Json
+from firecron.cli.options import Every, Json, Starting
 from firecron.cli.output import Exit, Failure, Output, answering
+from firecron.cli.schedules import given_instant, given_schedule
 from firecron.cron.clock_changes import Change, special_nights
 from firecron.cron.schedule import Schedule
+from firecron.cron.words import in_words
 
 # Wide enough to explain a repeated hour of which only one pass is shown.
 _AROUND = timedelta(hours=3)
 _APP = re.compile(r"[\w.]+:[\w.]+")
 
 Line = Annotated[
-    str,
+    str | None,
     typer.Argument(
         metavar='"LINE"|APP',
         help="A cron line: five fields, six with seconds first, or a word such as @hourly. Or module:object and NAME.",
@@ -49,22 +52,29 @@ def add_to(app: typer.Typer) -> None:
 
 
 def next_ticks(
-    line: Line,
+    line: Line = None,
     name: JobName = None,
     timezone: Zone = None,
+    every: Every = None,
+    starting: Starting = None,
     number: Number = 5,
     after: After = None,
     as_json: Json = False,
 ) -> None:
     """List the next ticks of a cron line or of a job.
 
-    Each tick is shown in the line's time zone and in UTC. For a night when the clocks change, the ticks are explained.
-    Reads no database.
+    The first line says what the schedule means. Each tick is shown in the schedule's time zone and in UTC. For a night
+    when the clocks change, the ticks are explained. Reads no database.
     """
     output = Output(as_json=as_json)
     with answering(output):
-        schedule = _schedule(line, timezone) if name is None else _schedule_of(line, name, timezone)
-        start = _instant(after, schedule.timezone)
+        if name is None or line is None:
+            schedule = _schedule(line, timezone, every, starting)
+        elif every is not None or starting is not None:
+            raise Failure(f"--every and --starting are not for a job: {name} has its own schedule", Exit.USAGE)
+        else:
+            schedule = _schedule_of(line, name, timezone)
+        start = datetime.now(UTC) if after is None else given_instant("--after", after, schedule.timezone)
         ticks = ticks_after(schedule, start, number)
         nights = list(special_nights(schedule, start - _AROUND, ticks[-1] + _AROUND))
         for warning in schedule.warnings:
@@ -72,14 +82,13 @@ def next_ticks(
         output.give(_value(schedule, ticks, nights), _shown(schedule, ticks, nights))
 
 
-def _schedule(line: str, timezone: str | None) -> Schedule:
-    if _APP.fullmatch(line):
+def _schedule(line: str | None, timezone: str | None, every: float | None, starting: str | None) -> Schedule:
+    if line is not None and _APP.fullmatch(line):
         names = ", ".join(job.name for job in load_crons(line).registry.jobs())
         raise Failure(f"{line} is an application: name one of its jobs as well: {names}", Exit.USAGE)
-    try:
-        return Schedule(line, timezone or "UTC")
-    except ValueError as error:
-        raise Failure(str(error), Exit.USAGE) from None
+    if line is None and every is None:
+        raise Failure("there is nothing to list: give a cron line, --every SECONDS, or APP NAME", Exit.USAGE)
+    return given_schedule(line, timezone, every, starting)
 
 
 def _schedule_of(app: str, name: str, timezone: str | None) -> Schedule:
@@ -97,6 +106,17 @@ def ticks_after(schedule: Schedule, start: datetime, number: int) -> list[dateti
     return ticks
 
 
+def schedule_value(schedule: Schedule) -> dict[str, object]:
+    """Return what a schedule is and means, as JSON for programs."""
+    return {
+        "line": schedule.line,
+        "timezone": schedule.timezone,
+        "every": None if schedule.every is None else int(schedule.every.total_seconds()),
+        "starting": None if schedule.starting is None else in_utc(schedule.starting),
+        "words": in_words(schedule),
+    }
+
+
 def tick_in_words(tick: datetime, timezone: str) -> str:
     """Return a tick in its time zone and in UTC: `Wed 2026-11-18 10:00:00 +01:00   2026-11-18T09:00:00Z`."""
     local = tick.astimezone(ZoneInfo(timezone))
@@ -109,25 +129,15 @@ def tick_value(tick: datetime, timezone: str) -> dict[str, object]:
     return {"local": tick.astimezone(ZoneInfo(timezone)).isoformat(), "utc": in_utc(tick)}
 
 
-def _instant(text: str | None, timezone: str) -> datetime:
-    if text is None:
-        return datetime.now(UTC)
-    try:
-        instant = datetime.fromisoformat(text)
-    except ValueError:
-        raise Failure(f"--after {text!r} is not an instant: write 2026-11-18T09:00:00Z", Exit.USAGE) from None
-    return instant if instant.tzinfo is not None else instant.replace(tzinfo=ZoneInfo(timezone))
-
-
 def _shown(schedule: Schedule, ticks: list[datetime], nights: list[Change]) -> Text:
-    lines = [Text(tick_in_words(tick, schedule.timezone)) for tick in ticks]
+    lines = [Text(in_words(schedule), "bold")]
+    lines += [Text(tick_in_words(tick, schedule.timezone)) for tick in ticks]
     return Text("\n").join([*lines, *(Text(night.said, "yellow") for night in nights)])
 
 
 def _value(schedule: Schedule, ticks: list[datetime], nights: list[Change]) -> object:
     return {
-        "line": schedule.line,
-        "timezone": schedule.timezone,
+        **schedule_value(schedule),
         "ticks": [tick_value(tick, schedule.timezone) for tick in ticks],
         "changes": [
             {
