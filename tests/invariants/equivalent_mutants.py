@@ -116,15 +116,15 @@ EQUIVALENT: dict[str, str] = {
     "events.Events.emit: if not listeners and not logger.isEnabledFor(level): -> if False:": (
         "It saves the making of what nobody is told."
     ),
-    "schedule.Schedule.after: if self._line.is_wildcard and second > start: -> if (second > start):": (
+    "zoned_line.ZonedLine.after: if self._line.is_wildcard and second > start: -> if (second > start):": (
         "It saves a look at clocks that don't change there, which finds the same tick."
     ),
-    "schedule.Schedule.after: if self._line.is_wildcard and second > start: -> if self._line.is_wildcard:": (
+    "zoned_line.ZonedLine.after: if self._line.is_wildcard and second > start: -> if self._line.is_wildcard:": (
         "It saves a look at clocks that don't change there, which finds the same tick."
     ),
-    "schedule.Schedule.after: if self._line.is_wildcard and second > start: -> if self._line.is_wildcard and "
+    "zoned_line.ZonedLine.after: if self._line.is_wildcard and second > start: -> if self._line.is_wildcard and "
     "second >= start:": ("It saves a look at clocks that don't change there, which finds the same tick."),
-    "schedule.Schedule._first_after: wall = self._wall(change) - _SECOND -> nothing": (
+    "zoned_line.ZonedLine._first_after: wall = self._wall(change) - _SECOND -> nothing": (
         "It only skips the rest of the gap, in which there are no ticks."
     ),
     "schedule.Schedule.after: start = _in_utc(instant).replace(microsecond=0) -> start = _in_utc(instant).replace()": (
@@ -132,14 +132,6 @@ EQUIVALENT: dict[str, str] = {
     ),
     "schedule.Schedule.after: start = _in_utc(instant).replace(microsecond=0) -> start = "
     "_in_utc(instant).replace(microsecond=1)": ("croniter looks at whole seconds, too."),
-    "line.CronLine.__init__: values = [ _values(field, text, warnings) for field, text in "
-    "zip(_FIELDS[-len(fields) :], fields, strict=True) ] -> values = [ _values(field, text, warnings) for "
-    "field, text in zip(_FIELDS[-len(fields) :], fields) ]": ("There are as many of both by then."),
-    "line.CronLine.__init__: values = [ _values(field, text, warnings) for field, text in "
-    "zip(_FIELDS[-len(fields) :], fields, strict=True) ] -> values = [ _values(field, text, warnings) for "
-    "field, text in zip(_FIELDS[-len(fields) :], fields, strict=False) ]": ("There are as many of both by then."),
-    'line.CronLine.__init__: plain[-3] = "*" if any_day or no_such_day else plain[-3] -> plain[-3] = "*" if '
-    "any_day else plain[-3]": ("croniter finds the days of the week all the same; it only looks longer."),
     "ticks.newest: if not has_tick(schedule, start, end): -> if False:": ("It saves a search that finds nothing."),
     "ticks.newest: while first < last and len(found) < most: -> while first < last and len(found) <= most:": (
         "It finds the same ticks, by other steps."

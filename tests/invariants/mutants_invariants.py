@@ -10,6 +10,7 @@ RENEWAL = "tests/invariants/test_renewal.py"
 STORE = "tests/invariants/test_store.py"
 WATCH = "tests/invariants/test_watch.py"
 CANCEL = "tests/invariants/test_cancel.py"
+EVERY = "tests/invariants/test_every.py"
 
 
 def _of(number: int, tests: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
@@ -302,5 +303,22 @@ INVARIANTS = (
         ("runs/runner.py", "run.slot is not None and run.slot < due", '(run.slot or "") < due'),
         ("runs/runner.py", "if runs else _LOOK_AGAIN", "if runs else None"),
         ("jobs/options.py", 'self.overlap in ("queue", "cancel_previous")', 'self.overlap == "queue"'),
+    ),
+    *_of(
+        52,
+        EVERY,
+        (
+            "cron/cadence.py",
+            "return self.starting + ((instant - self.starting) // self.every + 1) * self.every",
+            "return instant + self.every",
+        ),
+        ("cron/cadence.py", "if instant < self.starting:", "if False:"),
+        ("cron/cadence.py", "            return self.starting\n", "            return instant + self.every\n"),
+        (
+            "cron/cadence.py",
+            "return Cadence(timedelta(milliseconds=found), EPOCH)",
+            "return Cadence(timedelta(milliseconds=found), datetime.now(UTC).replace(microsecond=0))",
+        ),
+        ("cron/cadence.py", "starting.astimezone(UTC))", "starting.replace(tzinfo=UTC))"),
     ),
 )

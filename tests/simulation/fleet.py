@@ -17,7 +17,7 @@ from firecron.lock.refusal import Refusal
 class Fleet:
     """Live instances with the same job; `body` is what it does, `runs` are all that were begun."""
 
-    def __init__(self, line: str = "* * * * *", **options: object) -> None:
+    def __init__(self, line: str | None = "* * * * *", **options: object) -> None:
         self.world = World()
         self.body: Callable[[Run], object] = lambda run: None
         self.runs: list[Run] = []
