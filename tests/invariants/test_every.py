@@ -60,6 +60,31 @@ def test_i52_a_freeze_moves_no_slot(frozen: int, ran: list[int]) -> None:
     assert fleet.slots()[-1] == slot(450)
 
 
+@pytest.mark.parametrize("catch_up", ["skip", "once", "all"])
+@pytest.mark.parametrize("hold", [0, 5])
+def test_i52_even_distances_are_treated_as_a_line_is(catch_up: str, hold: int) -> None:
+    """Through a crash, missed ticks and catching up, a job each 60 seconds runs and records what a cron line's does."""
+    fleets = [Fleet("* * * * *", catch_up=catch_up, hold_at_least=hold)]
+    fleets.append(Fleet(None, every=60, starting=NOW, catch_up=catch_up, hold_at_least=hold))
+    for fleet in fleets:
+        first = fleet.instance()
+        fleet.world.until(1)
+        first.start()
+        fleet.world.until(100)
+        first.crash()
+        fleet.world.until(260.5)
+        fleet.instance().start()
+        fleet.world.until(430)
+    line, even = fleets
+    assert even.slots() == line.slots()
+    whose = {"holder", "instance", "instanceId"}
+    one, other = (
+        {key: node[key] for key in node if key not in whose} for node in (line.world.node(), even.world.node())
+    )
+    assert one == other
+    assert {slot(60), slot(240), slot(420)} <= {*even.slots()}
+
+
 @settings(max_examples=25)
 @given(
     every=st.integers(20, 200),
