@@ -170,6 +170,15 @@ def test_a_tick_off_the_schedule_is_claimed_with_a_warning(rtdb: Rtdb, shell: Sh
     assert [event.level for event in one.said("trigger.off_schedule")] == [logging.WARNING] * warnings
 
 
+@pytest.mark.parametrize(("slot", "warnings"), [(NINE, 0), ("2020-01-05T09:00:01Z", 1)])
+def test_a_trigger_of_even_distances_is_compared_too(rtdb: Rtdb, shell: Shell, slot: str, warnings: int) -> None:
+    """A job with `every` is run for its slot, and a WARNING about any other one asks for a line with its ticks."""
+    one = Fleet({"every": 1800}, line=None).instance(shell)
+    assert one.post(slot).said == (200, "succeeded")
+    said = [event.message for event in one.said("trigger.off_schedule")]
+    assert ["give Cloud Scheduler a line that has the same ticks" in message for message in said] == [True] * warnings
+
+
 def server_now(instance: Instance) -> int:
     locks = instance.crons.locks
     return locks.clock.now(locks.deadline(5)).server

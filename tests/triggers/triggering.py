@@ -74,7 +74,7 @@ class Fleet:
     """
 
     options: dict[str, Any] = field(default_factory=dict)
-    line: str = "0 9 * * *"
+    line: str | None = "0 9 * * *"
     body: Callable[[Run], object] = lambda run: None
     runs: list[Run] = field(default_factory=list)
 

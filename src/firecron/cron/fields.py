@@ -68,7 +68,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """A step that hardly means what it says. `written` is the numbers that it stands for; None for a single one."""
+    """A step that hardly means what it says, with the numbers that it stands for."""
 
     field: Field
     term: str

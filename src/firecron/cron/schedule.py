@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from firecron.base.durations import Duration
-from firecron.cron.cadence import Cadence, cadence
-from firecron.cron.line import CronLine
-from firecron.cron.zoned_line import ZonedLine, find_zone
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
+
+    from firecron.cron.cadence import Cadence
+    from firecron.cron.zoned_line import ZonedLine
 
 _MINUTE = timedelta(minutes=1)
 # A run asks for the tick after its own slot, and for those before it, several times. croniter takes its time for each.
@@ -55,7 +55,11 @@ class Schedule:
         self.line: str
         self.timezone: str
         self._ticks: ZonedLine | Cadence
+        # Imported here, so that a program that only imports firecron's names doesn't load what reads schedules.
         if every is None:
+            from firecron.cron.line import CronLine
+            from firecron.cron.zoned_line import ZonedLine, find_zone
+
             if starting is not None:
                 raise ValueError(f"starting={starting!r} is only for every: leave it out, or write every, not a line")
             parsed, zone = CronLine(line), find_zone(timezone)
@@ -64,6 +68,8 @@ class Schedule:
             self.has_seconds, self.warnings = parsed.has_seconds, parsed.warnings
             self.every, self.starting = None, None
         else:
+            from firecron.cron.cadence import cadence
+
             _refuse_both(line, timezone, every)
             self._ticks = found = cadence(every, starting)
             self.line, self.timezone = found.said, "UTC"

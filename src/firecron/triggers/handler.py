@@ -158,9 +158,10 @@ class Handler:
         """Log a WARNING if the job's schedule doesn't have the tick. The tick is claimed all the same."""
         schedule = job.options.schedule
         if not is_tick(schedule, due):
+            same = "the same line and time zone" if schedule.every is None else "a line that has the same ticks"
             message = (
                 f'"{job.name}" was triggered for {due}, which its schedule {schedule} doesn\'t have: give '
-                "Cloud Scheduler the same line and time zone, else ticks run twice or not at all"
+                f"Cloud Scheduler {same}, else ticks run twice or not at all"
             )
             self._events.emit("trigger.off_schedule", job.name, logging.WARNING, message, slot=due, line=schedule.line)
 
