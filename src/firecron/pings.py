@@ -22,7 +22,6 @@ import logging
 import re
 import string
 import threading
-import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,11 +32,12 @@ from firecron import __version__
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.base.events import Event, Events
 from firecron.base.forks import tell_after_fork
+from firecron.base.identity import attempt_id
 from firecron.errors import ConfigurationError, UnknownJob
 from firecron.rtdb.connection import NoReply
 from firecron.rtdb.replies import Reply
 from firecron.rtdb.transport import Transport
-from firecron.scheduler.guard import judge
+from firecron.scheduler.guard import is_production
 
 if TYPE_CHECKING:
     from firecron.app import FireCron
@@ -117,14 +117,8 @@ class _Ping:
 
 
 def _is_wanted(crons: FireCron, name: str, kind: Kind) -> bool:
-    """Return whether this is production, and for a start, whether the job says how long its runs take.
-
-    A service that scales to zero has `enabled=False`, because nothing ticks there, and runs its jobs nevertheless. So
-    the variable decides as well.
-    """
-    settings = crons.settings
-    in_production = judge(None, settings.runtime_variable, settings.runtime_value).may_tick
-    if not (crons.verdict.may_tick or in_production):
+    """Return whether this is production, and for a start, whether the job says how long its runs take."""
+    if not is_production(crons.verdict, crons.settings):
         return False
     if kind != "start":
         return True
@@ -181,7 +175,7 @@ def _check_slugs(names: Sequence[str]) -> None:
 
 def _filled(template: str, event: Event, kind: Kind, has_body: bool) -> tuple[str, bytes | None]:
     """Return the URL, and for Healthchecks the body of a failure."""
-    rid = uuid.uuid5(uuid.NAMESPACE_URL, f"{event.fields['key']}:{event.fields['attempt']}")
+    rid = attempt_id(str(event.fields["key"]), event.fields["attempt"])
     error = event.message.partition("\n")[0][:_LONGEST_ERROR] if kind == "fail" else ""
     values = {"job": event.name, "slug": event.name.lower(), "rid": str(rid), "error": error}
     url = template.format_map({name: quote(value, safe="") for name, value in values.items()})

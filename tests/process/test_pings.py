@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.process.ping_server import BOUND, PingServer, ping_server
-from tests.process.tick_processes import Ticking, until
+from tests.process.tick_processes import HERE, Ticking, until
 
 from firecron import ConfigurationError, FireCron, Result, Run, distributed_cron
 from firecron import pings as module
@@ -287,12 +287,15 @@ def test_two_jobs_do_not_share_a_check() -> None:
 
 
 def test_five_processes_make_one_start_and_one_end_a_run(server: PingServer, ticks: Ticking) -> None:
-    """However many instances tick, each run is one start and one end."""
-    app = "tests.process.apps.pinging:crons"
-    workers = [ticks.start("-m", "firecron", "work", app, PING_URL=server.url) for _ in range(5)]
-    until(lambda: len(ticks.lines("start")) >= 100, "a hundred runs")
-    assert [worker.stop() for worker in workers] == [0] * 5
-    runs = len(ticks.lines("start"))
-    counts = Counter((ping.path.partition("/")[2] or "end", ping.rid) for ping in server.pinged)
-    assert set(counts.values()) == {1}
-    assert Counter(kind for kind, _ in counts) == {"start": runs, "end": runs}
+    """Five instances want each of a hundred ticks: each run is one start and one end, in pings and in check-ins."""
+    app = str(HERE / "apps" / "told.py")
+    first = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(hours=3)
+    instances = [ticks.start(app, first.isoformat(), "100", PING_URL=server.url) for _ in range(5)]
+    assert [instance.wait() for instance in instances] == [0] * 5
+    assert len({line["slot"] for line in ticks.lines("start")}) == len(ticks.lines("start")) == 100
+    told = Counter((ping.path.partition("/")[2] or "end", ping.rid) for ping in server.pinged)
+    assert set(told.values()) == {1}
+    assert Counter(kind for kind, _ in told) == {"start": 100, "end": 100}
+    check_ins = Counter((line["status"], line["id"]) for line in ticks.lines("check-in"))
+    assert set(check_ins.values()) == {1}
+    assert Counter(status for status, _ in check_ins) == {"in_progress": 100, "ok": 100}

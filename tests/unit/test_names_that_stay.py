@@ -47,6 +47,7 @@ NAMES = {
     "firecron.logging": ["setup"],
     "firecron.otel": ["instrument"],
     "firecron.pings": ["pings"],
+    "firecron.sentry": ["monitor"],
     "firecron.settings": ["Settings", "load"],
     "firecron.testing": ["FakeClock", "FakeTiming", "LockConformance", "MemoryStore", "Rehearsal"],
     "firecron.triggers.verifier": ["Denial", "Verifier"],

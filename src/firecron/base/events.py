@@ -76,6 +76,7 @@ Slug: TypeAlias = Literal[
     "heartbeat.no_ticket",
     "history.failed",
     "ping.failed",
+    "sentry.left_out",
     "listener.failed",
     "worker.failed",
 ]

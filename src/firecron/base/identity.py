@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+import uuid
 from collections.abc import Mapping
 
 from firecron.base.cloud_run import find_cloud_run, find_owner
@@ -21,6 +22,11 @@ _TIMEOUT = 1.0
 def new_holder() -> str:
     """Return a random token for a holder, short enough for the console to show it whole."""
     return secrets.token_urlsafe(12)
+
+
+def attempt_id(key: str, attempt: object) -> uuid.UUID:
+    """Return the id of one attempt at a tick, for services that tell runs apart by ids of this form."""
+    return uuid.uuid5(uuid.NAMESPACE_URL, f"{key}:{attempt}")
 
 
 class Identity:

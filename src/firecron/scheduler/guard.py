@@ -9,8 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from firecron.base.cloud_run import find_cloud_run
+
+if TYPE_CHECKING:
+    from firecron.settings import Settings
 
 VARIABLE = "RUNTIME_INSTANCE"
 VALUE = "production"
@@ -28,6 +32,14 @@ class Verdict:
     why: str
     is_suspicious: bool = False
     is_forced: bool = False
+
+
+def is_production(verdict: Verdict, settings: Settings) -> bool:
+    """Return whether runs of this process are production's, also where nothing ticks.
+
+    A service that scales to zero has `enabled=False`, and runs its jobs nevertheless: there the variable decides.
+    """
+    return verdict.may_tick or judge(None, settings.runtime_variable, settings.runtime_value).may_tick
 
 
 def judge(

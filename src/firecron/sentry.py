@@ -1,0 +1,199 @@
+"""Check-ins for Sentry's cron monitors: the monitor of a job hears of each run, and misses the one that didn't come.
+
+    import sentry_sdk
+
+    from firecron.sentry import monitor
+
+    sentry_sdk.init(dsn=...)
+    monitor(crons)
+
+Needs `pip install 'firecron[sentry]'`. Only the instance that runs a tick checks in, at the run's start and at its end,
+so any number of instances make one run of it. Each check-in says what the monitor should expect, so a monitor is made
+by its first one, and follows the job when the job's options change. A run without a tick, such as a run by hand, checks
+in nowhere, and neither does an instance outside of production.
+
+Sentry can't expect everything: a monitor has whole minutes, and neither `L` nor `#`. A job of another schedule is left
+out, and `monitor` says so in one line. A line's fixed second is cut off.
+
+No check-in delays a run: Sentry's SDK has a queue and a thread of its own. What is in the queue when the instance stops
+has two more seconds.
+
+Errors that are reported from inside a run have the tags `firecron.job`, `firecron.slot` and `firecron.attempt`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Collection, Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+try:
+    import sentry_sdk
+    from sentry_sdk.crons import capture_checkin
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(f"{error}: pip install 'firecron[sentry]'", name=error.name) from error
+
+from firecron.base.events import Event
+from firecron.base.identity import attempt_id
+from firecron.base.instants import to_text
+from firecron.cron.line import CronLine
+from firecron.errors import ConfigurationError
+from firecron.jobs.run import current_run
+from firecron.scheduler.guard import is_production
+
+if TYPE_CHECKING:
+    from sentry_sdk.types import Event as SentryEvent
+    from sentry_sdk.types import Hint, MonitorConfig
+
+    from firecron.app import FireCron
+    from firecron.cron.days import WeekDays
+    from firecron.jobs.job import Job
+
+LONGEST_SLUG = 50
+LAST_MOMENTS = 2.0
+
+Status: TypeAlias = Literal["in_progress", "ok", "error"]
+
+_MINUTE = 60_000
+# A run that was interrupted has not done its work. One that a person has cancelled is no fault.
+_STATUSES: dict[str, Status] = {
+    "run.started": "in_progress",
+    "run.succeeded": "ok",
+    "run.cancelled": "ok",
+    "run.failed": "error",
+    "run.lost": "error",
+    "run.interrupted": "error",
+}
+
+
+def monitor(crons: FireCron) -> Callable[[], None]:
+    """Check in from now on. Return a function that ends this.
+
+    The slug of a job's monitor is its name in lower case, of which Sentry keeps 50 characters. Raises
+    ConfigurationError if two jobs have the same one.
+
+    Args:
+        crons: The jobs.
+    """
+    jobs = crons.registry.jobs()
+    _check_slugs(job.name for job in jobs)
+    left_out = [job.name for job in jobs if monitor_config(job) is None]
+    if left_out:
+        message = (
+            f"Sentry's monitors can't expect the schedules of {', '.join(left_out)}: they have whole minutes, and "
+            "neither L nor #. These jobs don't check in"
+        )
+        crons.events.emit("sentry.left_out", "firecron", logging.INFO, message, jobs=len(left_out))
+    is_on = True
+
+    def hear(event: Event) -> None:
+        status = _STATUSES.get(event.slug)
+        if status is not None and "slot" in event.fields and is_production(crons.verdict, crons.settings):
+            _check_in(crons, event, status)
+        elif event.slug == "crons.stopped":
+            sentry_sdk.flush(LAST_MOMENTS)
+
+    def tag(event: SentryEvent, hint: Hint) -> SentryEvent:
+        run = current_run() if is_on else None
+        if run is not None and event.get("type") is None:
+            slot = None if run.slot is None else to_text(run.slot)
+            found = {"firecron.job": run.name, "firecron.slot": slot, "firecron.attempt": str(run.attempt)}
+            event["tags"] = {**{name: value for name, value in found.items() if value}, **(event.get("tags") or {})}
+        return event
+
+    unsubscribe = crons.events.subscribe(hear)
+    sentry_sdk.get_global_scope().add_event_processor(tag)
+
+    def stop() -> None:
+        nonlocal is_on
+        unsubscribe()
+        is_on = False  # Sentry can't take a processor back
+        sentry_sdk.flush(LAST_MOMENTS)
+
+    return stop
+
+
+def monitor_config(job: Job) -> MonitorConfig | None:
+    """Return what Sentry should expect of the job; None for a schedule that Sentry doesn't know."""
+    options = job.options
+    schedule = options.schedule
+    config: MonitorConfig = {
+        "checkin_margin": _minutes(options.grace + options.jitter),
+        # Without it Sentry takes half an hour, and calls a longer run dead.
+        "max_runtime": _minutes(options.expected_runtime or options.max_runtime),
+    }
+    if schedule.every is not None:
+        if schedule.every % timedelta(minutes=1):
+            return None
+        config["schedule"] = {"type": "interval", "value": schedule.every // timedelta(minutes=1), "unit": "minute"}
+        return config
+    line = _in_minutes(schedule.line)
+    if line is None:
+        return None
+    config["schedule"] = {"type": "crontab", "value": line}
+    config["timezone"] = schedule.timezone
+    return config
+
+
+def slug_of(name: str) -> str:
+    """Return the slug of a job's monitor."""
+    return name.lower()[:LONGEST_SLUG]
+
+
+def _check_in(crons: FireCron, event: Event, status: Status) -> None:
+    config = next((monitor_config(job) for job in crons.registry.jobs() if job.name == event.name), None)
+    if config is None:
+        return
+    took = event.fields.get("took")
+    capture_checkin(
+        monitor_slug=slug_of(event.name),
+        check_in_id=attempt_id(str(event.fields["key"]), event.fields["attempt"]).hex,
+        status=status,
+        duration=took / 1000 if isinstance(took, int) else None,
+        monitor_config=config,
+    )
+
+
+def _check_slugs(names: Iterable[str]) -> None:
+    taken: dict[str, str] = {}
+    for name in names:
+        other = taken.setdefault(slug_of(name), name)
+        if other != name:
+            raise ConfigurationError(
+                f"the jobs {other} and {name} have one monitor, {slug_of(name)!r}, between them: Sentry tells names "
+                f"apart by their first {LONGEST_SLUG} characters, in lower case. Rename one"
+            )
+
+
+def _in_minutes(text: str) -> str | None:
+    """Return the line in five fields of plain numbers; None if that is another schedule.
+
+    Names, ranges that wrap around and steps mean different things to different readers of cron lines. Numbers don't.
+    """
+    line = CronLine(text)
+    days = line.days
+    if len(line.seconds) > 1 or (days.of_month and days.of_month.last) or (days.of_week and _is_of_month(days.of_week)):
+        return None
+    return " ".join(
+        (
+            _field(line.minutes, 60),
+            _field(line.hours, 24),
+            _field(days.of_month.numbers, 0) if days.of_month else "*",
+            _field(days.months, 12),
+            _field(days.of_week.each, 0) if days.of_week else "*",
+        )
+    )
+
+
+def _is_of_month(days: WeekDays) -> bool:
+    return bool(days.nth or days.last)
+
+
+def _field(numbers: Collection[int], every: int) -> str:
+    return "*" if len(numbers) == every else ",".join(map(str, sorted(numbers)))
+
+
+def _minutes(milliseconds: int) -> int:
+    return max(1, math.ceil(milliseconds / _MINUTE))

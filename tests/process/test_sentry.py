@@ -1,0 +1,204 @@
+"""Check-ins with Sentry: what its SDK hands to the network, through a transport that keeps it."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import sentry_sdk
+from sentry_sdk.envelope import Envelope
+from sentry_sdk.transport import Transport
+
+import firecron.sentry
+from firecron import ConfigurationError, FireCron, Run, distributed_cron
+from firecron.base.events import Event
+from firecron.sentry import LONGEST_SLUG, monitor, monitor_config
+from rtdb_emulator.pytest_plugin import Rtdb
+
+
+class Kept(Transport):
+    """The payloads that Sentry would get."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.payloads: list[dict[str, Any]] = []
+
+    def capture_envelope(self, envelope: Envelope) -> None:
+        self.payloads += [item.payload.json for item in envelope.items if item.payload.json is not None]
+
+    @property
+    def check_ins(self) -> list[dict[str, Any]]:
+        return [payload for payload in self.payloads if payload.get("type") == "check_in"]
+
+
+@pytest.fixture
+def sentry(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
+    """Sentry's SDK as a program sets it up; in production."""
+    monkeypatch.setenv("RUNTIME_INSTANCE", "production")
+    kept = Kept()
+    with sentry_sdk.isolation_scope():
+        sentry_sdk.init(dsn="http://key@127.0.0.1:1/1", transport=kept, default_integrations=False)
+        yield kept
+        sentry_sdk.init()  # without a DSN nothing is sent
+
+
+def declared(name: str = "Report", line: str | None = "0 9 * * *", **options: Any) -> Callable[..., object]:
+    def work(run: Run) -> None:
+        if run.name == "bad":
+            sentry_sdk.capture_message("inside")
+            raise ValueError("boom")
+        if run.name == "ended":
+            run.stopping.set()
+            run.check()
+
+    return distributed_cron(name, line, **options)(work)
+
+
+def run(crons: FireCron, name: str = "Report") -> None:
+    crons.registry.trigger(name, slot=datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=2))
+
+
+def test_a_run_is_one_check_in_with_a_start_and_an_end(sentry: Kept) -> None:
+    """Both have the attempt's id, the monitor's slug and what to expect; the end says how long it took."""
+    crons = FireCron(declared(expected_runtime=90, timezone="Europe/Berlin"))
+    stop = monitor(crons)
+    run(crons)
+    stop()
+    first, last = sentry.check_ins
+    assert (first["status"], last["status"]) == ("in_progress", "ok")
+    assert first["check_in_id"] == last["check_in_id"]
+    assert first["monitor_slug"] == last["monitor_slug"] == "report"
+    assert first["monitor_config"] == {
+        "schedule": {"type": "crontab", "value": "0 9 * * *"},
+        "timezone": "Europe/Berlin",
+        "checkin_margin": 1,
+        "max_runtime": 2,
+    }
+    assert last["duration"] >= 0
+    run(crons)
+    assert len(sentry.check_ins) == 2
+
+
+@pytest.mark.parametrize(("name", "status"), [("bad", "error"), ("ended", "error")])
+def test_a_run_that_did_not_do_its_work_is_an_error(sentry: Kept, name: str, status: str) -> None:
+    """A failure and an interruption end the check-in; nothing waits for Sentry's own time limit."""
+    crons = FireCron(declared(name))
+    stop = monitor(crons)
+    run(crons, name)
+    stop()
+    assert [check_in["status"] for check_in in sentry.check_ins] == ["in_progress", status]
+
+
+def test_errors_from_inside_a_run_have_its_tags(sentry: Kept) -> None:
+    """What a program reports while a job runs says which job and tick it was; elsewhere nothing is added."""
+    crons = FireCron(declared("bad"))
+    stop = monitor(crons)
+    run(crons, "bad")
+    sentry_sdk.capture_message("outside")
+    stop()
+    inside, outside = (payload for payload in sentry.payloads if "message" in payload)
+    assert inside["tags"]["firecron.job"] == "bad"
+    assert inside["tags"]["firecron.attempt"] == "1"
+    assert inside["tags"]["firecron.slot"].endswith("Z")
+    assert not any(name.startswith("firecron.") for name in outside.get("tags") or {})
+
+
+def test_only_ticks_of_production_check_in(sentry: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run by hand is no run that Sentry expects, and staging is no production."""
+    crons = FireCron(declared())
+    stop = monitor(crons)
+    crons.registry.trigger("Report")
+    monkeypatch.setenv("RUNTIME_INSTANCE", "staging")
+    run(crons)
+    stop()
+    assert sentry.check_ins == []
+
+
+@pytest.mark.parametrize(
+    ("options", "schedule"),
+    [
+        ({"line": "*/15 8-10 * JAN-MAR MON,WED"}, ("crontab", "0,15,30,45 8,9,10 * 1,2,3 1,3")),
+        ({"line": "30 0 9 1,15 * *"}, ("crontab", "0 9 1,15 * *")),
+        ({"line": "@hourly"}, ("crontab", "0 * * * *")),
+        ({"line": "0 22-2 * * FRI-SUN"}, ("crontab", "0 0,1,2,22,23 * * 0,5,6")),
+        ({"line": "0 9 ? JUL *"}, ("crontab", "0 9 * 7 *")),
+        ({"line": "*/10 * * * * *"}, None),
+        ({"line": "0 9 L * *"}, None),
+        ({"line": "0 9 15,L * *"}, None),
+        ({"line": "0 9 * * FRIL"}, None),
+        ({"line": "0 9 * * 1#2"}, None),
+        ({"line": None, "every": timedelta(minutes=45)}, ("interval", 45)),
+        ({"line": None, "every": 90}, None),
+    ],
+)
+def test_what_a_monitor_expects(options: dict[str, Any], schedule: tuple[str, object] | None) -> None:
+    """A schedule is handed over in plain numbers, so that Sentry can't read it otherwise; or not at all."""
+    (job,) = FireCron(declared(**options)).registry.jobs()
+    config = monitor_config(job)
+    found = None if config is None else config["schedule"]
+    assert (None if found is None else (found["type"], found["value"])) == schedule
+
+
+def test_a_long_job_is_given_its_time() -> None:
+    """Without an expected runtime the job's own limit is Sentry's: half an hour would call a long job dead."""
+    (job,) = FireCron(declared(max_runtime=7200, grace=90, jitter=60)).registry.jobs()
+    config = monitor_config(job)
+    assert config is not None
+    assert (config["max_runtime"], config["checkin_margin"]) == (120, 3)
+
+
+def test_what_sentry_can_not_expect_is_said_once(sentry: Kept) -> None:
+    """A job of a schedule that Sentry doesn't know doesn't check in, and one line names all of them."""
+    crons = FireCron(declared("ends", "0 9 L * *"), declared("ticks", "* * * * * *"), declared())
+    heard: list[Event] = []
+    crons.events.subscribe(heard.append)
+    stop = monitor(crons)
+    run(crons, "ends")
+    stop()
+    assert sentry.check_ins == []
+    (said,) = [event for event in heard if event.slug == "sentry.left_out"]
+    assert said.level == logging.INFO
+    assert "the schedules of ends, ticks:" in said.message
+
+
+def test_two_jobs_do_not_share_a_monitor() -> None:
+    """Two names that Sentry can't tell apart are refused, with the reason."""
+    long = "a" * LONGEST_SLUG
+    crons = FireCron(declared(f"{long}1"), declared(f"{long}2"))
+    with pytest.raises(ConfigurationError, match=r"have one monitor, .* first 50 characters, in lower case"):
+        monitor(crons)
+
+
+def test_a_sentry_that_hangs_delays_no_run(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sentry accepts the connection and says nothing: the run succeeds, and the lock is free."""
+    monkeypatch.setenv("RUNTIME_INSTANCE", "production")
+    monkeypatch.setattr(firecron.sentry, "LAST_MOMENTS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        sentry_sdk.init(dsn=f"http://key@127.0.0.1:{silent.getsockname()[1]}/1", default_integrations=False)
+        try:
+            crons = FireCron(declared())
+            stop = monitor(crons)
+            run(crons)
+            lock = rtdb.get("/cron-locks/Report")
+            stop()
+        finally:
+            sentry_sdk.init()
+    assert isinstance(lock, dict)
+    assert (lock["outcome"], "releasedAt" in lock) == ("succeeded", True)
+
+
+def test_without_the_sdk_the_import_says_what_to_install() -> None:
+    """A program without Sentry's SDK reads which extra brings it."""
+    program = (
+        "import sys; sys.modules['sentry_sdk'] = None\n"
+        "try:\n    import firecron.sentry\n"
+        "except ModuleNotFoundError as error:\n    print(error)\n"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert finished.stdout.endswith(": pip install 'firecron[sentry]'\n")
