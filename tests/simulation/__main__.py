@@ -24,6 +24,7 @@ from typing import NamedTuple, cast
 
 from tests.simulation.breaks import BREAKS
 from tests.simulation.loading import Engine
+from tests.simulation.table import show
 
 # The collector is off while a seed is played.
 _COLLECT_EVERY = 20
@@ -51,7 +52,7 @@ def main() -> int:
     if asked.seed is not None:
         return _show(asked.seed, asked.machines, asked.contenders)
     if asked.rows is not None:
-        return _show_rows(asked.rows, asked.first)
+        return show(asked.rows, asked.first, asked.jobs)
     if asked.breaks is not None:
         return _find_breaks(asked.breaks, asked.first, asked.jobs)
     return _play_many(asked.first, asked.seeds, asked.machines, asked.contenders, asked.jobs)
@@ -87,25 +88,6 @@ def _show(seed: int, machines: int | None, contenders: int | None) -> int:
     for violation in played.violations:  # type: ignore[attr-defined]  # likewise
         print(f"seed {seed} breaks rule {violation}")
     return bool(played.violations)  # type: ignore[attr-defined]  # likewise
-
-
-def _show_rows(most: int, seed: int) -> int:
-    is_bad = False
-    print(f"{'machines':<60} asking, most  requests  latest  missed  twice")
-    with Engine().at_work() as world:
-        for row in world.ROWS:
-            if row.machines + row.come > most:
-                continue
-            played, found = world.play_row(row, seed)
-            print(
-                f"{row!s:<60} {found.askers:6.1f} {found.most:5} {found.requests:9.1f} {found.latest:6.2f}s"
-                f" {found.missed:7} {found.twice:6}",
-                flush=True,
-            )
-            for violation in played.violations:
-                print(f"    breaks rule {violation}")
-            is_bad = is_bad or bool(played.violations)
-    return is_bad
 
 
 def _play_many(first: int, number: int, machines: int | None, contenders: int | None, jobs: int) -> int:

@@ -83,6 +83,14 @@ BREAKS = (
           "within=max(left, self._request_timeout)", "within=left"),
     # --- tickets
     Break("ranks are far too high", "base.tickets", "rank = size * self.distance", "rank = 100 * size * self.distance"),
+    Break("only the first wave asks", "base.tickets", "offset in _WAVES if", "offset in _WAVES[:1] if"),
+    Break("a later wave comes far too late", "base.tickets", "((1, 0.0), (2, 1_000.0), (4, 4_000.0))",
+          "((1, 0.0), (2, 1_000.0), (4, 14_000.0))"),
+    Break("a stale ticket still counts", "base.tickets",
+          "return min(self.sizes) if self.sizes and now <= self.stale_at else None",
+          "return min(self.sizes) if self.sizes else None"),
+    Break("an open tick is not judged again at a beat", "scheduler.waves",
+          "        for one in waiting:\n            self._judge(one)", "        del waiting"),
     # --- what was left behind
     Break("nobody looks for died runs", "runs.policy",
           "return is_abandoned and may_rerun(options, int(record.attempt or 1))", "return False"),

@@ -114,9 +114,8 @@ class _Annals:
 
     def _goes_on(self, machine: str, start: int, end: int) -> bool:
         instance = self._instances[machine]
-        ended = (instance.stopping_from, instance.killed_at)
         return (
-            not any(at is not None and at < end for at in ended)
+            not instance.has_gone(end)
             and not any(since <= end and until >= start for since, until in instance.frozen)
             and not any(since <= end and until >= start for since, until in instance.wire.troubles)
         )

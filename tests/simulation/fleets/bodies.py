@@ -29,21 +29,29 @@ class Failure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How long the bodies of a job take (seconds, from and to), in how many steps, and how often they fail."""
+    """How long the bodies of a job take (seconds, from and to), in how many steps, and how often they fail.
+
+    `takes` has the seconds that the runs of single ticks take.
+    """
 
     least: float
     most: float
     steps: int
     fails: float
     manner: Manner
+    takes: tuple[tuple[str, float], ...] = ()
 
 
 def make_body(name: str, work: Work, machine: Machine, scheduler: Scheduler, oracle: Oracle) -> Callable[[Run], object]:
     """Return the function of a job on one machine."""
 
-    def plan() -> tuple[float, bool]:
+    takes = dict(work.takes)
+
+    def plan(run: Run) -> tuple[float, bool]:
         random = machine.random
-        return work.least + (work.most - work.least) * random.random(), random.random() < work.fails
+        seconds = work.least + (work.most - work.least) * random.random()
+        slot = "" if run.slot is None else f"{run.slot:%Y-%m-%dT%H:%M:%SZ}"
+        return takes.get(slot, seconds), random.random() < work.fails
 
     def look(begun: Body) -> None:
         # What `lost` says was so at the look's beginning, whatever happens before the answer is noted.
@@ -51,7 +59,7 @@ def make_body(name: str, work: Work, machine: Machine, scheduler: Scheduler, ora
         oracle.looks(begun, at, is_lost=bool(begun.run.lost))
 
     def body(run: Run) -> None:
-        seconds, fails = plan()
+        seconds, fails = plan(run)
         begun = oracle.begins(run, machine)
         try:
             for _ in range(work.steps):
@@ -67,7 +75,7 @@ def make_body(name: str, work: Work, machine: Machine, scheduler: Scheduler, ora
         oracle.ends(begun, None)
 
     async def async_body(run: Run) -> None:
-        seconds, fails = plan()
+        seconds, fails = plan(run)
         begun = oracle.begins(run, machine)
         try:
             for _ in range(work.steps):

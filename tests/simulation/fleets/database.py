@@ -51,7 +51,7 @@ class Database:
         self._scheduler = scheduler
         self._watch = watch
         self.store = MemoryStore(self.now)
-        self._forever = Deadline(lambda: 0.0, 1.0)
+        self.forever = Deadline(lambda: 0.0, 1.0)
 
     def now(self) -> int:
         """Return the database's time, in milliseconds."""
@@ -59,7 +59,7 @@ class Database:
 
     def swap(self, path: str, etag: str, node: dict[str, object] | None, machine: Machine) -> str | Snapshot:
         before = self.store.get(path)
-        answer = self.store.swap(path, etag, node, self._forever)
+        answer = self.store.swap(path, etag, node, self.forever)
         if not isinstance(answer, Snapshot):
             self._watch(path, before, self.store.get(path), machine)
         return answer
@@ -69,7 +69,7 @@ class Database:
         below = [f"{path}/{key}".strip("/") for key in values]
         locks = {"/".join(one.split("/")[:2]): None for one in below if one.startswith(LOCKS)}
         before = {lock: self.store.get(lock) for lock in locks}
-        stored = self.store.merge(path, values, self._forever)
+        stored = self.store.merge(path, values, self.forever)
         for lock in locks:
             self._watch(lock, before[lock], self.store.get(lock), machine)
         return stored

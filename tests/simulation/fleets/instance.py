@@ -46,7 +46,7 @@ class Instance:
             spec.name, f"{seed} {spec.name}", pid=100 + number, drift=spec.drift, wall_error=spec.wall_error
         )
         self.wire = Wire(database, self.machine, scheduler, timeline, weather.fate, weather.is_cut_off)
-        self.jobs = jobs
+        self.jobs = tuple(job for job in jobs if spec.jobs is None or job.name in spec.jobs)
         self.crons: FireCron | None = None
         # In true time: when it was started, when `start` had returned, when it was told to stop.
         self.started_at: int | None = None
@@ -55,6 +55,7 @@ class Instance:
         self.has_ended = False
         self.left: list[str] = []
         self.killed_at: int | None = None
+        self.occupied_from: int | None = None
         # Spans in which it was frozen, and in which the program had paused a job here; when its wall clock was set.
         self.frozen: list[tuple[int, int]] = []
         self.stepped: list[int] = []
@@ -108,6 +109,16 @@ class Instance:
             spans[:] = [(start, min(end, self._scheduler.now + SECOND)) for start, end in spans]
             self.call(lambda crons: crons.registry.resume(job), "resume")
 
+    def has_gone(self, time: int) -> bool:
+        """Return whether it was told to stop, killed, or given other work for good before this time."""
+        ended = (self.stopping_from, self.killed_at, self.occupied_from)
+        return any(at is not None and at < time for at in ended)
+
+    def occupy(self) -> None:
+        """Give all its workers something else to do until it is told to end."""
+        self.occupied_from = self._scheduler.now
+        self.call(self._occupy, "occupy")
+
     def call(self, work: Callable[[FireCron], object], name: str) -> None:
         """Do something on a new thread of this process, as a view of the program does."""
         crons = self.crons
@@ -143,6 +154,11 @@ class Instance:
             # A turn that was called or waited when its instance stopped is dropped at the next start.
             if lane.running or lane.reserved or (lane.current is not None and lane.state == "trying"):
                 found.append(f"a place of {job.name}")
+
+    def _occupy(self, crons: FireCron) -> None:
+        assert self._told is not None
+        for _ in range(int(str(self._settings["workers"]))):
+            crons.engine.crew.submit(self._told.wait)
 
     def _begin(self, work: Callable[[], object], name: str) -> None:
         self._scheduler.begin(Thread(target=work, name=name), self.machine)

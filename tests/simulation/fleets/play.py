@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tests.simulation.fleets.costs import asked_a_tick
 from tests.simulation.fleets.database import LOCKS, Database
 from tests.simulation.fleets.instance import Instance
 from tests.simulation.fleets.oracle import Oracle
-from tests.simulation.fleets.rows import ROWS, Measured, Row, measure, scenario_of
+from tests.simulation.fleets.rows import ROWS, Row, Tick, measure, scenario_of
 from tests.simulation.fleets.scenario import LAST, Event, Scenario, make
 from tests.simulation.fleets.timeline import Timeline, at
 from tests.simulation.fleets.verdict import judge
@@ -20,7 +21,7 @@ from tests.simulation.greenlets import FOREVER, SECOND, Machine, Scheduler, use
 
 from firecron.app import FireCron
 
-__all__ = ["ROWS", "Played", "World", "play", "play_row"]
+__all__ = ["ROWS", "Played", "Row", "World", "play", "play_row"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +41,21 @@ class Played:
 
 def play(seed: int, size: int | None = None, contenders: int | None = None) -> Played:
     """Play a seed from beginning to end."""
-    return _played(World(make(seed, size, contenders)))
+    world = World(make(seed, size, contenders))
+    with _under_way(world):
+        return world.play()
 
 
-def play_row(row: Row, seed: int) -> tuple[Played, Measured]:
+def play_row(row: Row, seed: int) -> tuple[Played, list[Tick]]:
     """Play one of the fleets of `rows`, and measure its ticks."""
     world = World(scenario_of(row, seed))
-    return _played(world), measure(world.oracle, world.instances)
+    with _under_way(world):
+        return world.play(), measure(row, world.oracle, world.instances, world.database)
 
 
-def _played(world: World) -> Played:
+@contextmanager
+def _under_way(world: World) -> Iterator[None]:
+    """Let the stand-ins belong to this world, and its oracle hear the log."""
     log = logging.getLogger("firecron")
     before = log.level, log.propagate, log.handlers[:]
     log.setLevel(logging.ERROR)
@@ -59,7 +65,7 @@ def _played(world: World) -> Played:
     gc.disable()  # a finalizer at a moment of its own would be a step that the seed has not chosen
     use(world.scheduler)
     try:
-        return world.play()
+        yield
     finally:
         world.scheduler.close()
         use(None)
@@ -134,7 +140,10 @@ class World:
         self.timeline.say("WORLD", "{} {} {}", event.act, event.target, event.amount or "")
         name, _, job = event.target.partition(" ")
         instance = self.instances.get(name)
-        if instance is None:
+        if event.act == "set_beats":
+            for group in self.database.store.keys("cron-groups", self.database.forever):
+                self.database.edit(f"cron-groups/{group}/beats", event.value)
+        elif instance is None:
             self._edit(event.act, event.target)
         elif event.act in ("trigger", "trigger_next"):
             is_next = event.act == "trigger_next"
@@ -147,6 +156,8 @@ class World:
             instance.step_wall(event.amount)
         elif event.act in ("start", "stop"):
             (instance.start if event.act == "start" else instance.stop)()
+        elif event.act == "occupy":
+            instance.occupy()
         elif event.act == "freeze":
             self._freeze(instance)
         elif event.act == "thaw":

@@ -44,23 +44,34 @@ class Reasons:
             int(job.spec.jitter * SECOND) + 3 * SECOND + 10 * scenario.latency[1] + 4 * scenario.temper.longest
         )
 
-    @property
-    def _patience(self) -> int:
-        """How much later than at once the machine asks that asks first, at the most."""
+    def _patience(self, time: int) -> int:
+        """Return how much later than at once the machine asks that asks first for a tick, at the most."""
         spec, settings = self._job.spec, self._scenario.settings
         heartbeat = float(str(settings["heartbeat"]))
         lasts = min(spec.starts_within, spec.period) - spec.jitter
         if settings["contenders"] == 0 or not spec.asks_in_waves or lasts < _LEFT_TO_OTHERS * heartbeat:
             return 0
-        return _LAST_WAVE if len(self._instances) <= _ALL_ASK else int(_SURVIVOR_ASKS * heartbeat * SECOND)
+        # Machines that have gone count until the others have beaten twice without them.
+        since = time - int(3 * heartbeat * SECOND)
+        around = sum(
+            one.started_at is not None and one.started_at <= time and not one.has_gone(since)
+            for one in self._instances.values()
+        )
+        return _LAST_WAVE if around <= _ALL_ASK else int(_SURVIVOR_ASKS * heartbeat * SECOND)
 
-    def able(self, slot: str) -> tuple[str, int] | None:
-        """Return a machine that could have run the tick, and when; None if there is none."""
+    def able(self, slot: str, claimed_at: int | None) -> tuple[str, int] | None:
+        """Return a machine that could have run the tick, and when; None if there is none.
+
+        For a tick that was claimed: a machine that could have done it before. Whoever asks first may be dead, or have
+        no free worker: then it is for the later waves to begin the tick, and they have a time for that.
+        """
         spec, time = self._job.spec, time_of(slot)
         ends = min(time + int(min(spec.starts_within, spec.period) * SECOND), self._scenario.ends)
+        ends = ends if claimed_at is None else min(ends, claimed_at - 1)
+        patience = self._patience(time)
         for instance in self._instances.values():
             for begins in self._chances(instance, time, ends):
-                until = begins + self._needs + self._patience + (_LOOKS if begins > time else 0)
+                until = begins + self._needs + patience + (_LOOKS if begins > time else 0)
                 # Where a tick doesn't wait, the first look at a lock that is held is the last one.
                 free_from = begins if spec.overlap == "queue" else time
                 if (
@@ -89,10 +100,9 @@ class Reasons:
                 return False
         if self._workers <= len(self._scenario.jobs) and self._is_busy(instance, start, end):
             return False
-        ended = (instance.stopping_from, instance.killed_at)
         return (
             not claim.is_meddled_with
-            and not any(at is not None and at < end for at in ended)
+            and not instance.has_gone(end)
             and not any(since <= end and until >= start for since, until in instance.frozen)
             and not any(since <= end and until >= start for since, until in instance.paused_here(spec.name))
         )
@@ -115,12 +125,13 @@ class Reasons:
     def _is_well(self, instance: Instance, time: int, begins: int, until: int) -> bool:
         """Return whether the machine lived from before the tick's time on, and had no trouble from `begins` on."""
         since, wire = time - _SETTLES, instance.wire
+        if self._job.spec not in instance.jobs:
+            return False
         if instance.ticking_from is None or instance.ticking_from > since:
             return False
         if wire.first_answer is None or wire.first_answer > since:
             return False
-        ended = (instance.stopping_from, instance.killed_at)
-        if any(at is not None and at < until for at in ended):
+        if instance.has_gone(until):
             return False
         if any(start <= until and end > begins - _RECOVERS for start, end in wire.troubles):
             return False

@@ -11,7 +11,7 @@ recovery, and for some ticks of each job: the oracle expects them to run as if n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Literal, TypeAlias
 
@@ -27,9 +27,12 @@ TROUBLES: tuple[Trouble, ...] = (
 Act: TypeAlias = Literal[
     "start", "stop", "kill", "freeze", "thaw", "step_wall",
     "pause", "resume", "unlock", "delete", "trigger", "trigger_next", "pause_here", "resume_here",
+    "occupy", "set_beats",
 ]  # fmt: skip
 # The machine that starts when the faults end, whatever has become of the others.
 LAST = "z1"
+# How many of the deployments bring a job that the revision before did not have.
+_BRINGS_A_JOB = 0.3
 # From so many machines on, half of them and more may be struck at once.
 _LARGE = 10
 Ambush: TypeAlias = Literal["freeze", "cut_off", "kill", "unanswered", "unlock", "delete", "pause"]
@@ -91,12 +94,16 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class MachineSpec:
-    """A process of the fleet: its clocks' errors, and whether its program runs an event loop (`async with crons`)."""
+    """A process of the fleet: its clocks' errors, and whether its program runs an event loop (`async with crons`).
+
+    `jobs` are the names of those that it has; None means all.
+    """
 
     name: str
     drift: float = 0.0
     wall_error: int = 0
     has_loop: bool = False
+    jobs: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +114,7 @@ class Event:
     act: Act
     target: str
     amount: int = 0
+    value: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +157,9 @@ def make(seed: int, size: int | None = None, contenders: int | None = None) -> S
     }
     builder = _Builder(random, troubles, jobs, rough)
     fleet, events = builder.fleet(machines)
+    if "deploys" in troubles and len(jobs) > 1 and Random(f"groups {seed}").random() < _BRINGS_A_JOB:
+        before = tuple(job.name for job in jobs[:-1])
+        fleet = tuple(replace(one, jobs=before) if one.name.startswith("a") else one for one in fleet)
     latency = random.choice(((1, 5), (2, 30), (5, 120), (20, 400)))
     return Scenario(
         seed=seed,

@@ -91,12 +91,22 @@ def _check_late(oracle: Oracle, scenario: Scenario, job: History, instances: Map
 
 
 def _check_ticks(oracle: Oracle, scenario: Scenario, job: History, reasons: Reasons) -> None:
-    """Each tick was claimed, or there was a reason why not. Each claim of a machine that lived on was begun."""
-    begun = {body.slot for body in job.bodies} | {claim.slot for claim in job.claims}
+    """Each tick was claimed in time, or there was a reason why not. Each claim of a machine that lived on was begun."""
+    begun: dict[str | None, int] = {}
+    for slot, when in [(one.slot, one.begun) for one in job.bodies] + [(one.slot, one.at) for one in job.claims]:
+        begun[slot] = min(when, begun.get(slot, when))
     for slot in slots_between(job.spec.period, 0, scenario.ends):
-        if slot not in begun and (able := reasons.able(slot)) is not None:
+        able = reasons.able(slot, begun.get(slot))
+        if able is not None:
+            is_late = slot in begun
             oracle.violated(
-                "2", "nobody ran {} of {}, although {} could have at {}", slot, job.spec.name, able[0], at(able[1])
+                "2",
+                "nobody ran {} of {}{}, although {} could have at {}",
+                slot,
+                job.spec.name,
+                " until " + at(begun[slot]) if is_late else "",
+                able[0],
+                at(able[1]),
             )
 
     if not job.spec.once_per_tick:
