@@ -17,9 +17,8 @@ import argparse
 import gc
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from typing import NamedTuple, cast
 
 from tests.simulation.breaks import BREAKS
@@ -58,21 +57,19 @@ def main() -> int:
     return _play_many(asked.first, asked.seeds, asked.machines, asked.contenders, asked.jobs)
 
 
-@contextmanager
-def player(engine: Engine) -> Iterator[Callable[..., object]]:
-    """The function that plays a seed on this engine."""
-    with engine.at_work() as world:
-        yield world.play
-
-
 def seeds_played(
-    engine: Engine, seeds: range, machines: int | None = None, contenders: int | None = None
+    engine: Engine,
+    seeds: range,
+    machines: int | None = None,
+    contenders: int | None = None,
+    row: Mapping[str, int] | None = None,
 ) -> Iterator[Found]:
-    """Play the seeds, one after another."""
-    with player(engine) as play:
+    """Play the seeds, one after another; with a `row`, on the fleet of `fleets/rows.py` that has these words."""
+    with engine.at_work() as world:
         for number, seed in enumerate(seeds):
             try:
-                violations = cast("tuple[str, ...]", play(seed, machines, contenders).violations)  # type: ignore[attr-defined]  # its type is loaded by name
+                played = world.play_row(world.Row(**row), seed)[0] if row else world.play(seed, machines, contenders)
+                violations = cast("tuple[str, ...]", played.violations)
             except Exception as error:
                 # What ends a thread, and what never ends, is a violation as well.
                 violations = (f"4: {error!r}",)
@@ -82,12 +79,12 @@ def seeds_played(
 
 
 def _show(seed: int, machines: int | None, contenders: int | None) -> int:
-    with player(Engine()) as play:
-        played = play(seed, machines, contenders)
-    sys.stdout.write(played.timeline.text())  # type: ignore[attr-defined]  # likewise
-    for violation in played.violations:  # type: ignore[attr-defined]  # likewise
+    with Engine().at_work() as world:
+        played = world.play(seed, machines, contenders)
+    sys.stdout.write(played.timeline.text())
+    for violation in played.violations:
         print(f"seed {seed} breaks rule {violation}")
-    return bool(played.violations)  # type: ignore[attr-defined]  # likewise
+    return bool(played.violations)
 
 
 def _play_many(first: int, number: int, machines: int | None, contenders: int | None, jobs: int) -> int:
@@ -134,8 +131,9 @@ def _find_breaks(which: int, first: int, jobs: int) -> int:
 
 def _find(number: int, first: int) -> tuple[int, Found | None, int]:
     """Play seeds against a break, until one finds it. Return the break's number, the seed, and how many it took."""
-    engine = Engine([BREAKS[number].patch])
-    for took, found in enumerate(seeds_played(engine, range(first, first + _MOST_SEEDS)), 1):
+    broken = BREAKS[number]
+    engine = Engine([broken.patch])
+    for took, found in enumerate(seeds_played(engine, range(first, first + _MOST_SEEDS), row=broken.row), 1):
         if found.violations:
             return number, found, took
     return number, None, _MOST_SEEDS

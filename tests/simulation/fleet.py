@@ -35,7 +35,9 @@ class Fleet:
     ) -> Instance:
         """One more instance; its job's line or options may be others."""
 
-        @distributed_cron(NAME, line or self._line, **{**self._options, **(options or {})})  # type: ignore[arg-type]
+        words = {**self._options, **(options or {})}
+
+        @distributed_cron(NAME, line or self._line, **words)  # type: ignore[arg-type]  # options by their words
         def work(run: Run) -> None:
             self.runs.append(run)
             try:

@@ -11,7 +11,8 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from tests.simulation.greenlets import SECOND, Thread, current
+from tests.simulation.greenlets import Thread, current
+from tests.simulation.machines import SECOND
 
 T = TypeVar("T")
 

@@ -18,8 +18,9 @@ from types import ModuleType
 from typing import TypeVar
 
 from tests.simulation import threads
-from tests.simulation.greenlets import Machine, Thread, current
+from tests.simulation.greenlets import Thread, current
 from tests.simulation.loops import run
+from tests.simulation.machines import Machine
 
 T = TypeVar("T")
 

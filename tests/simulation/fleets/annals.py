@@ -9,7 +9,7 @@ from tests.simulation.fleets.database import Database
 from tests.simulation.fleets.instance import Instance
 from tests.simulation.fleets.oracle import Body, Claim, History, Oracle
 from tests.simulation.fleets.times import slots_between, time_of
-from tests.simulation.greenlets import SECOND
+from tests.simulation.machines import SECOND
 
 # How long after a run, or a claim, its entry may still be on its way.
 _SOON = 15 * SECOND

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from tests.simulation.greenlets import Machine, Scheduler
+from tests.simulation.greenlets import Scheduler
+from tests.simulation.machines import Machine
 from tests.simulation.stand_ins import sleep
 
 from firecron.jobs.run import Run

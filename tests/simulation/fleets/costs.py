@@ -16,7 +16,7 @@ from tests.simulation.fleets.instance import Instance
 from tests.simulation.fleets.oracle import History, Oracle
 from tests.simulation.fleets.scenario import Scenario
 from tests.simulation.fleets.times import slots_between, time_of
-from tests.simulation.greenlets import SECOND
+from tests.simulation.machines import SECOND
 
 # An instance may take a tick for due a little early: its idea of the time is right to within the margin.
 EARLY = SECOND

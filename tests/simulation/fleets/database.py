@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-from tests.simulation.greenlets import MILLISECOND, SECOND, Machine, Scheduler
+from tests.simulation.greenlets import Scheduler
+from tests.simulation.machines import MILLISECOND, SECOND, Machine
 from tests.simulation.stand_ins import EPOCH
 
 from firecron.base.clocks import Deadline

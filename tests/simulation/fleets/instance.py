@@ -11,7 +11,8 @@ from tests.simulation.fleets.bodies import make_body
 from tests.simulation.fleets.database import Database, Wire
 from tests.simulation.fleets.scenario import JobSpec, MachineSpec
 from tests.simulation.fleets.weather import Weather
-from tests.simulation.greenlets import FOREVER, SECOND, Machine, Scheduler, Thread
+from tests.simulation.greenlets import Scheduler, Thread
+from tests.simulation.machines import FOREVER, SECOND, Machine
 from tests.simulation.threads import Event, current_thread
 
 from firecron.app import FireCron

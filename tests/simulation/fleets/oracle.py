@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from tests.simulation.fleets.database import LOCKS, brief
 from tests.simulation.fleets.scenario import JobSpec
 from tests.simulation.fleets.times import time_of
-from tests.simulation.greenlets import MILLISECOND, Machine, Scheduler
+from tests.simulation.greenlets import Scheduler
+from tests.simulation.machines import MILLISECOND, Machine
 from tests.simulation.stand_ins import EPOCH
 
 from firecron.base.events import Event

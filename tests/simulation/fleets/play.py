@@ -17,7 +17,8 @@ from tests.simulation.fleets.scenario import LAST, Event, Scenario, make
 from tests.simulation.fleets.timeline import Timeline, at
 from tests.simulation.fleets.verdict import judge
 from tests.simulation.fleets.weather import Spell, Weather
-from tests.simulation.greenlets import FOREVER, SECOND, Machine, Scheduler, use
+from tests.simulation.greenlets import Scheduler, use
+from tests.simulation.machines import FOREVER, SECOND, Machine
 
 from firecron.app import FireCron
 
@@ -42,19 +43,19 @@ class Played:
 def play(seed: int, size: int | None = None, contenders: int | None = None) -> Played:
     """Play a seed from beginning to end."""
     world = World(make(seed, size, contenders))
-    with _under_way(world):
+    with under_way(world):
         return world.play()
 
 
 def play_row(row: Row, seed: int) -> tuple[Played, list[Tick]]:
     """Play one of the fleets of `rows`, and measure its ticks."""
     world = World(scenario_of(row, seed))
-    with _under_way(world):
+    with under_way(world):
         return world.play(), measure(row, world.oracle, world.instances, world.database)
 
 
 @contextmanager
-def _under_way(world: World) -> Iterator[None]:
+def under_way(world: World) -> Iterator[None]:
     """Let the stand-ins belong to this world, and its oracle hear the log."""
     log = logging.getLogger("firecron")
     before = log.level, log.propagate, log.handlers[:]

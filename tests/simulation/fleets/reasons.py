@@ -13,7 +13,7 @@ from tests.simulation.fleets.instance import Instance
 from tests.simulation.fleets.oracle import Claim, History, Oracle
 from tests.simulation.fleets.scenario import Scenario
 from tests.simulation.fleets.times import time_of
-from tests.simulation.greenlets import MILLISECOND, SECOND
+from tests.simulation.machines import MILLISECOND, SECOND
 from tests.simulation.stand_ins import EPOCH
 
 # After trouble a try may still be under way, and the next one follows after a pause: all within this.
@@ -53,11 +53,12 @@ class Reasons:
             return 0
         # Machines that have gone count until the others have beaten twice without them.
         since = time - int(3 * heartbeat * SECOND)
-        around = sum(
-            one.started_at is not None and one.started_at <= time and not one.has_gone(since)
+        around = [
+            one
             for one in self._instances.values()
-        )
-        return _LAST_WAVE if around <= _ALL_ASK else int(_SURVIVOR_ASKS * heartbeat * SECOND)
+            if one.started_at is not None and one.started_at <= time and not one.has_gone(since)
+        ]
+        return _LAST_WAVE if len(around) <= _ALL_ASK else int(_SURVIVOR_ASKS * heartbeat * SECOND)
 
     def able(self, slot: str, claimed_at: int | None) -> tuple[str, int] | None:
         """Return a machine that could have run the tick, and when; None if there is none.

@@ -15,7 +15,8 @@ from tests.simulation.fleets.instance import Instance
 from tests.simulation.fleets.oracle import Oracle
 from tests.simulation.fleets.scenario import LAST, Event, JobSpec, MachineSpec, Scenario
 from tests.simulation.fleets.times import slots_between, time_of
-from tests.simulation.greenlets import MILLISECOND, SECOND, Temper
+from tests.simulation.greenlets import Temper
+from tests.simulation.machines import MILLISECOND, SECOND
 
 _JOB = JobSpec("job", 60, Work(0.0, 0.05, 1, 0.0, "checks"), lock_ttl=30.0)
 _ADDED = replace(_JOB, name="added")

@@ -18,7 +18,8 @@ from typing import Literal, TypeAlias
 from tests.simulation.fleets.bodies import Manner, Work
 from tests.simulation.fleets.database import Kind
 from tests.simulation.fleets.weather import Spell
-from tests.simulation.greenlets import MILLISECOND, SECOND, Temper
+from tests.simulation.greenlets import Temper
+from tests.simulation.machines import MILLISECOND, SECOND
 
 Trouble: TypeAlias = Literal["network", "crashes", "freezes", "clocks", "deploys", "ambushes", "operator", "outages"]
 TROUBLES: tuple[Trouble, ...] = (

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from tests.simulation.greenlets import MILLISECOND, Scheduler
+from tests.simulation.greenlets import Scheduler
+from tests.simulation.machines import MILLISECOND
 from tests.simulation.stand_ins import EPOCH
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import cache
 
-from tests.simulation.greenlets import SECOND
+from tests.simulation.machines import SECOND
 from tests.simulation.stand_ins import EPOCH
 
 

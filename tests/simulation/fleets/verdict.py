@@ -21,7 +21,11 @@ from tests.simulation.fleets.reasons import Reasons, held
 from tests.simulation.fleets.scenario import Scenario
 from tests.simulation.fleets.timeline import at
 from tests.simulation.fleets.times import slots_between, time_of
-from tests.simulation.greenlets import SECOND
+from tests.simulation.machines import MILLISECOND, SECOND
+from tests.simulation.stand_ins import EPOCH
+
+# A lock_ttl in whose second half a renewal is tried again and again, whatever the database asks to wait.
+_MANY_TRIES = 30.0
 
 
 def judge(oracle: Oracle, scenario: Scenario, instances: Mapping[str, Instance], database: Database) -> None:
@@ -35,6 +39,7 @@ def judge(oracle: Oracle, scenario: Scenario, instances: Mapping[str, Instance],
         _check_caught_up(oracle, scenario, job)
         _check_rerun(oracle, scenario, job)
         _check_quiet(oracle, scenario, job)
+        _check_renewed(oracle, job, instances)
         check_history(oracle, job, instances, database)
         check_costs(oracle, scenario, job, instances)
     for instance in instances.values():
@@ -194,6 +199,22 @@ def _check_quiet(oracle: Oracle, scenario: Scenario, job: History) -> None:
                 oracle.violated("3", "{} never released {} of {}", claim.machine, claim.slot, spec.name)
             elif claim.outcome is None and spec.overlap != "allow" and spec.once_per_tick:
                 oracle.violated("3", "{} released {} of {} without outcome", claim.machine, claim.slot, spec.name)
+
+
+def _check_renewed(oracle: Oracle, job: History, instances: Mapping[str, Instance]) -> None:
+    """A lease does not end while its run goes on, if nothing kept its machine from renewing it for long enough."""
+    spec = job.spec
+    if not spec.renew or spec.overlap == "allow" or spec.max_runtime < 3_600 or spec.lock_ttl < _MANY_TRIES:
+        return
+    for claim in job.claims:
+        end, instance = claim.expires * MILLISECOND - EPOCH, instances[claim.machine]
+        since, until = end - int(spec.lock_ttl / 2 * SECOND), end + SECOND
+        went_on = claim.body is not None and (claim.body.ended is None or claim.body.ended >= until)
+        if not went_on or claim.is_released or claim.is_meddled_with or instance.has_gone(until):
+            continue
+        spans = [*instance.frozen, *instance.wire.troubles]
+        if not any(start <= until and stop >= since for start, stop in spans):
+            oracle.violated("3", "{} let its lease of {} end while it ran {}", claim.machine, spec.name, claim.slot)
 
 
 def _check_left_over(oracle: Oracle, instance: Instance) -> None:

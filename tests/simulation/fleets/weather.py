@@ -12,7 +12,8 @@ from random import Random
 from typing import Final
 
 from tests.simulation.fleets.database import Fate, Kind, Method
-from tests.simulation.greenlets import MILLISECOND, SECOND, Machine, Scheduler
+from tests.simulation.greenlets import Scheduler
+from tests.simulation.machines import MILLISECOND, SECOND, Machine
 
 FAIR: Final[Mapping[Kind, float]] = {}
 
