@@ -4,6 +4,7 @@
     --seed N       play this one, and print its timeline
     --machines N   fleets of so many machines
     --contenders N FIRECRON_CONTENDERS of all machines; without it, 3 for odd seeds and 0 for even ones
+    --pairs        play each seed with FIRECRON_CONTENDERS=3 and 0: tickets must miss no tick that is run with 0
     --rows N       play the fleets of `fleets/rows.py` of up to N machines, and print what a tick costs
     --breaks       play seeds against each deliberate break until it is found; with a number, against that one
     --jobs N       in so many processes
@@ -28,6 +29,7 @@ from tests.simulation.table import show
 # The collector is off while a seed is played.
 _COLLECT_EVERY = 20
 _MOST_SEEDS = 200
+_SAID_EVERY = 1_000
 
 
 class Found(NamedTuple):
@@ -44,6 +46,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int)
     parser.add_argument("--machines", type=int)
     parser.add_argument("--contenders", type=int)
+    parser.add_argument("--pairs", action="store_true")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--breaks", type=int, nargs="?", const=-1)
     parser.add_argument("--jobs", type=int, default=2)
@@ -54,7 +57,7 @@ def main() -> int:
         return show(asked.rows, asked.first, asked.jobs)
     if asked.breaks is not None:
         return _find_breaks(asked.breaks, asked.first, asked.jobs)
-    return _play_many(asked.first, asked.seeds, asked.machines, asked.contenders, asked.jobs)
+    return _play_many(asked.first, asked.seeds, asked.machines, asked.contenders, asked.jobs, are_pairs=asked.pairs)
 
 
 def seeds_played(
@@ -78,6 +81,14 @@ def seeds_played(
                 gc.collect()
 
 
+def pairs_played(engine: Engine, seeds: range, machines: int | None = None) -> Iterator[Found]:
+    """Play the seeds, each of them with tickets, and with all machines asking."""
+    with engine.at_work() as world:
+        for seed in seeds:
+            yield Found(seed, world.play_pair(seed, machines).violations)
+            gc.collect()
+
+
 def _show(seed: int, machines: int | None, contenders: int | None) -> int:
     with Engine().at_work() as world:
         played = world.play(seed, machines, contenders)
@@ -87,16 +98,21 @@ def _show(seed: int, machines: int | None, contenders: int | None) -> int:
     return bool(played.violations)
 
 
-def _play_many(first: int, number: int, machines: int | None, contenders: int | None, jobs: int) -> int:
-    began, done, broken = time.monotonic(), 0, 0
+def _play_many(
+    first: int, number: int, machines: int | None, contenders: int | None, jobs: int, *, are_pairs: bool
+) -> int:
+    began, broken = time.monotonic(), 0
     size = max(1, min(50, number // jobs))
     parts = [range(start, min(start + size, first + number)) for start in range(first, first + number, size)]
     with ProcessPoolExecutor(jobs) as processes:
-        for found in processes.map(_part, parts, [machines] * len(parts), [contenders] * len(parts)):
-            done += size
+        played = [processes.submit(_part, part, machines, contenders, are_pairs) for part in parts]
+        for part, found in zip(parts, (one.result() for one in played), strict=True):
             broken += len(found)
             for one in found:
                 print(f"seed {one.seed} breaks rule {one.violations[0]}", flush=True)
+            done = part.stop - first
+            if done % _SAID_EVERY == 0:
+                print(f"{done} seeds, {done / (time.monotonic() - began):.1f} a second", flush=True)
     rate = number / (time.monotonic() - began)
     print(f"{number} seeds from {first} on, {rate:.1f} a second: {broken or 'none'} breaks the contract")
     if broken:
@@ -104,8 +120,10 @@ def _play_many(first: int, number: int, machines: int | None, contenders: int | 
     return bool(broken)
 
 
-def _part(seeds: range, machines: int | None, contenders: int | None) -> list[Found]:
-    return [found for found in seeds_played(_engine(), seeds, machines, contenders) if found.violations]
+def _part(seeds: range, machines: int | None, contenders: int | None, are_pairs: bool) -> list[Found]:
+    engine = _engine()
+    played = pairs_played(engine, seeds, machines) if are_pairs else seeds_played(engine, seeds, machines, contenders)
+    return [found for found in played if found.violations]
 
 
 _engines: list[Engine] = []

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, cast
 from tests.simulation.loading import Engine
 
 if TYPE_CHECKING:
-    from tests.simulation.fleets.play import Played
     from tests.simulation.fleets.rows import Row, Tick
+    from tests.simulation.fleets.run import Played
 
 # The second wave comes after a second.
 _FIRST_WAVE = 0.9

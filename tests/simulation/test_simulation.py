@@ -7,13 +7,14 @@ import subprocess
 import sys
 
 import pytest
-from tests.simulation.__main__ import seeds_played
+from tests.simulation.__main__ import pairs_played, seeds_played
 from tests.simulation.breaks import BREAKS, Break
 from tests.simulation.loading import ROOT, Engine
 
 # Seeds are handed to the workers in parts that take a second or two each.
 PART = 5
 SEEDS = range(1, 121)
+PAIRS = range(1, 9)
 # Breaks that are found at once. The others take more seeds than each run of the tests has time for.
 QUICK = (
     "a claimed tick may be claimed again",
@@ -37,6 +38,12 @@ def engine() -> Engine:
 def test_a_fleet_keeps_the_contract(engine: Engine, first: int) -> None:
     """No seed of this part breaks a rule of the oracle. `make simulate SEED=…` shows what a seed does."""
     assert [found for found in seeds_played(engine, range(first, first + PART)) if found.violations] == []
+
+
+@pytest.mark.parametrize("first", PAIRS[::2])
+def test_all_that_ask_miss_no_fewer_ticks(engine: Engine, first: int) -> None:
+    """In the same world no tick is missed by tickets that is run where every machine asks for every tick."""
+    assert [found for found in pairs_played(engine, range(first, first + 2)) if found.violations] == []
 
 
 def test_seeds_that_found_something_are_played_again(engine: Engine) -> None:

@@ -3,11 +3,13 @@
 5. All that ask miss no fewer ticks than tickets do.
 
 A pair is the scenario of a seed without what depends on the machines' own steps: no ambushes, no requests that are lost
-by chance. What is left happens in both worlds at the same times: machines die, freeze, come and go, and clocks and
-networks fail. A tick is missed if nobody began it although its lock was free when it came. Which machine runs a tick
-before differs, so it differs what the death of a machine leaves behind: where the lock of a tick was held in one of the
-worlds, the worlds are not the same as to this tick. Nor are they if an outage hits all machines while the tick may
-start: then the pauses between the tries decide whether one of them comes before its time is over.
+by chance, and no few workers that are busy with what only this machine has claimed. What is left happens in both worlds
+at the same times: machines die, freeze, come and go, and clocks and networks fail. A tick is missed if nobody began it
+although its lock was free when it came.
+
+Which machine runs a tick differs, so it differs what the death of a machine leaves behind: where the lock of a tick was
+held in one of the worlds, the worlds are not the same as to this tick. Nor are they if an outage hits all machines
+while the tick may start: then the pauses between the tries decide whether one of them comes before its time is over.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from dataclasses import dataclass, replace
 
 from tests.simulation.fleets.costs import asked_a_tick
 from tests.simulation.fleets.oracle import History
-from tests.simulation.fleets.play import World, under_way
 from tests.simulation.fleets.reasons import held
+from tests.simulation.fleets.run import World, under_way
 from tests.simulation.fleets.scenario import Scenario, make
 from tests.simulation.fleets.times import slots_between, time_of
 from tests.simulation.machines import SECOND
@@ -62,7 +64,8 @@ def play_pair(seed: int, size: int | None = None) -> Pair:
 def _played(seed: int, size: int | None, contenders: int) -> Side:
     scenario = make(seed, size, contenders)
     spells = tuple(replace(spell, part=1.0) for spell in scenario.spells)
-    scenario = replace(scenario, ambushes=0.0, ways=(), chances={}, spells=spells)
+    settings = {**scenario.settings, "workers": 10}
+    scenario = replace(scenario, ambushes=0.0, ways=(), chances={}, spells=spells, settings=settings)
     world = World(scenario)
     with under_way(world):
         played = world.play()

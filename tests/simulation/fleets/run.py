@@ -1,0 +1,223 @@
+"""One run: builds the world that a scenario describes, lets it happen, and returns the oracle's verdict."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tests.simulation.fleets.costs import asked_a_tick
+from tests.simulation.fleets.database import LOCKS, Database
+from tests.simulation.fleets.instance import Instance
+from tests.simulation.fleets.oracle import Oracle
+from tests.simulation.fleets.scenario import LAST, Event, Scenario
+from tests.simulation.fleets.timeline import Timeline, at
+from tests.simulation.fleets.verdict import judge
+from tests.simulation.fleets.weather import Spell, Weather
+from tests.simulation.greenlets import Scheduler, use
+from tests.simulation.machines import FOREVER, SECOND, Machine
+
+from firecron.app import FireCron
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of a seed: the violations of the contract, the timeline, and some figures."""
+
+    seed: int
+    violations: tuple[str, ...]
+    timeline: Timeline
+    steps: int
+    requests: int
+    starts: int
+    minutes: float
+    # Requests for locks, of all machines together, for each tick of each job.
+    asked: float
+
+
+@contextmanager
+def under_way(world: World) -> Iterator[None]:
+    """Let the stand-ins belong to this world, and its oracle hear the log."""
+    log = logging.getLogger("firecron")
+    before = log.level, log.propagate, log.handlers[:]
+    log.setLevel(logging.ERROR)
+    log.propagate = False
+    log.handlers[:] = [_Listening(world.oracle.logged)]
+    was_collecting = gc.isenabled()
+    gc.disable()  # a finalizer at a moment of its own would be a step that the seed has not chosen
+    use(world.scheduler)
+    try:
+        yield
+    finally:
+        world.scheduler.close()
+        use(None)
+        log.level, log.propagate, log.handlers[:] = before
+        if was_collecting:
+            gc.enable()
+
+
+class World:
+    """One run: the database, the machines, and all that is to happen."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        seed = f"order {scenario.seed}"
+        self.scheduler = Scheduler(seed, scenario.temper)
+        self.timeline = Timeline(self.scheduler)
+        self.oracle = Oracle(self.scheduler, self.timeline, scenario.jobs)
+        self.database = Database(self.scheduler, self._watch)
+        least, most = scenario.latency
+        self.weather = Weather(self.scheduler, least, most, scenario.chances, scenario.fair_from, list(scenario.spells))
+        self.instances = {
+            spec.name: Instance(
+                spec, number, seed, scenario.jobs, scenario.settings,
+                self.scheduler, self.database, self.weather, self.timeline, self.oracle,
+            )
+            for number, spec in enumerate(scenario.machines)
+        }  # fmt: skip
+
+    def play(self) -> Played:
+        scenario, scheduler = self.scenario, self.scheduler
+        self._introduce()
+        for event in scenario.events:
+            scheduler.at(event.at, lambda event=event: self._happen(event))  # type: ignore[misc]  # bound now
+        scheduler.run(scenario.fair_from)
+        self.timeline.say("WORLD", "from here on nothing goes wrong any more")
+        self._end_faults()
+        self.instances[LAST].start()
+        scheduler.run(scenario.ends)
+        self.timeline.say("WORLD", "the fleet is told to stop")
+        for instance in self.instances.values():
+            instance.stop()
+        longest = max(job.lock_ttl + (job.work.most + 3.0) * (job.retries + 1) + 8.0 for job in scenario.jobs)
+        scheduler.run(scenario.ends + int((longest + 15.0) * SECOND))
+        for instance in self.instances.values():
+            instance.take_stock()
+        scheduler.run(scheduler.now + SECOND)
+        judge(self.oracle, scenario, self.instances, self.database)
+        return Played(
+            scenario.seed,
+            tuple(self.oracle.violations),
+            self.timeline,
+            scheduler.steps,
+            sum(len(instance.wire.requests) for instance in self.instances.values()),
+            sum(len(job.bodies) for job in self.oracle.jobs.values()),
+            scheduler.now / SECOND / 60,
+            asked_a_tick(scenario, self.instances),
+        )
+
+    def _introduce(self) -> None:
+        scenario, say = self.scenario, self.timeline.say
+        say("WORLD", "seed {}: {}", scenario.seed, ", ".join(scenario.troubles) or "no trouble")
+        for job in scenario.jobs:
+            say("WORLD", "{} [{}] {} {}", job.name, job.line, job.options, job.work)
+        for machine in scenario.machines:
+            say("WORLD", "{}", machine)
+        say("WORLD", "{} {} {}", dict(scenario.settings), dict(scenario.chances), scenario.temper)
+        say("WORLD", "a way takes {} to {} ms", *(way // 1_000_000 for way in scenario.latency))
+        for spell in scenario.spells:
+            say("WORLD", "{}", spell)
+
+    def _happen(self, event: Event) -> None:
+        self.timeline.say("WORLD", "{} {} {}", event.act, event.target, event.amount or "")
+        name, _, job = event.target.partition(" ")
+        instance = self.instances.get(name)
+        if event.act == "set_beats":
+            for group in self.database.store.keys("cron-groups", self.database.forever):
+                self.database.edit(f"cron-groups/{group}/beats", event.value)
+        elif instance is None:
+            self._edit(event.act, event.target)
+        elif event.act in ("trigger", "trigger_next"):
+            is_next = event.act == "trigger_next"
+            instance.call(lambda crons: self._trigger(instance, crons, job, is_next=is_next), "by hand")
+        elif event.act == "pause_here":
+            instance.pause(job, is_paused=True)
+        elif event.act == "resume_here":
+            instance.pause(job, is_paused=False)
+        elif event.act == "step_wall":
+            instance.step_wall(event.amount)
+        elif event.act in ("start", "stop"):
+            (instance.start if event.act == "start" else instance.stop)()
+        elif event.act == "occupy":
+            instance.occupy()
+        elif event.act == "freeze":
+            self._freeze(instance)
+        elif event.act == "thaw":
+            self._thaw(instance)
+        elif event.act == "kill" and instance.started_at is not None:
+            instance.kill()
+
+    def _edit(self, act: str, job: str) -> None:
+        """What an operator does to a job's node in the console."""
+        node = self.database.store.get(f"{LOCKS}{job}")
+        fields: dict[str, object] = dict(node) if isinstance(node, dict) else {}
+        if act == "pause":
+            fields["paused"] = True
+        elif act == "resume":
+            fields.pop("paused", None)
+        elif act == "unlock" and fields:
+            fields["expiresAt"] = 0
+        elif act == "delete":
+            fields = {}
+        self.database.edit(f"{LOCKS}{job}", fields or None)
+
+    def _trigger(self, instance: Instance, crons: FireCron, job: str, *, is_next: bool) -> None:
+        """Run a job by hand: for no tick, or for the next one, which may still be to come."""
+        slot = crons.registry.next_slots(job, 1)[0] if is_next else None
+        result = crons.registry.trigger(job, slot=slot)
+        said = result.refusal.message if result.refusal is not None else result.outcome
+        self.timeline.say(instance.name, "the run by hand of {} for {}: {}", job, slot, said)
+
+    def _freeze(self, instance: Instance) -> None:
+        if instance.machine.state == "alive" and instance.started_at is not None:
+            instance.machine.freeze()
+            instance.frozen.append((self.scheduler.now, FOREVER))
+
+    def _thaw(self, instance: Instance) -> None:
+        if instance.machine.state == "frozen":
+            instance.frozen[-1] = (instance.frozen[-1][0], self.scheduler.now)
+            instance.machine.thaw(self.scheduler)
+
+    def _end_faults(self) -> None:
+        for instance in self.instances.values():
+            self._thaw(instance)
+        for name in self.oracle.jobs:
+            self._edit("resume", name)
+
+    def _watch(self, path: str, before: object, after: object, machine: Machine | None) -> None:
+        if self.oracle.watch(path, before, after, machine) and machine is not None:
+            self._ambush(self.instances[machine.name], path.removeprefix(LOCKS))
+
+    def _ambush(self, winner: Instance, job: str) -> None:
+        """Strike the winner of a claim before its reply has come, or the record soon after."""
+        scenario, now, random = self.scenario, self.scheduler.now, self.scheduler.random
+        if now >= scenario.fair_from or random.random() >= scenario.ambushes:
+            return
+        way = random.choice(scenario.ways)
+        lasts = int(random.choice((1, 5, 15, 40)) * SECOND * (0.5 + random.random()))
+        end = min(now + lasts, scenario.fair_from)
+        self.timeline.say("WORLD", "ambush on {}: {}, until {} at most", winner.name, way, at(end))
+        if way in ("unlock", "delete", "pause"):
+            later = now + int(random.random() * self.oracle.jobs[job].spec.lock_ttl * SECOND)
+            self.scheduler.at(min(later, scenario.fair_from), lambda: self._edit(way, job))
+        elif way == "freeze":
+            self._freeze(winner)
+            self.scheduler.at(end, lambda: self._thaw(winner))
+        elif way == "kill":
+            alive = [one for one in self.instances.values() if one.machine.state == "alive" and one.ticking_from]
+            if len(alive) > 1:
+                winner.kill()
+        else:
+            kind = "lost" if way == "cut_off" else "unanswered"
+            self.weather.spells.append(Spell(now, end, kind, winner.name))  # type: ignore[arg-type]  # of those words
+
+
+class _Listening(logging.Handler):
+    def __init__(self, hear: Callable[[logging.LogRecord], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._hear = hear
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._hear(record)
