@@ -72,6 +72,10 @@ STEPS ?= 1000
 node-walk: node $(INSTALLED) ## two real Node clients walk STEPS random steps beside a plain model; SEED=n makes the same choices
 	$(BIN)/python -m tests.node.walk --steps $(STEPS) $(if $(SEED),--seed $(SEED))
 
+.PHONY: fleet
+fleet: $(INSTALLED) ## count what 50 and 200 started instances ask for a tick, and kill 110 of 120; about four minutes
+	$(BIN)/python tests/bench/fleet.py all
+
 .PHONY: interrupts
 interrupts: $(INSTALLED) ## stop an instance at each of its lines, as a signal's handler may
 	$(BIN)/python -m tests.bench.interrupts

@@ -243,14 +243,17 @@ def recovery() -> None:
 
 
 def heartbeats() -> None:
-    """Bytes of the heartbeat."""
-    with Emulator() as emulator:
-        crons = FireCron(settings=load(database_url=emulator.database_url("bench")), enabled=True)
-        crons.engine.heartbeat.beat()
-        emulator.requests.clear()
-        crons.engine.heartbeat.beat()
-        size = sizes(emulator)
-    print(f"\na heartbeat each 30 s: {size:,} bytes, {size * HEARTBEATS / 1e6:.2f} MB an instance and a day")
+    """Bytes of the heartbeat, with a ticket and without."""
+    print()
+    for contenders, what in ((3, "with a ticket"), (0, "without")):
+        with Emulator() as emulator:
+            settings = load(database_url=emulator.database_url("bench"), contenders=contenders)
+            crons = FireCron(settings=settings, enabled=True)
+            crons.engine.heartbeat.beat()
+            emulator.requests.clear()
+            crons.engine.heartbeat.beat()
+            size = sizes(emulator)
+        print(f"a heartbeat each 30 s, {what}: {size:,} bytes, {size * HEARTBEATS / 1e6:.2f} MB an instance and a day")
 
 
 def rehearsal() -> None:
