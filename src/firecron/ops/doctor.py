@@ -36,7 +36,7 @@ from firecron.rtdb.tokens import Credential, RefreshingTokens, google_fetch
 from firecron.scheduler.engine import Engine
 from firecron.scheduler.guard import Verdict, judge
 from firecron.settings import Settings, load
-from firecron.store import NULL_ETAG, Snapshot
+from firecron.store import NULL_ETAG, Snapshot, Watching
 
 _READS = 5
 _TOKEN_TIMEOUT = 10.0
@@ -120,6 +120,8 @@ class Examination:
             yield from self._clock()
             step = "writing"
             yield from self._writing(target)
+            if self._locks.streams.can_tell:
+                yield self._watch()
             step = "strangers"
             yield self._strangers(target)
             step = "locks"
@@ -164,6 +166,16 @@ class Examination:
             remedy = f"delete {path} in the Firebase console"
             yield findings.warning("writing", "a lock was acquired, but could not be removed", remedy)
         yield from about_rules
+
+    def _watch(self) -> Finding:
+        """Open a stream as somebody does who waits for a lock."""
+        store = self._locks.store
+        assert isinstance(store, Watching), "else there are no streams"
+        try:
+            store.watch(self._paths.lock(self._name), self._deadline()).close()
+        except StoreError as error:
+            return findings.watch(error)
+        return findings.watch(None)
 
     def _takes_live_lock(self) -> bool:
         """Return whether the rules allow another holder to overwrite a held lock. The lock is the doctor's own."""

@@ -306,6 +306,17 @@ def no_tickets() -> Finding:
     )
 
 
+def watch(error: StoreError | None) -> Finding:
+    """Return whether the database tells of changes."""
+    if error is None:
+        return ok("watch", "RTDB tells of changes: whoever waits for a lock hears of its release")
+    return warning(
+        "watch",
+        f"RTDB does not tell of changes, so whoever waits asks every few seconds: {redacted(str(error))}",
+        "let Server-Sent Events pass through the proxy unbuffered, or set FIRECRON_WATCH=0",
+    )
+
+
 def left_behind(path: str, error: StoreError) -> Finding:
     """Return that the doctor could not undo its own test write."""
     return warning(

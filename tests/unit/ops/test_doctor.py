@@ -280,6 +280,18 @@ def test_rules_that_are_older_than_tickets_are_warned_of(
     assert all("cron-groups" in finding.message for finding in told)
 
 
+@pytest.mark.parametrize("watch", ["1", "0"])
+def test_a_stream_that_does_not_come_is_warned_of(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch, watch: str) -> None:
+    """The doctor opens a stream as a waiter does, unless streams are switched off."""
+    monkeypatch.setenv("FIRECRON_WATCH", watch)
+    assert levels(examine()).get("watch", []) == ["ok"] * (watch == "1")
+    rtdb.faults.answer(403, header=("Accept", "text/event-stream"), times=None)
+    told = [finding for finding in examine() if finding.check == "watch"]
+    assert [finding.level for finding in told] == ["warning"] * (watch == "1")
+    assert all("answered 403" in finding.message for finding in told)
+    assert all("FIRECRON_WATCH=0" in str(finding.remedy) for finding in told)
+
+
 def test_rules_that_open_everything_are_warned_of(rtdb: Rtdb) -> None:
     """Where rules let a user do what they should refuse, that is a warning, and what was written is taken back."""
     user(rtdb)
