@@ -44,6 +44,9 @@ EQUIVALENT: dict[str, str] = {
         "What is never due for a renewal is not asked for one."
     ),
     "execution.Unlocked.keep: return True -> return False": "What is never due for a renewal is not asked for one.",
+    "keeper.Keeper.__init__: self._sleeps = False -> self._sleeps = True": (
+        "A thread that has just begun is woken once more than it has to be."
+    ),
     "keeper.Keeper._attend: return (#4) -> nothing": "What is forgotten is not attended to again.",
     'off_loop.on_new_thread: threading.Thread(target=call, name="firecron-call", daemon=False).start() -> '
     "threading.Thread(target=call, daemon=False).start()": "A thread's name is for people.",

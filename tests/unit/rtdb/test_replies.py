@@ -10,7 +10,7 @@ from http.client import BadStatusLine, HTTPException, IncompleteRead, LineTooLon
 import pytest
 
 from firecron.base.clocks import Deadline
-from firecron.rtdb.replies import DeadlineExceeded, Reply, read_reply
+from firecron.rtdb.replies import DeadlineExceeded, Reply, left, read_reply
 from firecron.testing import FakeTiming
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -159,6 +159,8 @@ def test_each_wait_has_what_is_left_of_the_deadline() -> None:
         timing.advance(4)
         read_reply(sock, until)
         assert sock.gettimeout() == pytest.approx(6)
-        timing.advance(6)
+        timing.advance(5.9)
+        assert left(until) == pytest.approx(0.1)
+        timing.advance(0.1)
         with pytest.raises(DeadlineExceeded):
             read_reply(sock, until)
