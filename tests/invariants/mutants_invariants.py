@@ -11,6 +11,7 @@ STORE = "tests/invariants/test_store.py"
 WATCH = "tests/invariants/test_watch.py"
 CANCEL = "tests/invariants/test_cancel.py"
 EVERY = "tests/invariants/test_every.py"
+LEADER = "tests/invariants/test_leader.py"
 
 
 def _of(number: int, tests: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
@@ -320,5 +321,58 @@ INVARIANTS = (
             "return Cadence(timedelta(milliseconds=found), datetime.now(UTC).replace(microsecond=0))",
         ),
         ("cron/cadence.py", "starting.astimezone(UTC))", "starting.replace(tzinfo=UTC))"),
+    ),
+    *_of(
+        38,
+        LEADER,
+        (
+            "lock/record.py",
+            "now < self.expiresAt + (margin if self.releasedAt is None else 0)",
+            "now < self.expiresAt - 3_000",
+        ),
+        ("lock/candidate.py", " and self._timing.mono() < tenure.lease.ends", ""),
+        ("lock/lease_term.py", "- max(margin, wrong)", "+ 3_000"),
+    ),
+    *_of(
+        39,
+        LEADER,
+        ("lock/record.py", "int(record.fence or 0) + 1 if", "int(record.fence or 0) if"),
+        ("lock/record.py", "max(int(record.fence or 0) + 1 if record else 0, now.server)", "now.server"),
+    ),
+    *_of(
+        40,
+        LEADER,
+        ("leaders/office.py", "            if self._thread is None:\n", "            if True:\n"),
+    ),
+    *_of(
+        41,
+        LEADER,
+        ("lock/candidate.py", "        lease.release(outcome=outcome)\n", ""),
+        ("lock/following.py", "_FIRST_PAUSE * 2.0 ** min(failures - 1, 10)", "_FIRST_PAUSE"),
+        ("lock/candidate.py", "self.stay_away(pause * 1000)", "self.stay_away(0)"),
+        ("lock/candidate.py", "1 if ended.took >= GOOD_TERM else self._failures + 1", "1"),
+    ),
+    *_of(
+        42,
+        LEADER,
+        ("lock/following.py", "LONGEST, SHORTEST, FAR = 5.0,", "LONGEST, SHORTEST, FAR = 50.0,"),
+        (
+            "lock/following.py",
+            "return min(patience, max(free + SHORTEST * (1 + self._luck), SHORTEST))",
+            "return patience",
+        ),
+        ("lock/candidate.py", "        streams.add(self._ear)\n", ""),
+        ("lock/candidate.py", "        lease.release(outcome=outcome)\n", ""),
+    ),
+    *_of(
+        43,
+        LEADER,
+        ("lock/following.py", "LONGEST, SHORTEST, FAR = 5.0,", "LONGEST, SHORTEST, FAR = 500.0,"),
+        ("lock/following.py", 'if heard is None or refusal.reason not in ("held", "paused"):', "if False:"),
+    ),
+    *_of(
+        44,
+        LEADER,
+        ("lock/candidate.py", "tenure.lease.is_held() and ", ""),
     ),
 )

@@ -8,9 +8,14 @@ from tests.simulation.instance import Instance
 from tests.simulation.tasks import Task
 
 from firecron import Term
+from firecron.lock.candidate import Candidate
+from firecron.lock.election import Election
+from firecron.lock.tenure import Tenure
 from firecron.lock.terms import Terms
 
 FEED = "price-feed"
+# Milliseconds between two looks at who believes to lead.
+_LOOK = 50.0
 
 
 class Loop:
@@ -45,3 +50,54 @@ class Loop:
             self.error = error
         finally:
             self.has_ended = True
+
+
+class Stander:
+    """A candidate of one instance with its loop, as a task of its world. `fences` are those of its terms.
+
+    `body` is called with each tenure, and goes on until its term is over or to end, unless the test gives another one.
+    """
+
+    def __init__(self, instance: Instance, body: Callable[[Tenure], object] | None = None, ttl: int = 15_000) -> None:
+        self.instance = instance.live() if instance not in instance.world.machines else instance
+        self.candidate: Candidate = instance.locks.candidate(Election(FEED, ttl, 1_000))
+        self.elected: list[float] = []
+        self.fences: list[int] = []
+        self._body = body or self.until_told
+        Task(instance.world, self._stand).begin()
+
+    def until_told(self, tenure: Tenure) -> None:
+        while not (tenure.term.lost or tenure.term.stopping):
+            self.instance.timing.sleep(0.1)
+
+    def _stand(self) -> None:
+        while (pause := self.candidate.pause()) is not None:
+            if pause:
+                self.candidate.wait(pause)
+            elif (tenure := self.candidate.stand()) is not None:
+                self.elected.append(self.instance.world.mono() / 1000)
+                self.fences.append(tenure.term.fence)
+                error: Exception | None = None
+                try:
+                    self._body(tenure)
+                except Exception as raised:
+                    error = raised
+                self.candidate.end(tenure, error)
+
+
+class Believers:
+    """Looks again and again at which of these candidates believe that they lead. `most` is the most at one instant."""
+
+    def __init__(self, *standers: Stander) -> None:
+        self._standers = standers
+        self._world = standers[0].instance.world
+        self.due = self._world.mono()
+        self.most = 0
+        self.looks_with_one = 0
+        self._world.machines.append(self)
+
+    def work(self) -> None:
+        self.due += _LOOK
+        number = sum(stander.candidate.is_mine for stander in self._standers)
+        self.most = max(self.most, number)
+        self.looks_with_one += number == 1
