@@ -91,6 +91,20 @@ def test_a_command_that_succeeds_after_a_signal_has_succeeded(rtdb: Rtdb, firecr
     assert outcomes(rtdb) == ["succeeded"]
 
 
+def test_a_cancelled_command_is_asked_to_end(
+    rtdb: Rtdb, firecron: Callable[..., Process], start: Start, brief: list[str]
+) -> None:
+    """`firecron cancel` from another process reaches the command as SIGTERM, and the run ends as cancelled."""
+    process = firecron(*YEARLY, *brief, "--", "answer", "7")
+    other = start("-m", "firecron", "cancel", "job", "--why", "wrong input")
+    assert "asked to stop" in other.communicate()[0]
+    stdout, _ = process.communicate()
+    assert (other.returncode, stdout.split()[0], process.returncode) == (0, "SIGTERM", 7)
+    assert outcomes(rtdb) == ["cancelled"]
+    assert (node(rtdb)["outcome"], node(rtdb)["cancelWhy"]) == ("cancelled", "wrong input")
+    assert "unfinished" not in node(rtdb)
+
+
 def test_a_signal_before_the_command_starts_nothing(rtdb: Rtdb, start: Start, tmp_path: Path) -> None:
     """SIGTERM while a lock is being acquired ends it with 143; what was acquired is released, and nothing runs."""
     with rtdb.faults.hold(path="/cron-locks/job", method="PUT", moment="after") as acquiring:
