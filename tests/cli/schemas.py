@@ -7,8 +7,8 @@ from typing import TypeAlias, get_args
 
 from firecron.cron.clock_changes import Kind
 from firecron.jobs.run import Outcome
-from firecron.ops.findings import Kind as ProblemKind
-from firecron.ops.findings import Level
+from firecron.ops.finding import Kind as ProblemKind
+from firecron.ops.finding import Level
 from firecron.ops.views import LockState
 
 Schema: TypeAlias = dict[str, object]

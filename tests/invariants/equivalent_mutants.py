@@ -96,8 +96,10 @@ EQUIVALENT: dict[str, str] = {
     'ticker.Ticker.next_start: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "Of each heap the first is copied in one step."
     ),
-    "ticker.Ticker.after: self.at(0 if moment is None else moment.server + round(seconds * 1000), call) -> "
-    "self.at(1 if moment is None else moment.server + round(seconds * 1000), call)": "Both instants are long past.",
+    "ticker.Ticker.after: self.at(0 if moment is None else moment.server + math.ceil(round(seconds * 1000, 6)), call) "
+    "-> self.at(1 if moment is None else moment.server + math.ceil(round(seconds * 1000, 6)), call)": (
+        "Both instants are long past."
+    ),
     "ticker.Ticker.stop: self._planned.clear() -> nothing": "The ticks with those numbers are gone.",
     'ticker.Ticker.work: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "What it writes too late is a time to come, so that nothing is late; and a start forgets it."
@@ -334,7 +336,6 @@ EQUIVALENT: dict[str, str] = {
     "command.Command.run: watch = threading.Thread( target=self._watch, args=(group, lost, told, ended), "
     'name="firecron-watch", daemon=True ) -> watch = threading.Thread( target=self._watch, args=(group, lost, '
     "told, ended), daemon=True )": ("A thread's name is for people."),
-    "contender.Contender.acquire_async: if pause: -> if True:": ("A pause of no time lets the loop go round once."),
     "contender.Contender.close: pool.shutdown(wait=False) -> nothing": (
         "Threads of a pool that nothing refers to any more end by themselves."
     ),

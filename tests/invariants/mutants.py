@@ -100,7 +100,7 @@ RECORD = _in(
     ("> now.server + request.margin:", "> now.server:", DECIDE),
     ("> now.server + request.margin:", "> now.server + 10**12:", DECIDE),
     # The claim.
-    ("        **kept,\n", "", CLAIM),
+    ("        **current.kept,\n", "", CLAIM),
     ('        "paused": current.paused,\n', "", CLAIM),
     ("        **_claim(record, request),\n", "", CLAIM),
     ("if request.fenced:", "if True:", CLAIM),
@@ -275,7 +275,7 @@ LEASES = _in(
         "        if False:\n            raise Cancelled",
         LEASE,
     ),
-    ("        self._look_for_cancel()\n        return True", "        return True", LEASE),
+    ("        self._look_for_cancel()\n        if", "        if", LEASE),
     ("self.cancel(why if isinstance(why, str) else None)", "self.cancel()", LEASE),
     ("self.cancel(why if isinstance(why, str) else None)", "self.cancel(why)", LEASE),
     ("if self._fence is not None and self._held.record.is_cancelled:", "if self._held.record.is_cancelled:", LEASE),

@@ -273,7 +273,7 @@ INVARIANTS = (
             "        if isinstance(after, Lost):\n            return after\n        node = after.to_json()",
             "        if isinstance(after, Lost):\n            return snapshot\n        node = after.to_json()",
         ),
-        ("lock/lease.py", "        self._look_for_cancel()\n        return True", "        return True"),
+        ("lock/lease.py", "        self._look_for_cancel()\n        if", "        if"),
         # What a run makes of it.
         ("runs/execution.py", "        lease.when_cancelled(self.on_cancelled)\n", ""),
         ("runs/execution.py", "options.retries or self.run.cancelled:", "options.retries:"),

@@ -28,7 +28,7 @@ from firecron.lock.instances import inspect_instances
 from firecron.lock.refusal import Refusal
 from firecron.lock.service import LockService
 from firecron.ops import findings
-from firecron.ops.findings import Finding
+from firecron.ops.finding import Finding, of_error, ok, warning
 from firecron.ops.operator import Operator
 from firecron.rtdb.probe import may_read
 from firecron.rtdb.target import Target, find_target
@@ -81,7 +81,7 @@ def examine(
             yield from _examine_jobs(crons, unclaimed)
         target = _target_of(crons, settings, variables)
     except ConfigurationError as error:
-        yield findings.of_error("configuration", error)
+        yield of_error("configuration", error)
         return
     yield findings.database(target)
     timing = SystemTiming()
@@ -89,9 +89,9 @@ def examine(
         if target.load_credential is not None:
             yield _examine_credentials(target.load_credential, timing)
         else:
-            yield findings.ok("credentials", "an emulator needs no credentials")
+            yield ok("credentials", "an emulator needs no credentials")
     except StoreError as error:
-        yield findings.of_error("credentials", error)
+        yield of_error("credentials", error)
         return
     locks = LockService(settings=settings) if crons is None else crons.locks
     try:
@@ -129,7 +129,7 @@ class Examination:
             step = "instances"
             yield from self._instances()
         except (StoreError, ConfigurationError) as error:
-            yield findings.of_error(step, error)
+            yield of_error(step, error)
         for path, why in self._left_behind:
             yield findings.left_behind(path, why)
 
@@ -161,10 +161,10 @@ class Examination:
             lease.release()
         path = self._paths.lock(self._name)
         if self._locks.store.read(path, self._deadline()).node is None:
-            yield findings.ok("writing", "a lock was acquired, released, and removed")
+            yield ok("writing", "a lock was acquired, released, and removed")
         else:
             remedy = f"delete {path} in the Firebase console"
-            yield findings.warning("writing", "a lock was acquired, but could not be removed", remedy)
+            yield warning("writing", "a lock was acquired, but could not be removed", remedy)
         yield from about_rules
 
     def _watch(self) -> Finding:
@@ -243,7 +243,7 @@ def _examine_jobs(crons: Program, unclaimed: Sequence[Unclaimed]) -> Iterator[Fi
     try:
         crons.check_jobs()
     except ConfigurationError as error:
-        problem = findings.of_error("jobs", error)
+        problem = of_error("jobs", error)
     jobs = crons.registry.jobs()
     checks = Checks(crons.settings, crons.locks.events)
     odd = [warning for job in jobs for warning in checks.warnings(job)]

@@ -1,20 +1,20 @@
-"""The doctor's findings as values: each is ok, a warning or a problem, with the remedy.
+"""What the doctor makes of what it has seen: its findings.
 
-Pure decisions about what `doctor` has seen. This module does no I/O.
+Pure decisions. This module does no I/O.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from firecron.base.cloud_run import VARIABLES, find_cloud_run
 from firecron.base.instants import to_text
 from firecron.base.redaction import REDACTED, redacted
-from firecron.errors import ConfigurationError, Denied, EmulatorDown, Malformed, StoreError
+from firecron.errors import StoreError
 from firecron.lock.instances import Instances
+from firecron.ops.finding import Finding, ok, problem, warning
 from firecron.ops.views import LockView
 from firecron.rtdb.target import Target
 from firecron.scheduler.guard import Verdict
@@ -23,9 +23,6 @@ from firecron.settings import EMULATOR_HOST, Settings, unknown_variables
 if TYPE_CHECKING:
     from firecron.jobs.declarations import Unclaimed
     from firecron.leaders.leaders import Leaders
-
-Level: TypeAlias = Literal["ok", "warning", "problem"]
-Kind: TypeAlias = Literal["configuration", "unreachable", "denied", "malformed", "other"]
 
 _KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 _LOOKED_AT = (
@@ -40,50 +37,6 @@ _NOT_SHOWN = {"FIREBASE_CONFIG"}
 
 _SLOW = 0.25
 _WALL_OFF = 5_000
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line of the doctor's output. `kind` is the kind of the problem."""
-
-    check: str
-    level: Level
-    message: str
-    remedy: str | None = None
-    kind: Kind | None = None
-
-
-def ok(check: str, message: str) -> Finding:
-    return Finding(check, "ok", message)
-
-
-def warning(check: str, message: str, remedy: str) -> Finding:
-    return Finding(check, "warning", message, remedy)
-
-
-def problem(check: str, message: str, remedy: str | None, kind: Kind = "other") -> Finding:
-    return Finding(check, "problem", message, remedy, kind)
-
-
-def of_error(check: str, error: StoreError | ConfigurationError) -> Finding:
-    """Return the finding for an error of the library. Some errors already name the remedy in their message."""
-    told = redacted(str(error))
-    match error:
-        case ConfigurationError():
-            return problem(check, told, None, "configuration")
-        case Denied():
-            return problem(check, told, None, "denied")
-        case EmulatorDown():
-            return problem(check, told, None, "unreachable")
-        case Malformed():
-            return problem(check, told, "mend the node in the Firebase console", "malformed")
-        case _:
-            return problem(
-                check,
-                told,
-                "look at this machine's network and proxies, and at status.firebase.google.com",
-                "unreachable",
-            )
 
 
 def versions(found: Mapping[str, str]) -> Finding:
@@ -337,13 +290,6 @@ def strangers(may_read: bool, *, is_emulator: bool) -> Finding:
         "anybody in the world can read cron-locks, and perhaps write there",
         "deploy rules that deny it, such as those that `firecron rules` prints",
     )
-
-
-def worst(findings: Iterable[Finding]) -> Kind | None:
-    """Return the kind of the problem to solve first, None without a problem."""
-    kinds = {finding.kind or "other" for finding in findings if finding.level == "problem"}
-    order: tuple[Kind, ...] = ("configuration", "unreachable", "denied", "malformed", "other")
-    return next((kind for kind in order if kind in kinds), None)
 
 
 def without_query(url: str) -> str:

@@ -27,7 +27,7 @@ from firecron.errors import Denied, Unavailable
 from firecron.jobs import declarations
 from firecron.lock.service import LockService
 from firecron.ops.doctor import Examination, examine
-from firecron.ops.findings import Finding, worst
+from firecron.ops.finding import Finding, worst
 from firecron.rtdb.target import Target
 from firecron.settings import load
 from firecron.store import Node, Snapshot

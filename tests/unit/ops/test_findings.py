@@ -10,7 +10,7 @@ from firecron.base.instants import to_text
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, FirecronError, Malformed, StoreError, Unavailable
 from firecron.lock.instances import inspect_instances
 from firecron.ops import findings
-from firecron.ops.findings import Finding, Kind
+from firecron.ops.finding import Finding, Kind, of_error, ok, warning, worst
 from firecron.ops.views import LockView
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import Credential
@@ -69,7 +69,7 @@ def test_a_key_in_the_place_of_its_path_is_a_problem(value: str, is_problem: boo
     """A key in the variable that names the key's file is a problem of the configuration."""
     found = list(findings.environment({"GOOGLE_APPLICATION_CREDENTIALS": value}))
     assert levels(found) == (["ok", "problem"] if is_problem else ["ok"])
-    assert findings.worst(found) == ("configuration" if is_problem else None)
+    assert worst(found) == ("configuration" if is_problem else None)
 
 
 def test_a_variable_that_is_no_setting_is_named() -> None:
@@ -101,7 +101,7 @@ def test_an_emulator_in_production_is_a_problem(variable: str) -> None:
     found = list(findings.environment({"FIREBASE_DATABASE_EMULATOR_HOST": host, variable: "api"}))
     assert levels(found) == ["ok", "problem"]
     assert SECRET not in f"{found}"
-    assert findings.worst(found) == "configuration"
+    assert worst(found) == "configuration"
 
 
 @pytest.mark.parametrize(
@@ -235,23 +235,23 @@ def test_a_database_that_is_open_to_the_world_is_a_warning(may_read: bool, is_em
 def test_errors_are_problems_of_their_kind(error: FirecronError, kind: Kind) -> None:
     """What the library raises is a problem, and its kind decides the exit code."""
     assert isinstance(error, StoreError | ConfigurationError)
-    assert findings.of_error("reading", error).kind == kind
+    assert of_error("reading", error).kind == kind
 
 
 def test_an_error_is_told_without_its_secrets() -> None:
     """What an error quotes is redacted."""
-    assert findings.of_error("reading", Denied(f"no: https://me:{SECRET}@x")).message == "no: https://[redacted]@x"
+    assert of_error("reading", Denied(f"no: https://me:{SECRET}@x")).message == "no: https://[redacted]@x"
 
 
 def test_the_worst_problem_decides() -> None:
     """What has to be solved first is the sum of it; warnings are none."""
     kinds: list[Kind] = ["other", "malformed", "denied", "unreachable", "configuration"]
-    found = [findings.warning("a", "b", "c"), findings.ok("a", "b")]
-    assert findings.worst(found) is None
-    assert findings.worst([*found, Finding("a", "problem", "b")]) == "other"
+    found = [warning("a", "b", "c"), ok("a", "b")]
+    assert worst(found) is None
+    assert worst([*found, Finding("a", "problem", "b")]) == "other"
     for kind in kinds:
         found.append(Finding("a", "problem", "b", None, kind))
-        assert findings.worst(found) == kind
+        assert worst(found) == kind
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ OUTAGE = "look at this machine's network and proxies, and at status.firebase.goo
 )
 def test_an_error_is_told_with_its_remedy(error: StoreError, expected: Finding) -> None:
     """The check, what went wrong, and what to do about it, where the error itself doesn't say so."""
-    assert findings.of_error("it", error) == expected
+    assert of_error("it", error) == expected
 
 
 def test_what_is_well_is_told_in_a_line() -> None:

@@ -12,7 +12,7 @@ from firecron.cli.options import Json, OnlyAppPath
 from firecron.cli.output import Exit, Output, answering
 from firecron.cli.reporting import silence_log
 from firecron.ops.doctor import examine
-from firecron.ops.findings import Finding, Kind, Level, worst
+from firecron.ops.finding import Finding, Kind, Level, worst
 
 HELP = """Find out what is wrong here, and how to fix it.
 
