@@ -131,6 +131,17 @@ def test_kubernetes_cronjob_runs_once_for_two_pods(rtdb: Rtdb) -> None:
     assert (run["outcome"], run["instanceId"]) == ("succeeded", "nightly-report-eu")
 
 
+def test_feed_consumer_survives_a_deploy(rtdb: Rtdb) -> None:
+    """Each price is read once, first by the old revision and then by the new one, and each term is in the history."""
+    said = play("feed-consumer", "deploy.py")
+    assert said.splitlines()[-1] == "each price once; read by feed-v1 and feed-v2"
+    terms = found(rtdb, "/cron-runs/price-feed")
+    assert {term["outcome"] for term in terms.values()} <= {"succeeded", "interrupted"}
+    assert terms[min(terms)]["instanceId"] == "feed-v1"
+    node = found(rtdb, "/cron-locks/price-feed")
+    assert (node["kind"], node["instanceId"], "releasedAt" in node) == ("leader", "feed-v2", True)
+
+
 def test_nestjs_migration_says_what_it_needs() -> None:
     """Where there is no Node.js, the example that runs the original in it says so."""
     said = play(
@@ -148,6 +159,7 @@ def test_nestjs_migration_says_what_it_needs() -> None:
         ("scale-to-zero", "two_attempts.py"),
         ("worker-pool", "local.py"),
         ("kubernetes-cronjob", "two_pods.py"),
+        ("feed-consumer", "deploy.py"),
         ("nestjs-migration", "side_by_side.py"),
     ],
 )
