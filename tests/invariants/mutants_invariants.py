@@ -283,7 +283,6 @@ INVARIANTS = (
             "        if self.run.cancelled:\n            return",
             "        if False:\n            return",
         ),
-        ("runs/execution.py", "not (self.run.lost or self.run.cancelled)", "not self.run.lost"),
         ("runs/execution.py", '("succeeded", "failed", "cancelled")', '("succeeded", "failed")'),
         ("runs/execution.py", "forgets_cancel=execution.slot is None", "forgets_cancel=False"),
         ("runs/execution.py", "forgets_cancel=execution.slot is None", "forgets_cancel=True"),

@@ -168,6 +168,29 @@ class SlotConformance(Kit):
         lease = taken(service.acquire(self.name, TTL, fenced=True))
         assert lease.fence == self.number("fence") == self.number("acquiredAt")
 
+    def test_a_cancelled_claim_is_told_and_never_claimed_again(self) -> None:
+        """A cancel changes two fields, and the holder's renewal finds it. After its expiry the slot is not rerun."""
+        service, other = self.service(), self.service()
+        lease = taken(self.claim(service, SLOT))
+        before = self.fields
+        assert other.contender.cancel(self.name, lease.holder, self.number("fence"), "why")
+        assert self.fields == {**before, "cancel": before["fence"], "cancelWhy": "why"}
+        assert not lease.cancelled
+        assert lease.renew()
+        assert lease.cancelled
+        assert not lease.lost
+        refused(self.claim(other, LATER), "held")
+        self.jump(TTL + MARGIN + 1)
+        refused(self.claim(other, SLOT, rerun=True), "slot_done")
+        successor = taken(self.claim(other, LATER))
+        assert self.claimed() == (LATER, LATER, 1)
+        assert not {"cancel", "cancelWhy"} & self.fields.keys()
+        before = self.fields
+        assert not other.contender.cancel(self.name, lease.holder, lease.fence or 0)
+        assert self.fields == before
+        assert successor.renew()
+        assert not successor.cancelled
+
     def test_a_lease_tells_of_its_own_claims_only(self) -> None:
         """A plain lease on a node that remembers a fence and a slot has neither."""
         service = self.service()
