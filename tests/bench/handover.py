@@ -11,6 +11,7 @@ With a delay, each request is made slower by it, the opening of a stream too. Ev
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import socket
 import statistics
@@ -114,7 +115,8 @@ def hand_over(kind: str, port: int, number: int, **environment: str) -> list[flo
         found = []
         for _ in range(number):
             tell(waiter, "acquire")
-            time.sleep(SETTLES)
+            # Not in step with those that ask every so often.
+            time.sleep(SETTLES + random.random() / 5)
             tell(holder, "release")
             released, acquired = told(holder), told(waiter)
             found.append(acquired - released)
@@ -253,7 +255,7 @@ def redis_server() -> Iterator[int | None]:
         return
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    process = subprocess.Popen([server, "--port", str(port), "--save", "", "--loglevel", "warning"])
+    process = subprocess.Popen([server, "--port", str(port), "--save", "", "--logfile", "/dev/null"])
     try:
         for _ in range(100):
             try:

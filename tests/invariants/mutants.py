@@ -469,6 +469,8 @@ HEARING = _in(
     ("refusal.holder == before.holder", "False", HEARS),
     ('before is not None and refusal.reason == "held"', "before is not None", HEARS),
     ("if self._polls_at is None:", "if True:", HEARS),
+    (' or refusal.reason != "held":', ":", HEARS),
+    ("        elif self._free_since is None:\n", "        else:\n", HEARS),
 )
 
 STREAMS = _in(

@@ -244,7 +244,7 @@ INVARIANTS = (
         43,
         WATCH,
         ("lock/hearing.py", "_LEAST_OFTEN = 30_000.0", "_LEAST_OFTEN = 90_000.0"),
-        ("lock/hearing.py", 'or refusal.reason != "held":', "or False:"),
+        ("lock/hearing.py", "            return self._polls_at\n", "            return float('inf')\n"),
     ),
     *_of(
         45,
@@ -253,11 +253,6 @@ INVARIANTS = (
         ("lock/hearing.py", "most = _LONGEST_AFTER_LIES if self._was_misled else _LONGEST_AMONG_MANY", "most = 80.0"),
         ("lock/hearing.py", ", self._asked + _LEAST_OFTEN)", ", float('inf'))"),
         ("lock/hearing.py", "and not self._was_misled:", ":"),
-        (
-            "lock/hearing.py",
-            "        elif self._free_since is None:\n            self._free_since = max(due, self._seen_at)",
-            "        else:\n            self._free_since = max(due, self._seen_at)",
-        ),
     ),
     *_of(
         50,
