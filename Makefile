@@ -76,6 +76,11 @@ node-walk: node $(INSTALLED) ## two real Node clients walk STEPS random steps be
 fleet: $(INSTALLED) ## count what 50 and 200 started instances ask for a tick, and kill 110 of 120; about four minutes
 	$(BIN)/python tests/bench/fleet.py all
 
+ROUNDS ?= 50
+.PHONY: leaders
+leaders: $(INSTALLED) ## real processes that lead, killed, frozen, cut off and replaced in ROUNDS rounds; prints its seed
+	$(BIN)/python -m tests.process.leader_processes --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 .PHONY: interrupts
 interrupts: $(INSTALLED) ## stop an instance at each of its lines, as a signal's handler may
 	$(BIN)/python -m tests.bench.interrupts
