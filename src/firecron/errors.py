@@ -5,6 +5,8 @@ The docstring of a class is its default message, so it says what to do.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 
 class FirecronError(Exception):
     """Something went wrong in firecron."""
@@ -71,6 +73,25 @@ class Cancelled(FirecronError):
 
 class Stopping(FirecronError):
     """This instance is shutting down: end the run where it can continue later, and let this exception through."""
+
+
+class StepInDoubt(FirecronError):
+    """A step that may be called only once was called by an earlier try, and nobody knows how that ended.
+
+    Find out from the system that it called, then `run.settle(name, result)`, or `run.retry(name)` and call it again.
+    `name` is the step; `instance`, `attempt` and `at` say where, in which attempt and when it was called.
+    """
+
+    def __init__(self, name: str, instance: str | None, attempt: int | None, at: datetime) -> None:
+        super().__init__(
+            f'step "{name}" was begun at {at:%H:%M:%S} UTC on {at:%Y-%m-%d} by attempt {attempt or 1} on '
+            f"{instance or 'an unknown instance'}, and it is not known how it ended: find out from the system that it "
+            f"called, then run.settle({name!r}, result), or run.retry({name!r}) to call it again"
+        )
+        self.name = name
+        self.instance = instance
+        self.attempt = attempt
+        self.at = at
 
 
 class UnknownJob(FirecronError, KeyError):

@@ -49,6 +49,11 @@ class Paths:
         """The path of the counters of heartbeats. The node has a child for each group of instances."""
         return self._below("cron-groups")
 
+    @property
+    def steps(self) -> str:
+        """The path of the steps that runs have recorded. The node has a child for each job, by name."""
+        return self._below("cron-steps")
+
     def lock(self, name: str) -> str:
         """Return the path of the record of one lock."""
         return f"{self.locks}/{name}"
@@ -56,6 +61,10 @@ class Paths:
     def runs_of(self, name: str) -> str:
         """Return the path of the history of one job."""
         return f"{self.runs}/{name}"
+
+    def steps_of(self, name: str, tick: str) -> str:
+        """Return the path of the steps of one tick of a job. A tick is named as its entry in the history."""
+        return f"{self.steps}/{name}/{tick}"
 
     @property
     def clock(self) -> str:

@@ -36,6 +36,8 @@ from firecron.settings import FACTS, Settings, load
 from rtdb_emulator.pytest_plugin import Rtdb
 
 OPERATING = ROOT / "docs" / "two-in-the-morning.md"
+# The methods of a run that record what it has done: they have a section of their own.
+STEPS = "step()`, `key()`, `settle()`, `retry()"
 EVENTS = ROOT / "docs" / "logs-and-metrics.md"
 COMMAND = cast("click.Group", typer.main.get_command(app))
 
@@ -184,7 +186,7 @@ def test_a_run_a_result_and_an_event_are_listed_whole() -> None:
     """The page on jobs and runs has each attribute of a run, of a result and of an event, and each state of a job."""
     page = ROOT / "docs" / "jobs-and-runs.md"
     run = Run("x", slot=None, attempt=1, fence=None, idempotency_key="x", trigger="manual")
-    attributes = {name for name in vars(run) if not name.startswith("_")} | {"lost", "check()"}
+    attributes = {name for name in vars(run) if not name.startswith("_")} | {"lost", "check()", STEPS}
     assert {row[0].strip("`") for row in rows(page, "## The run")} == attributes
     assert {row[0].strip("`") for row in rows(page, "## The result")} == {field.name for field in fields(Result)}
     assert {row[0].strip("`") for row in rows(page, "## What happens")} == {field.name for field in fields(Event)}

@@ -221,11 +221,11 @@ PROTOCOL = _in(
     ("    if tries > 1:\n", "    if tries > 2:\n", EXCHANGES),
     ("    if tries > 1:\n", "    if False:\n", I_STORE),
     *(
-        (f"{before}        tries += 1\n        yield from _overtaken(tries)\n", before, I_STORE)
+        (f"{before}        tries += 1\n        yield from overtaken(tries)\n", before, I_STORE)
         for before in (
             "            return Held(decision.record, decision.term, Snapshot(answer.etag, node))\n"
-            "        snapshot = _expect(answer, Snapshot)\n",
-            "            return Snapshot(answer.etag, node)\n        snapshot = _expect(answer, Snapshot)\n",
+            "        snapshot = expect(answer, Snapshot)\n",
+            "            return Snapshot(answer.etag, node)\n        snapshot = expect(answer, Snapshot)\n",
         )
     ),
     ("if not held.term.is_trusted(answer.mono, margin):", "if False:", EXCHANGES),
@@ -246,8 +246,8 @@ PROTOCOL = _in(
     ("    if node is None:\n        return True\n", "    if node is None:\n        return False\n", EXCHANGES),
     (' and node.get("holder") == holder', "", EXCHANGES),
     (
-        "            tries += 1\n            yield Pause(tries, error)\n\n\ndef _overtaken",
-        "            yield Pause(tries, error)\n\n\ndef _overtaken",
+        "            tries += 1\n            yield Pause(tries, error)\n\n\ndef overtaken",
+        "            yield Pause(tries, error)\n\n\ndef overtaken",
         EXCHANGES,
     ),
     ("    if not isinstance(answer, kind):", "    if False:", EXCHANGES),

@@ -7,6 +7,7 @@ unused `type: ignore`, which is an error here.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -111,6 +112,32 @@ def options_are_checked() -> None:
     distributed_cron("name", "* * * * *", ttl=60)  # type: ignore[call-arg]
     distributed_cron("name", "* * * * *")(5)  # type: ignore[type-var]
     distributed_cron(function)  # type: ignore[arg-type]
+
+
+async def awaited(value: int) -> str:
+    return str(value)
+
+
+def steps_of_a_sync_job(run: Run) -> None:
+    assert_type(run.step("a", function, 1), float)
+    assert_type(run.step("b", function, 1, other="x"), float)
+    assert_type(run.step("c", function, 1, returns=list[int]), list[int])
+    assert_type(run.step("d", function, 1, at_most_once=True), float)
+    assert_type(run.key("a"), str)
+    run.retry("a")
+    run.step("e", function, "one")  # type: ignore[call-overload]
+    run.step("f", function)  # type: ignore[call-overload]
+    run.step("g", 5)  # type: ignore[call-overload]
+    run.step(5, function, 1)  # type: ignore[call-overload]
+
+
+async def steps_of_an_async_job(run: Run) -> None:
+    assert_type(await run.step("a", awaited, 1), str)
+    assert_type(await run.step("b", awaited, 1, returns=int), int)
+    assert_type(await run.step("c", awaited, 1, at_most_once=True), str)
+    async with asyncio.TaskGroup() as group:
+        assert_type(group.create_task(run.step("e", awaited, 1)), asyncio.Task[str])
+    await run.step("f", awaited, "one")  # type: ignore[call-overload]
 
 
 def schedules() -> None:

@@ -33,6 +33,7 @@ NAMES = {
         "Schedule",
         "Settings",
         "State",
+        "StepInDoubt",
         "Stopping",
         "StoreError",
         "Term",

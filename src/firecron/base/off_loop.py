@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import TypeAlias, TypeVar
 
 T = TypeVar("T")
+# How an awaitable ended: its result or its error, and the cancellation that came meanwhile, if one did.
+Ended: TypeAlias = tuple["asyncio.Task[T]", "asyncio.CancelledError | None"]
 
 # A function that makes a call on another thread.
 Submit: TypeAlias = Callable[[Callable[[], object]], object]
@@ -51,3 +53,23 @@ async def off_loop(
     except asyncio.CancelledError:
         future.add_done_callback(hand_on)
         raise
+
+
+async def in_thread(call: Callable[[], T]) -> T:
+    """Make somebody's blocking call on a thread of the loop's executor, in the context of this task."""
+    return await asyncio.to_thread(call)
+
+
+async def to_its_end(work: Coroutine[object, object, T]) -> Ended[T]:
+    """Let the work end even if this task is cancelled meanwhile. Return the work, and the cancellation.
+
+    The caller raises the cancellation once it has done with the work.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as raised:
+            cancelled = raised
+    return task, cancelled

@@ -55,6 +55,14 @@ class Job:
         """Make this context part of the run."""
         running.set(run)
 
+    def await_(self, run: Run) -> None:
+        """Take the run for one of an async job: its function has returned an awaitable."""
+        run.awaits_steps()
+
+    def leave(self, run: Run) -> None:
+        """Let the run begin nothing any more: the function has ended."""
+        run.close_steps()
+
 
 def make_job(options: JobOptions, function: Callable[..., object], where: str) -> Job:
     """Return the job of one function. Raise ConfigurationError if the function needs more than its Run."""

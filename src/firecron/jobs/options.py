@@ -72,6 +72,11 @@ class JobOptions:
         return self.overlap != "allow"
 
     @property
+    def has_steps(self) -> bool:
+        """Whether a run has what steps need: a lease, a fence and a tick."""
+        return self.has_lease and self.once_per_tick
+
+    @property
     def waits(self) -> bool:
         """Whether a tick waits for the previous run, instead of being skipped."""
         return self.overlap in ("queue", "cancel_previous")

@@ -44,6 +44,9 @@ class JobControl(Protocol):
     def run_now(self, job: Job, slot: datetime | None, trigger: Trigger) -> Result:
         """Run the job once, for the tick `slot` or for none, and return the result."""
 
+    def resume(self, job: Job, tick: datetime | str, trigger: Trigger) -> Result:
+        """Run a tick once more, as its next attempt, and return the result."""
+
     def now(self) -> datetime | None:
         """Return RTDB's time; None if it is not known."""
 
@@ -174,19 +177,36 @@ class Registry:
             self._control.pause(name, False)
         self._paused.discard(name)
 
-    def trigger(self, name: str, *, slot: datetime | None = None, source: Trigger = "manual") -> Result:
+    def trigger(
+        self,
+        name: str,
+        *,
+        slot: datetime | None = None,
+        resume: datetime | str | None = None,
+        source: Trigger = "manual",
+    ) -> Result:
         """Run the job once on this instance, under its lock. Return its result when the run has ended.
 
         Without a `slot` the run claims no tick. With a `slot` it is the run of that tick, however late. It is refused
-        if that tick or a later one was claimed before, on any instance.
+        if that tick or a later one was claimed before, on any instance. With `resume` it is the next attempt at a tick
+        that has run before and not succeeded, with that tick's key and steps. It is refused if the history says that
+        the tick has succeeded, or knows no run of it.
 
         Args:
             name: The job's name.
             slot: The tick to claim, an aware `datetime`.
+            resume: The tick to resume, an aware `datetime`; of a run by hand, the key of its entry in the history.
             source: The `trigger` of the run in the history.
         """
-        if slot is not None and slot.tzinfo is None:
-            raise ValueError(f"slot={slot!r} must be an aware datetime, such as datetime(2026, 11, 18, 9, tzinfo=UTC)")
+        for option, instant in (("slot", slot), ("resume", resume)):
+            if isinstance(instant, datetime) and instant.tzinfo is None:
+                raise ValueError(
+                    f"{option}={instant!r} must be an aware datetime, such as datetime(2026, 11, 18, 9, tzinfo=UTC)"
+                )
+        if slot is not None and resume is not None:
+            raise ConfigurationError("a run claims a tick (slot), or resumes one (resume): leave one of them out")
+        if resume is not None:
+            return self._control.resume(self.get(name), resume, source)
         return self._control.run_now(self.get(name), slot, source)
 
     def around(self) -> AbstractContextManager[object]:

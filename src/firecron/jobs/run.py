@@ -1,19 +1,57 @@
-"""A run, as the job sees it: which tick it is for, and whether it should go on."""
+"""A run, as the job sees it: which tick it is for, whether it should go on, and its steps.
+
+`runs.steps` has what a step does. A run that was made by hand has none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 from firecron.base.flag import Flag
-from firecron.errors import Cancelled, LeaseLost, Stopping
+from firecron.errors import Cancelled, ConfigurationError, LeaseLost, Stopping
+from firecron.jobs.step_names import check_step_name, idempotency_key
 
 Trigger: TypeAlias = Literal["schedule", "catch_up", "rerun", "manual", "http"]
 Outcome: TypeAlias = Literal[
     "succeeded", "failed", "lost", "interrupted", "cancelled", "abandoned", "skipped", "missed"
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+# What a step of an async job is until it is awaited.
+Awaited: TypeAlias = Coroutine[object, object, T]
+
+
+class RunSteps(Protocol):
+    """The steps of one claim of a tick."""
+
+    def step(
+        self,
+        name: str,
+        function: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        *,
+        returns: object,
+        at_most_once: bool,
+    ) -> object:
+        """Do the step, or return what does it once it is awaited."""
+
+    def settle(self, name: str, result: object) -> object:
+        """Record the result of a step in doubt, or return what does it once it is awaited."""
+
+    def retry(self, name: str) -> None:
+        """Allow one more call of a step in doubt."""
+
+    def are_awaited(self) -> None:
+        """From now on return what has to be awaited: the body turned out to be async."""
+
+    def close(self) -> None:
+        """Let no step begin any more: the body has ended."""
 
 
 class Run:
@@ -51,6 +89,7 @@ class Run:
         self._lost: Callable[[], Flag] = lambda: flag
         self.cancelled = Flag()
         self.stopping = Flag()
+        self._steps: RunSteps | None = None
 
     @property
     def lost(self) -> Flag:
@@ -64,6 +103,20 @@ class Run:
         """
         self._lost = lost
 
+    def take_steps(self, steps: RunSteps) -> None:
+        """Let the run have steps, recorded by these."""
+        self._steps = steps
+
+    def awaits_steps(self) -> None:
+        """Have steps awaited from now on: the function of the job was not async, but has returned an awaitable."""
+        if self._steps is not None:
+            self._steps.are_awaited()
+
+    def close_steps(self) -> None:
+        """Let no step begin any more: the body has ended."""
+        if self._steps is not None:
+            self._steps.close()
+
     def check(self) -> None:
         """Raise LeaseLost, Cancelled or Stopping if the run should end. Call it now and then in long work."""
         if self.lost:
@@ -72,6 +125,132 @@ class Run:
             raise Cancelled
         if self.stopping:
             raise Stopping
+
+    # The keyword arguments of a step can't stand between those of a function: where one is given, a type checker does
+    # not check the arguments of the function. The signatures marked below overlap the last but one only for a function
+    # that has an argument `returns` or `at_most_once` of its own, and the step takes that for itself.
+
+    @overload
+    def step(
+        self,
+        name: str,
+        function: Callable[..., Awaitable[object]],
+        /,
+        *args: object,
+        returns: type[T],
+        at_most_once: bool = False,
+        **kwargs: object,
+    ) -> Awaited[T]: ...
+
+    @overload
+    def step(  # type: ignore[overload-overlap]  # see above
+        self,
+        name: str,
+        function: Callable[..., object],
+        /,
+        *args: object,
+        returns: type[T],
+        at_most_once: bool = False,
+        **kwargs: object,
+    ) -> T: ...
+
+    @overload
+    def step(
+        self,
+        name: str,
+        function: Callable[..., Awaitable[R]],
+        /,
+        *args: object,
+        returns: None = None,
+        at_most_once: bool,
+        **kwargs: object,
+    ) -> Awaited[R]: ...
+
+    @overload
+    def step(  # type: ignore[overload-overlap]  # see above
+        self,
+        name: str,
+        function: Callable[..., R],
+        /,
+        *args: object,
+        returns: None = None,
+        at_most_once: bool,
+        **kwargs: object,
+    ) -> R: ...
+
+    @overload
+    def step(
+        self, name: str, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Awaited[R]: ...
+
+    @overload
+    def step(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    def step(
+        self,
+        name: str,
+        function: Callable[..., object],
+        /,
+        *args: object,
+        returns: object = None,
+        at_most_once: object = False,
+        **kwargs: object,
+    ) -> object:
+        """Call the function and record its result, or return the result that an earlier attempt has recorded.
+
+        A step whose result was recorded is never called again for its tick. A step whose process died between the call
+        and the record is called again: hand `run.key(name)` to whatever must not do it twice. In an async job the step
+        is awaited, and a blocking function runs on a thread. In a sync job the result is returned.
+
+        Args:
+            name: The step, once in a try: 1 to 200 bytes of any text.
+            function: What to call with the arguments that follow. In an async job, a type checker is told of a blocking
+                function by `await run.step(name, asyncio.to_thread, function, …)`, which is the same.
+            args, kwargs: Its arguments. They are not compared with those of an earlier attempt.
+            returns: The type of the result, which pydantic writes and reads; without one, what JSON can say.
+            at_most_once: Write down the intent before the call, too. If an earlier try began the call and did not
+                record its end, StepInDoubt is raised.
+        """
+        return self._recorder.step(name, function, args, kwargs, returns=returns, at_most_once=bool(at_most_once))
+
+    def settle(self, name: str, result: object) -> Any:
+        # Any: in a sync job it is the result, in an async job an awaitable of it, and nothing here tells which.
+        """Record the result of a step that is in doubt, as its call would have, and return it.
+
+        It is awaited in an async job.
+
+        Args:
+            name: The step that raised StepInDoubt.
+            result: What the call is known to have brought.
+        """
+        return self._recorder.settle(name, result)
+
+    def retry(self, name: str) -> None:
+        """Let the next `step` of this name call, although an earlier call is in doubt.
+
+        Args:
+            name: The step that raised StepInDoubt.
+        """
+        self._recorder.retry(name)
+
+    def key(self, name: str) -> str:
+        """Return the idempotency key of a step: the same at every attempt at the tick.
+
+        It is `<idempotency_key>:<name>`. If that is longer than 255 characters, it ends in a hash.
+
+        Args:
+            name: The step.
+        """
+        return idempotency_key(self.idempotency_key, check_step_name(name))
+
+    @property
+    def _recorder(self) -> RunSteps:
+        if self._steps is None:
+            raise ConfigurationError(
+                f'"{self.name}" has no steps: they need a run with a lease and a fence, so not overlap="allow", not '
+                "once_per_tick=False, and no Run that was made by hand (in a test: crons.testing())"
+            )
+        return self._steps
 
     def __repr__(self) -> str:
         return f"<Run {self.idempotency_key} attempt {self.attempt}, {self.trigger}>"

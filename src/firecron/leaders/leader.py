@@ -41,6 +41,12 @@ class Leader:
         """Make this context part of the term."""
         leading.set(term)
 
+    def await_(self, term: Term) -> None:
+        """Do nothing: a term has no steps, which would have to be awaited."""
+
+    def leave(self, term: Term) -> None:
+        """Do nothing: a term has no steps, which would have to end."""
+
 
 def explore_leaders(*providers: object) -> list[Leader]:
     """Return the leaders in these providers, in the order in which they are found."""

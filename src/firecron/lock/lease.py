@@ -17,16 +17,20 @@ import logging
 import threading
 from collections.abc import Callable
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
 from firecron.base.events import Events, Slug
 from firecron.base.flag import Flag
 from firecron.base.instants import to_datetime, to_text
-from firecron.errors import Cancelled, LeaseLost, StoreError, Unavailable
+from firecron.errors import Cancelled, Denied, LeaseLost, StoreError, Unavailable
 from firecron.lock.driver import Driver
-from firecron.lock.protocol import Held, releasing, renewing
+from firecron.lock.protocol import Exchange, Held, releasing, renewing
 from firecron.lock.record import LockRecord, Lost
 from firecron.store import Snapshot
+
+T = TypeVar("T")
+# Seconds between two rounds of an exchange under a lease whose deadline has passed.
+_ROUND = 0.05
 
 
 class Lease:
@@ -218,6 +222,32 @@ class Lease:
         if self._on_renewed is not None:
             self._on_renewed(answer.record)
         return True
+
+    def under(self, exchange: Callable[[], Exchange[T | Lost]], path: str) -> T:
+        """Make an exchange on a node that is written under this lease, and again while the database doesn't answer.
+
+        Raise LeaseLost once the lease is over, also if another holder has the node. Raise Denied if the rules refuse
+        it although the lock is still held. Each round calls `exchange` anew.
+        """
+        timing = self._driver.timing
+        while not self.lost:
+            deadline = self._driver.deadline((self.ends - timing.mono()) / 1000)
+            try:
+                answer = self._driver.run(exchange(), path, deadline, self.ends)
+            except Denied:
+                # The rules refuse the writes of a holder that has lost its lock, before the holder knows.
+                if self.renew():
+                    raise
+            except Unavailable:
+                # The lease may have been renewed meanwhile.
+                timing.sleep(min(_ROUND, max(0.0, (self.ends - timing.mono()) / 1000)))
+            else:
+                match answer:
+                    case Lost(why):
+                        self.lose(why)
+                    case found:
+                        return found
+        raise LeaseLost
 
     def lose(self, why: str) -> None:
         """Declare the lease lost. This has no effect once it is lost or released."""

@@ -136,7 +136,7 @@ def acquiring(
             asked = choose(request, snapshot.node, now.server)
             decision = asked if isinstance(asked, Refused) else decide(snapshot.node, asked, now, written)
         if isinstance(decision, Mine | Refused) and not is_fresh:
-            snapshot, is_fresh = (yield from _read()), True
+            snapshot, is_fresh = (yield from reading()), True
             continue
         if isinstance(decision, Mine):
             return Held(decision.record, decision.term, snapshot, replaced.get(decision.record.expiresAt))
@@ -150,13 +150,13 @@ def acquiring(
         except Unavailable as error:
             tries += 1
             yield Pause(tries, error)
-            snapshot, is_fresh = (yield from _read()), True
+            snapshot, is_fresh = (yield from reading()), True
             continue
         except Denied as error:
             refused = snapshot if was_denied else None
             if refused == ABSENT:
                 yield Swap(NULL_ETAG, None)
-            snapshot, is_fresh, was_denied = (yield from _read()), True, True
+            snapshot, is_fresh, was_denied = (yield from reading()), True, True
             if snapshot != ABSENT and snapshot == refused:
                 raise
             if refused is not None:
@@ -169,9 +169,9 @@ def acquiring(
                     "The lock was acquired, but the reply came after its lease was over: it expires by itself"
                 )
             return Held(decision.record, decision.term, Snapshot(answer.etag, node), snapshot.node)
-        snapshot, is_fresh = _expect(answer, Snapshot), True
+        snapshot, is_fresh = expect(answer, Snapshot), True
         tries += 1
-        yield from _overtaken(tries)
+        yield from overtaken(tries)
 
 
 def renewing(held: Held, ttl: int, margin: int) -> Exchange[Held | Lost]:
@@ -194,15 +194,15 @@ def renewing(held: Held, ttl: int, margin: int) -> Exchange[Held | Lost]:
         except StoreError as error:
             tries += 1
             yield Pause(tries, error)
-            snapshot = yield from _read()
+            snapshot = yield from reading()
             continue
         if isinstance(answer, Swapped):
             if not held.term.is_trusted(answer.mono, margin):
                 return Lost("its lease ran out before the reply to its renewal came")
             return Held(decision.record, decision.term, Snapshot(answer.etag, node))
-        snapshot = _expect(answer, Snapshot)
+        snapshot = expect(answer, Snapshot)
         tries += 1
-        yield from _overtaken(tries)
+        yield from overtaken(tries)
 
 
 def releasing(
@@ -247,13 +247,13 @@ def releasing(
                 sent = True
             tries += 1
             yield Pause(tries, error)
-            snapshot = yield from _read()
+            snapshot = yield from reading()
             continue
         if isinstance(answer, Swapped):
             return Snapshot(answer.etag, node)
-        snapshot = _expect(answer, Snapshot)
+        snapshot = expect(answer, Snapshot)
         tries += 1
-        yield from _overtaken(tries)
+        yield from overtaken(tries)
 
 
 def cancelling(holder: str, fence: int, why: str | None = None) -> Exchange[Snapshot | Lost]:
@@ -261,7 +261,7 @@ def cancelling(holder: str, fence: int, why: str | None = None) -> Exchange[Snap
 
     Raise StoreError if it is not known whether the holder is asked. Any client may do this, not only a holder.
     """
-    snapshot = yield from _read()
+    snapshot = yield from reading()
     tries = 0
     while True:
         now = yield from _now()
@@ -274,38 +274,38 @@ def cancelling(holder: str, fence: int, why: str | None = None) -> Exchange[Snap
         try:
             answer = yield Swap(snapshot.etag, node)
         except Denied:
-            denied, snapshot = snapshot, (yield from _read())
+            denied, snapshot = snapshot, (yield from reading())
             if snapshot == denied:
                 raise
             continue
         except Unavailable as error:
             tries += 1
             yield Pause(tries, error)
-            snapshot = yield from _read()
+            snapshot = yield from reading()
             continue
         if isinstance(answer, Swapped):
             return Snapshot(answer.etag, node)
         tries += 1
-        snapshot = _expect(answer, Snapshot)
-        yield from _overtaken(tries)
+        snapshot = expect(answer, Snapshot)
+        yield from overtaken(tries)
 
 
 def _now() -> Exchange[Moment]:
-    return _expect((yield Now()), Moment)
+    return expect((yield Now()), Moment)
 
 
-def _read() -> Exchange[Snapshot]:
+def reading() -> Exchange[Snapshot]:
     """Read the node. After a failure pause and read again, until the deadline ends the pause."""
     tries = 0
     while True:
         try:
-            return _expect((yield Read()), Snapshot)
+            return expect((yield Read()), Snapshot)
         except Unavailable as error:
             tries += 1
             yield Pause(tries, error)
 
 
-def _overtaken(tries: int) -> Exchange[None]:
+def overtaken(tries: int) -> Exchange[None]:
     """Prepare another write after one that found the node changed: the first time at once, later after a pause."""
     if tries > 1:
         yield Pause(tries, Unavailable(OVERTAKEN))
@@ -338,7 +338,7 @@ def _is_cancelled(node: object, holder: str, fence: int, now: int) -> bool:
     return isinstance(record, LockRecord) and (record.holder, record.fence) == (holder, fence) and record.is_cancelled
 
 
-def _expect(answer: Answer, kind: type[T]) -> T:
+def expect(answer: Answer, kind: type[T]) -> T:
     if not isinstance(answer, kind):
         raise TypeError(f"an exchange received {answer!r} instead of a {kind.__name__}")
     return answer

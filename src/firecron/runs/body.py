@@ -73,6 +73,10 @@ class Callee(HasContext, Protocol[S_contra]):
 
     def enter(self, subject: S_contra, /) -> None: ...
 
+    def await_(self, subject: S_contra, /) -> None: ...
+
+    def leave(self, subject: S_contra, /) -> None: ...
+
 
 class Body(Generic[S]):
     """One call of a job's function.
@@ -130,6 +134,8 @@ class Body(Generic[S]):
             self._job.enter(self._run)
             try:
                 result = self._job.call(self._run)
+                if inspect.isawaitable(result):
+                    self._job.await_(self._run)
                 # A sync function, such as a lambda or a partial, may return a coroutine: it must run under the lock,
                 # too.
                 error = self._await(lambda: result, own_loop=True) if inspect.isawaitable(result) else None
@@ -138,6 +144,8 @@ class Body(Generic[S]):
             except BaseException as raised:
                 self._raised = raised
                 raise
+            finally:
+                self._job.leave(self._run)
         return None
 
     async def _call_async(self) -> None:
@@ -149,6 +157,9 @@ class Body(Generic[S]):
             except BaseException as raised:
                 self._raised = raised
                 raise
+            finally:
+                # Before the loop cancels the tasks that the function has left behind.
+                self._job.leave(self._run)
 
     def _jobs_own(self, error: Error) -> Error:
         """Return the error that decides the outcome: the job's own before that of its surroundings' exit."""

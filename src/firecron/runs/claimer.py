@@ -31,17 +31,36 @@ from firecron.runs.cancelling import Canceller
 from firecron.runs.ears import Ears
 from firecron.runs.missing import remember
 from firecron.runs.policy import Claim, choose, is_late_for, start_ends
+from firecron.runs.resuming import Resumed
 from firecron.runs.turn import PendingClaim, WantedClaim
 from firecron.runs.unrun import report_missed, report_skipped
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """An acquired lock and its claim. The claim is None for a run by hand, which claims no tick."""
+    """An acquired lock and its claim. The claim is None for a run by hand, which claims no tick; it may resume one."""
 
     bid: Bid
     held: Held
     claim: Claim | None
+    resumed: Resumed | None = None
+
+    @property
+    def slot(self) -> str | None:
+        """The tick that is run."""
+        if self.resumed is not None:
+            return self.resumed.slot
+        return None if self.claim is None else self.claim.slot
+
+    @property
+    def key(self) -> str | None:
+        """The key of the run in the history; None for a run by hand, which makes a new one."""
+        return self.slot if self.resumed is None else self.resumed.key
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nobody can have claimed this tick before: an attempt counts the claims since its own first one."""
+        return self.resumed is None and (self.claim is None or self.held.record.attempt == 1)
 
 
 class Claimer:

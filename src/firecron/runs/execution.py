@@ -10,14 +10,12 @@ under way. It may leave the lock held: if the release is interrupted, the lock b
 from __future__ import annotations
 
 import logging
-import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from firecron.base.clocks import Timing
 from firecron.base.events import Events, Slug
-from firecron.base.flag import Flag
 from firecron.base.identity import Identity
 from firecron.base.instants import to_milliseconds
 from firecron.base.redaction import described
@@ -30,6 +28,9 @@ from firecron.lock.service import LockService
 from firecron.runs.body import Body, Ending, Loop
 from firecron.runs.claimer import Claimed
 from firecron.runs.entry import Entry, manual_key
+from firecron.runs.steps.protocol import Claimant
+from firecron.runs.steps.steps import Steps
+from firecron.runs.unlocked import Unlocked
 
 _LONGEST_RETRY = 3600.0
 _SLUGS: dict[Outcome, Slug] = {
@@ -52,46 +53,6 @@ class Ran:
     entry: Entry | None = None
 
 
-class Unlocked:
-    """Stand-in lease for `overlap="allow"`: only `max_runtime` ends it."""
-
-    ends = math.inf
-    renewal_due = math.inf
-    why_cancelled = None
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.lost = Flag()
-        self._on_lost: Callable[[], object] | None = None
-
-    @property
-    def was_lost(self) -> bool:
-        """Whether `max_runtime` has ended it before the run ended."""
-        return bool(self.lost)
-
-    def when_lost(self, callback: Callable[[], object]) -> None:
-        """Call this when `max_runtime` ends it."""
-        self._on_lost = callback
-
-    def when_cancelled(self, callback: Callable[[], object]) -> None:
-        """Do nothing: without a lock, nobody can find the run to cancel it."""
-
-    def keep(self, seconds: float) -> bool:
-        return True
-
-    def lose(self, why: str) -> None:
-        self.lost.set()
-        if self._on_lost is not None:
-            self._on_lost()
-
-    def disown(self) -> None:
-        self.lost.set()
-
-    def release(self, *, outcome: str | None = None, finished: str | None = None, forgets_cancel: bool = False) -> bool:
-        """Return False: there is no lock to release."""
-        return False
-
-
 class Execution:
     """A run under way: all calls of its body. The loss of its `lease`, or a cancel of it, cancels the body.
 
@@ -107,6 +68,7 @@ class Execution:
         loop: Loop | None,
         timing: Timing,
         events: Events,
+        steps: Steps | None = None,
     ) -> None:
         self.run = run
         self.slot = slot
@@ -115,11 +77,14 @@ class Execution:
         self._loop = loop
         self._timing = timing
         self._events = events
+        self._steps = steps
         self._changed = threading.Condition()
         self._body: Body[Run] | None = None
         self._is_cancelled = False
         self._has_blocked = False
         run.look_at(lambda: lease.lost)
+        if steps is not None:
+            run.take_steps(steps)
         lease.when_lost(self.on_lost)
         lease.when_cancelled(self.on_cancelled)
 
@@ -175,7 +140,15 @@ class Execution:
             return Ending("cancelled", Cancelled())
         # A claimed run begins even while the instance stops, because no other instance can claim its tick. In the last
         # seconds of a stop all runs are cancelled, and then it doesn't begin.
-        return Ending("interrupted", Stopping()) if is_cancelled else body.call()
+        return Ending("interrupted", Stopping()) if is_cancelled else self._call_with_steps(body)
+
+    def _call_with_steps(self, body: Body[Run]) -> Ending:
+        if self._steps is None:
+            return body.call()
+        self._steps.begin_try()
+        ending = body.call()
+        left = self._steps.left
+        return Ending("failed", left) if ending.outcome == "succeeded" and left is not None else ending
 
     def _tell_blocked(self, blocked: int) -> None:
         if self._has_blocked:
@@ -227,10 +200,13 @@ class Performer:
 
         `loop` is where an async job runs. `run_id` is part of the history's key for a run without a slot.
         """
-        slot = None if claimed.claim is None else claimed.claim.slot
-        execution = Execution(job, run, slot, self._lease(claimed), loop, self._timing, self._events)
-        under_way = self._active
+        slot = claimed.slot
+        lease = self._lease(claimed)
         started = claimed.held.term.reading
+        key = claimed.key or manual_key(started.server, run_id)
+        steps = None if isinstance(lease, Unlocked) else self._steps(job, run, claimed, lease, key)
+        execution = Execution(job, run, slot, lease, loop, self._timing, self._events, steps)
+        under_way = self._active
         # Ctrl-C, a signal's handler or a listener may raise at any line, so the lease is kept only inside this block.
         try:
             try:
@@ -251,7 +227,7 @@ class Performer:
         said = f'"{run.name}" {outcome} after {took / 1000:g} s' + (f": {described(error)}" if error else "")
         self._emit(execution, _SLUGS[outcome], _LEVELS.get(outcome, logging.ERROR), said, error, took=took)
         entry = Entry(
-            slot or manual_key(started.server, run_id),
+            key,
             outcome,
             slot=slot,
             trigger=run.trigger,
@@ -271,6 +247,21 @@ class Performer:
         bid = claimed.bid
         return Unlocked(bid.name) if bid.request.momentary else self._locks.contender.unkept(bid, claimed.held)
 
+    def _steps(self, job: Job, run: Run, claimed: Claimed, lease: Lease, key: str) -> Steps | None:
+        """Return the steps of the run; None for a job that has none."""
+        if not job.options.has_steps or run.fence is None:
+            return None
+        started = claimed.held.term.reading
+        return Steps(
+            run,
+            lease,
+            self._locks.paths.steps_of(job.name, key),
+            Claimant(job.name, key, run.fence, run.attempt, self._identity.instance),
+            lambda: started.server + round(self._timing.mono() - started.mono),
+            is_first=claimed.is_first,
+            is_async=job.is_async,
+        )
+
     def _begin(self, execution: Execution, job: Job, claimed: Claimed, under_way: list[Execution]) -> None:
         """Have the lease renewed from now on, add the run to those under way, and emit `run.started`."""
         run, started = execution.run, claimed.held.term.reading
@@ -281,7 +272,11 @@ class Performer:
             under_way.append(execution)
             if self._is_stopping():
                 run.stopping.set()
-        lag = None if execution.slot is None else started.server - to_milliseconds(execution.slot)
+        lag = (
+            None
+            if claimed.claim is None or execution.slot is None
+            else started.server - to_milliseconds(execution.slot)
+        )
         said = f'"{run.name}" runs ({run.idempotency_key}, {run.trigger})'
         self._emit(execution, "run.started", logging.INFO, said, lag=lag)
 

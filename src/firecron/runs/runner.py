@@ -36,6 +36,7 @@ from firecron.runs.execution import Performer, Ran
 from firecron.runs.history import History
 from firecron.runs.lanes import Lanes
 from firecron.runs.policy import MOST_CLAIMS, MOST_MISSED
+from firecron.runs.resumer import Resumer
 from firecron.runs.turn import PendingClaim, Place, Turn, WantedClaim
 from firecron.runs.unrun import report_skipped
 
@@ -64,6 +65,7 @@ class Runner:
         self._bookkeeper = bookkeeper
         self._registry = registry
         self._claimer = claimer
+        self._resumer = Resumer(locks, history, claimer)
         self._lanes = lanes
         self._canceller = Canceller(locks)
         self.performer = Performer(locks, timing, identity, lambda: bool(self.stopping))
@@ -147,23 +149,27 @@ class Runner:
                     return _raised(result)
         raise AssertionError(f"{job.name}: more claims before {slot} than are possible")
 
-    def run_manually(self, job: Job, trigger: Trigger = "manual") -> Result:
-        """Run the job once now, without claiming a tick."""
+    def run_manually(self, job: Job, trigger: Trigger = "manual", resume: str | None = None) -> Result:
+        """Run the job once now, without claiming a tick.
+
+        With `resume`, the key of an entry in the history, the run is the next attempt at that tick.
+        """
         run_id = secrets.token_hex(3)
         with self._place_at_once(job) as place:
             if place is None:
                 return _still_runs(job)
-            claimed = self._claimer.claim_manually(job)
+            claimed = self._claimer.claim_manually(job) if resume is None else self._resumer.claim(job, resume)
             if isinstance(claimed, Refusal):
                 return Result(None, None, claimed)
             self._lanes.occupy(place)
             self._bookkeeper.note(job, claimed.held, None)
+            resumed = claimed.resumed
             run = Run(
                 job.name,
-                slot=None,
-                attempt=1,
+                slot=None if claimed.slot is None else to_datetime(claimed.slot),
+                attempt=1 if resumed is None else resumed.attempt,
                 fence=_fence(claimed),
-                idempotency_key=f"{job.name}:manual:{run_id}",
+                idempotency_key=f"{job.name}:manual:{run_id}" if resumed is None else resumed.idempotency_key(job.name),
                 trigger=trigger,
             )
             return _raised(self._record(job, self.performer.perform(job, run, claimed, self.loop, run_id)))

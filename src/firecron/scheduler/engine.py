@@ -10,7 +10,8 @@ Before `start` nothing runs but jobs that are started by hand.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
 from firecron.base.clocks import Timing
@@ -219,14 +220,15 @@ class Engine:
 
     def run_now(self, job: Job, slot: datetime | None, trigger: Trigger) -> Result:
         """Run the job now and return the result: for this tick, or for none."""
-        try:
+        with _for_a_caller(job):
             if slot is None:
                 return self.runner.run_manually(job, trigger)
             return self.runner.run_tick(job, to_text(slot), trigger)
-        except Stopping:
-            # The default message of Stopping is for a run that should end, not for a caller that wants a run.
-            message = f'"{job.name}" was not run: this instance is stopping, or was stopped; call start() to run jobs'
-            raise Stopping(message) from None
+
+    def resume(self, job: Job, tick: datetime | str, trigger: Trigger) -> Result:
+        """Run a tick once more and return the result."""
+        with _for_a_caller(job):
+            return self.runner.run_manually(job, trigger, tick if isinstance(tick, str) else to_text(tick))
 
     def now(self) -> datetime | None:
         moment = self._locks.clock.peek()
@@ -246,3 +248,13 @@ class Engine:
         turn.plans, turn.tries_at = turn.plans + 1, self._timing.mono() + delay * 1000
         plan = turn.plans
         self.ticker.after(delay, lambda: self.submit(turn) if turn.plans == plan else None)
+
+
+@contextmanager
+def _for_a_caller(job: Job) -> Iterator[None]:
+    """Word a Stopping for a caller that wants a run: its default message is for a run that should end."""
+    try:
+        yield
+    except Stopping:
+        message = f'"{job.name}" was not run: this instance is stopping, or was stopped; call start() to run jobs'
+        raise Stopping(message) from None

@@ -30,9 +30,11 @@ from firecron.ops.operator import Operator
 from firecron.runs.entry import read_entry
 from firecron.settings import Settings, load
 from firecron.testing.clocks import FakeClock
+from firecron.testing.crashes import Crash, Death, MortalStore, unreached
 from firecron.testing.memory import MemoryStore
 
 if TYPE_CHECKING:
+    from firecron.app import FireCron
     from firecron.jobs.result import Result
     from firecron.leaders.leader import Leader
     from firecron.lock.service import LockService
@@ -101,35 +103,50 @@ class Rehearsal:
         settings: Settings | None = None,
         leaders: Iterable[Leader] = (),
     ) -> None:
-        from firecron.app import FireCron
-
-        clock = _RenewingClock(at)
-        self.clock: FakeClock = clock
+        self._clock = _RenewingClock(at)
+        self.clock: FakeClock = self._clock
         self.store = store or MemoryStore(self.clock.now)
         self.events: list[Event] = []
-        jobs = list(jobs)
+        self._jobs = jobs = list(jobs)
+        self._deaths: list[Death] = []
         settings = settings or load()
-        leaders = list(leaders)
+        self._leaders = leaders = list(leaders)
         wanted = {job.options.role for job in jobs} | {leader.options.role for leader in leaders}
         roles = settings.roles or tuple(sorted(role for role in wanted if role is not None))
         # A leap of hours must not make the time uncertain. Asking for it costs nothing here: ask at least every second.
         interval = min(settings.clock_interval, 1.0)
-        self._crons = FireCron(
-            settings=settings.model_copy(update={"database_url": None, "roles": roles, "clock_interval": interval}),
-            store=self.store,
+        self._settings = settings.model_copy(update={"database_url": None, "roles": roles, "clock_interval": interval})
+        # Only the jobs that need recovery need its rounds.
+        self._has_rounds = any(job.options.needs_recovery for job in jobs)
+        self._crons = self._begin()
+        self._crons.check_jobs()
+
+    def _begin(self) -> FireCron:
+        """Begin a process: the only one, until it crashes."""
+        from firecron.app import FireCron
+
+        def die() -> None:
+            unsubscribe()  # nobody hears of what a dead process does
+            crons.locks.contender.keeper.stop()
+            for execution in crons.engine.runner.performer.active():
+                execution.stop()  # so that it is not called again
+
+        store = MortalStore(self.store, self._deaths, die)
+        crons = FireCron(
+            settings=self._settings,
+            store=store,
             timing=self.clock,
             crew=Inline(),
             has_threads=False,
         )
-        for leader in leaders:
-            self._crons.engine.leaders.add(leader)
-        for job in jobs:
-            self._crons.registry.add(job)
-        # Only the jobs that need recovery need its rounds.
-        self._has_rounds = any(job.options.needs_recovery for job in jobs)
-        clock.renews(self._crons.locks.contender.keeper.work)
-        self._crons.events.subscribe(self.events.append)
-        self._crons.check_jobs()
+        store.paths = crons.locks.paths
+        for leader in self._leaders:
+            crons.engine.leaders.add(leader)
+        for job in self._jobs:
+            crons.registry.add(job)
+        self._clock.renews(crons.locks.contender.keeper.work)
+        unsubscribe = crons.events.subscribe(self.events.append)
+        return crons
 
     def __enter__(self) -> Self:
         self._work()
@@ -138,9 +155,22 @@ class Rehearsal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Depose the leaders. Nothing else has a thread to stop."""
+        """Depose the leaders: nothing else has a thread. Raise ConfigurationError if a crash was never reached."""
         for name in self._crons.engine.leaders.leading():
             self.depose(name)
+        if error is None and self._deaths:
+            raise unreached(self._deaths)
+
+    def crash_after(self, step: str, *, recorded: bool = True) -> None:
+        """Let the process die once, as by `kill -9`, when a run has done this step. Another process goes on after it.
+
+        The lock of the run stays held until it expires. `locks` is the new process's from then on.
+
+        Args:
+            step: The name of a step.
+            recorded: False lets the process die between the call of the step and its record.
+        """
+        self._deaths.append(Death(step, recorded=recorded))
 
     @property
     def locks(self) -> LockService:
@@ -177,13 +207,22 @@ class Rehearsal:
                 return
             self.clock.advance(min(max(wait, _SMALLEST_STEP), left))
 
-    def run(self, name: str) -> Result:
+    def run(self, name: str, *, resume: datetime | str | None = None) -> Result:
         """Run a job by hand, now, without claiming a tick. The result has the job's exception, if it raised one.
+
+        Its outcome is `abandoned` if the process died.
 
         Args:
             name: The job's name.
+            resume: The tick to resume, as in `registry.trigger`.
         """
-        return self._crons.registry.trigger(name)
+        from firecron.jobs.result import Result
+
+        try:
+            return self._crons.registry.trigger(name, resume=resume)
+        except Crash:
+            self._crons = self._begin()
+            return Result(None, "abandoned")
 
     def cancel(self, name: str, why: str | None = None) -> bool:
         """Cancel the run of a job, as `firecron cancel` does. Call this while the job runs, from code that it calls.
@@ -243,7 +282,11 @@ class Rehearsal:
 
     def _work(self) -> float:
         """Do the work that is due. Return the seconds until more work can be due."""
-        wait = self._crons.work()
+        try:
+            wait = self._crons.work()
+        except Crash:
+            self._crons = self._begin()
+            return 0.0
         ticker, recovery = self._crons.engine.ticker, self._crons.engine.recovery
         now = self._crons.locks.clock.peek()
         if now is None:

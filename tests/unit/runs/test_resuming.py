@@ -1,0 +1,233 @@
+"""Resuming a tick by hand: which ticks, and with what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from tests.simulation.fleet import Fleet, refusal_of
+from tests.simulation.world import NAME, slot
+
+from firecron import ConfigurationError, Denied, Run, Unavailable
+from firecron.base.instants import to_datetime
+from firecron.runs.resuming import Resumed, check_key, judge
+
+TICK = to_datetime(slot())
+MANUAL = f"{slot()}-manual-a1b2c3"
+
+
+@pytest.mark.parametrize(
+    ("entry", "unfinished", "attempt", "found"),
+    [
+        ({"outcome": "failed", "attempt": 1}, None, 5, 2),
+        ({"outcome": "failed", "attempt": 2}, slot(60), 5, 3),
+        ({"outcome": "abandoned", "attempt": 3}, None, 1, 4),
+        ({"outcome": "missed"}, None, 5, 1),
+        ({"outcome": "interrupted", "attempt": 1}, slot(), 1, 2),
+        (None, slot(), 2, 3),
+        ({"outcome": "lost", "attempt": 1}, slot(), 2, 3),
+        (None, None, 1, "has no run of"),
+        (None, slot(60), 1, "has no run of"),
+        ({"outcome": "succeeded", "attempt": 1}, None, 1, "has succeeded"),
+        ({"outcome": "succeeded", "attempt": 1}, slot(), 1, "has succeeded"),
+        ({"outcome": "done"}, None, 1, "can't be read"),
+    ],
+)
+def test_the_history_says_whether_a_tick_may_be_resumed(
+    entry: object, unfinished: str | None, attempt: int, found: int | str
+) -> None:
+    """One that has succeeded may not, nor one of which nothing is known; else it is the attempt after the last."""
+    answer = judge(slot(), entry, unfinished, attempt)
+    if isinstance(found, int):
+        assert answer == Resumed(slot(), found)
+    else:
+        assert isinstance(answer, str)
+        assert found in answer
+
+
+@pytest.mark.parametrize("key", ["", "now", "2026-11-18", f"{MANUAL}0", f"{slot()}-manual-", f"{slot()}x", "x/y"])
+def test_a_key_is_a_tick_or_a_run_by_hand(key: str) -> None:
+    """Any other text is refused, with examples."""
+    assert check_key(slot()) == slot()
+    assert check_key(MANUAL) == MANUAL
+    with pytest.raises(ConfigurationError, match="can't be resumed"):
+        check_key(key)
+
+
+def failing_once(fleet: Fleet) -> list[str]:
+    """A body of two steps, which fails between them the first time; and what is called."""
+    calls: list[str] = []
+
+    def body(run: Run) -> None:
+        run.step("a", calls.append, "a")
+        if len(fleet.runs) == 1:
+            raise ValueError
+        run.step("b", calls.append, "b")
+
+    fleet.body = body
+    return calls
+
+
+def test_a_failed_tick_is_resumed_with_its_key_and_its_steps() -> None:
+    """The run is by hand, has the tick's slot and key and the next attempt, calls what is missing, and is recorded."""
+    fleet = Fleet()
+    one = fleet.instance()
+    calls = failing_once(fleet)
+    one.turn(slot())
+    fleet.world.until(90)
+    one.turn(slot(60))
+    before = fleet.world.node()
+    result = one.crons.registry.trigger(NAME, resume=TICK)
+    assert result.outcome == "succeeded"
+    run = fleet.runs[-1]
+    assert (run.slot, run.attempt, run.trigger, run.idempotency_key) == (TICK, 2, "manual", f"{NAME}:{slot()}")
+    assert calls == ["a", "a", "b", "b"]
+    assert fleet.world.outcomes() == {slot(): "succeeded", slot(60): "succeeded"}
+    assert fleet.world.history()[slot()]["attempt"] == 2
+    assert fleet.world.node()["slot"] == before["slot"] == slot(60)
+    assert run.fence is not None
+    assert before["fence"] == fleet.runs[1].fence
+    assert run.fence > (fleet.runs[1].fence or 0)
+
+
+def test_a_run_by_hand_is_resumed_by_its_key() -> None:
+    """It keeps its own idempotency key, and has no slot."""
+    fleet = Fleet()
+    one = fleet.instance()
+    calls = failing_once(fleet)
+    one.crons.registry.trigger(NAME)
+    (key,) = fleet.world.history()
+    assert one.crons.registry.trigger(NAME, resume=key).outcome == "succeeded"
+    first, second = fleet.runs
+    assert (second.idempotency_key, second.attempt, second.slot) == (first.idempotency_key, 2, None)
+    assert calls == ["a", "b"]
+    assert fleet.world.outcomes() == {key: "succeeded"}
+
+
+def test_an_unfinished_tick_that_is_resumed_is_not_rerun() -> None:
+    """Its run ends with the resumed one, so that nobody takes it over."""
+    fleet = Fleet(on_abandoned="rerun")
+    one, other = fleet.instance(), fleet.instance()
+    one.die_holding(slot())
+    fleet.world.until(40)
+    assert fleet.world.node()["unfinished"] == slot()
+    result = other.crons.registry.trigger(NAME, resume=TICK)
+    assert (result.outcome, fleet.runs[-1].attempt) == ("succeeded", 2)
+    assert "unfinished" not in fleet.world.node()
+    assert refusal_of(other.turn(None)).reason == "slot_done"
+
+
+def test_a_resumed_run_that_dies_is_rerun_by_nobody() -> None:
+    """It is a run by hand: the tick stays as the history has it, and can be resumed again."""
+    fleet = Fleet(on_abandoned="rerun")
+    one, other = fleet.instance(), fleet.instance()
+    calls = failing_once(fleet)
+    one.turn(slot())
+
+    def body(run: Run) -> None:
+        run.step("b", calls.append, "b")
+        one.freeze(1000)
+        fleet.world.advance(100)
+        raise ValueError
+
+    fleet.body = body
+    one.crons.registry.trigger(NAME, resume=TICK)
+    assert refusal_of(other.turn(None)).reason == "slot_done"
+    fleet.body = lambda run: [run.step(name, calls.append, name) for name in ("a", "b")]
+    assert other.crons.registry.trigger(NAME, resume=TICK).outcome == "succeeded"
+    assert calls == ["a", "b"]
+
+
+def test_a_missed_tick_that_is_resumed_twice_knows_its_steps() -> None:
+    """A tick that was never claimed has no attempt: its second resumption is a first attempt again, and reads."""
+    fleet = Fleet()
+    one = fleet.instance()
+    fleet.world.store.set(f"cron-runs/{NAME}/{slot()}", {"outcome": "missed", "slot": slot()})
+    calls = failing_once(fleet)
+    one.crons.registry.trigger(NAME, resume=TICK)
+    assert one.crons.registry.trigger(NAME, resume=TICK).outcome == "succeeded"
+    assert calls == ["a", "b"]
+
+
+@pytest.mark.parametrize("outcome", ["succeeded", None])
+def test_a_refused_tick_leaves_the_lock_as_it_was(outcome: str | None) -> None:
+    """The refusal says why, nothing runs, the lock is released, and remembers its last outcome."""
+    fleet = Fleet()
+    one = fleet.instance()
+    one.turn(slot())
+    if outcome is None:
+        fleet.world.store.set(f"cron-runs/{NAME}", None)
+    result = one.crons.registry.trigger(NAME, resume=TICK)
+    assert result.refusal is not None
+    assert result.refusal.reason == "slot_done"
+    assert ("has succeeded" if outcome else "has no run of") in result.refusal.message
+    assert len(fleet.runs) == 1
+    node = fleet.world.node()
+    assert (node["outcome"], node["releasedAt"]) == ("succeeded", fleet.world.now())
+    assert one.said("lock.refused")[-1].message == result.refusal.message
+    assert one.locks.contender.keeper.leases() == []
+
+
+def test_a_held_or_paused_lock_is_refused_as_for_a_run_by_hand() -> None:
+    """Resuming never runs beside another run."""
+    fleet = Fleet()
+    one, other = fleet.instance(), fleet.instance()
+    one.hold(slot())
+    result = other.crons.registry.trigger(NAME, resume=TICK)
+    assert result.refusal is not None
+    assert result.refusal.reason == "held"
+
+
+def fail(error: Exception) -> Callable[[], None]:
+    def raise_it() -> None:
+        raise error
+
+    return raise_it
+
+
+@pytest.mark.parametrize(("error", "reason"), [(Unavailable("x"), "unavailable"), (Denied("x"), "denied")])
+def test_a_history_that_can_not_be_read_is_a_refusal(error: Exception, reason: str) -> None:
+    """Without it nothing is known, so nothing runs, and the lock is free again."""
+    fleet = Fleet()
+    one = fleet.instance()
+    one.turn(slot())
+    one.network.next("read", before=fail(error))
+    result = one.crons.registry.trigger(NAME, resume=TICK)
+    assert result.refusal is not None
+    assert result.refusal.reason == reason
+    assert "releasedAt" in fleet.world.node()
+
+
+def test_an_interruption_while_it_looks_frees_the_lock() -> None:
+    """Ctrl-C reaches the caller, and no lock stays behind."""
+    fleet = Fleet()
+    one = fleet.instance()
+    one.turn(slot())
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    one.network.next("read", before=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        one.crons.registry.trigger(NAME, resume=TICK)
+    assert "releasedAt" in fleet.world.node()
+
+
+@pytest.mark.parametrize("options", [{"overlap": "allow"}, {"once_per_tick": False}], ids=str)
+def test_a_job_without_steps_can_not_be_resumed(options: dict[str, Any]) -> None:
+    """Nothing would tell the second attempt what the first has done."""
+    fleet = Fleet(**options)
+    with pytest.raises(ConfigurationError, match="no steps"):
+        fleet.instance().crons.registry.trigger(NAME, resume=TICK)
+
+
+def test_a_tick_is_an_aware_instant_and_not_a_slot_besides() -> None:
+    """A naive instant is a ValueError, and a run that claims a tick resumes none."""
+    fleet = Fleet()
+    registry = fleet.instance().crons.registry
+    with pytest.raises(ValueError, match=r"resume=.* must be an aware datetime"):
+        registry.trigger(NAME, resume=datetime(2026, 11, 18, 9))  # noqa: DTZ001  # that is the mistake
+    with pytest.raises(ConfigurationError, match="leave one of them out"):
+        registry.trigger(NAME, resume=TICK, slot=datetime(2026, 11, 18, 9, tzinfo=UTC))
