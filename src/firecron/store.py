@@ -62,6 +62,10 @@ class Paths:
         """Return the path of the history of one job."""
         return f"{self.runs}/{name}"
 
+    def all_steps_of(self, name: str) -> str:
+        """Return the path of the steps of one job. The node has a child for each tick."""
+        return f"{self.steps}/{name}"
+
     def steps_of(self, name: str, tick: str) -> str:
         """Return the path of the steps of one tick of a job. A tick is named as its entry in the history."""
         return f"{self.steps}/{name}/{tick}"

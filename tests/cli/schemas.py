@@ -9,6 +9,7 @@ from firecron.cron.clock_changes import Kind
 from firecron.jobs.run import Outcome
 from firecron.ops.finding import Kind as ProblemKind
 from firecron.ops.finding import Level
+from firecron.ops.step_views import StepState
 from firecron.ops.views import LockState
 
 Schema: TypeAlias = dict[str, object]
@@ -101,12 +102,24 @@ UNFINISHED = exactly(
         "remedy": perhaps(TEXT),
     }
 )
+STEP = exactly(
+    {
+        "name": TEXT,
+        "state": one_of(get_args(StepState)),
+        "started": perhaps(INSTANT),
+        "done": perhaps(INSTANT),
+        "attempt": perhaps(NUMBER),
+        "fence": perhaps(NUMBER),
+        "instance": perhaps(TEXT),
+    }
+)
 RUNS = exactly(
     {
         "name": TEXT,
         "counts": {"type": "object", "additionalProperties": NUMBER},
         "runs": each(RUN),
         "unfinished": perhaps(UNFINISHED),
+        "steps": perhaps(each(exactly({"tick": TEXT, "steps": each(STEP)}))),
     }
 )
 LAST_RUNS = exactly({"jobs": each(exactly({"name": TEXT, "last": perhaps(RUN), "unfinished": perhaps(UNFINISHED)}))})

@@ -39,7 +39,13 @@ def states(value: dict[str, object]) -> dict[str, str]:
 def test_an_empty_database_says_so(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no lock has a node, `locks` and `runs` say which database has nothing, with exit code 0."""
     assert answer(LOCKS, "locks") == {"locks": []}
-    assert answer(RUNS, "runs", "job") == {"name": "job", "counts": {}, "runs": [], "unfinished": None}
+    assert answer(RUNS, "runs", "job") == {
+        "name": "job",
+        "counts": {},
+        "runs": [],
+        "unfinished": None,
+        "steps": None,
+    }
     assert answer(LAST_RUNS, "runs") == {"jobs": []}
     where = f"the emulator at {rtdb.emulator.url}, database {rtdb.namespace}"
     commands = ((("locks",), "no lock"), (("runs", "job"), "no run of job"), (("runs",), "no run"))
@@ -351,3 +357,74 @@ def test_a_leader_is_shown_as_one(rtdb: Rtdb) -> None:
         assert (lock["kind"], lock["state"]) == ("leader", "held")
         assert "led by " in call("locks", "price-feed").stdout
     assert "last term succeeded" in call("locks", "price-feed").stdout
+
+
+def step(start: int, **fields: object) -> dict[str, object]:
+    return {"startedAt": start, "doneAt": start + 1200, "result": '"secret"', "fence": 5, "attempt": 1, **fields}
+
+
+def test_the_steps_of_the_runs_shown_are_listed_without_their_results(rtdb: Rtdb) -> None:
+    """`--steps` shows name, state, time and place of each step, in the order of the calls; no result is printed."""
+    start = LONG_AGO
+    tick = to_text(start)
+    rtdb.set(f"/cron-runs/job/{tick}", entry(start))
+    rtdb.set("/cron-runs/job/2000-01-01T00:00:00Z", entry(1))
+    rtdb.set("/cron-steps/job/2000-01-01T00:00:00Z/old", step(1))
+    rtdb.set(
+        f"/cron-steps/job/{tick}",
+        {
+            "b%2Fc": step(start + 5000, attempt=2, instance="0a1b"),
+            "a": step(start),
+            "d": {"startedAt": start + 9000, "fence": 5},
+            "e": 5,
+        },
+    )
+    value = answer(RUNS, "runs", "job", "--steps", "-n", "1")
+    assert value["steps"] == [
+        {
+            "tick": tick,
+            "steps": [
+                {
+                    "name": name,
+                    "state": state,
+                    "started": None if at is None else to_text(at),
+                    "done": to_text(at + 1200) if state == "recorded" and at is not None else None,
+                    "attempt": attempt,
+                    "fence": None if at is None else 5,
+                    "instance": instance,
+                }
+                for name, state, at, attempt, instance in [
+                    ("e", "malformed", None, None, None),
+                    ("a", "recorded", start, 1, None),
+                    ("b/c", "recorded", start + 5000, 2, "0a1b"),
+                    ("d", "begun", start + 9000, None, None),
+                ]
+            ],
+        }
+    ]
+    shown = call("runs", "job", "--steps").stdout
+    assert "secret" not in shown
+    lines = shown.splitlines()
+    assert "2000-01-01T00:00:00Z: 1 step" in lines
+    at = lines.index(f"{tick}: 4 steps")
+    assert [line.split()[:2] for line in lines[at + 1 : at + 5]] == [
+        ["e", "malformed"],
+        ["a", "recorded"],
+        ["b/c", "recorded"],
+        ["d", "begun"],
+    ]
+    assert "took 1.2 s, attempt 2, on 0a1b" in lines[at + 3]
+    assert answer(RUNS, "runs", "job")["steps"] is None
+
+
+def test_the_steps_of_an_unfinished_run_are_shown(rtdb: Rtdb) -> None:
+    """What a run under way, or one that died, has done so far is what one wants to know."""
+    tick = to_text(LONG_AGO)
+    rtdb.set("/cron-locks/job", {"expiresAt": 1, "holder": "h", "slot": tick, "unfinished": tick})
+    rtdb.set(f"/cron-steps/job/{tick}/a", step(LONG_AGO))
+    assert f"{tick}: 1 step" in call("runs", "job", "--steps").stdout
+
+
+def test_steps_are_those_of_one_job() -> None:
+    """Without a name --steps is a wrong usage."""
+    assert "needs the NAME" in complaint(2, "runs", "--steps")

@@ -31,6 +31,7 @@ from firecron.cli.root import app
 from firecron.jobs.run import Trigger
 from firecron.lock.record import LockRecord
 from firecron.lock.refusal import LEVELS
+from firecron.lock.step_record import StepRecord
 from firecron.runs.entry import Entry
 from firecron.settings import FACTS, Settings, load
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -228,6 +229,13 @@ def test_the_history_is_listed_field_by_field(rtdb: Rtdb) -> None:
     assert sorted(field for row in table for field in named(row[0])) == sorted(written)
 
 
+def test_a_steps_node_is_listed_field_by_field() -> None:
+    """The table of the steps has each field of a record, and no other."""
+    table = rows(OPERATING, "## The steps")
+    written = StepRecord(1, 1, 1, "instance", 1, "1").to_node()
+    assert [field for row in table for field in named(row[0])] == sorted(written)
+
+
 def test_an_instances_node_is_listed_field_by_field() -> None:
     """The table of an instance's node has each field of a heartbeat, and no other."""
     with FireCron(enabled=False).testing() as test:
@@ -239,8 +247,8 @@ def test_an_instances_node_is_listed_field_by_field() -> None:
 
 
 def test_every_field_that_is_mentioned_exists() -> None:
-    """What looks like a node's field, on a page about firecron, is in one of the three tables."""
-    tables = ("## The node of a lock", "## The history", "## The instances")
+    """What looks like a node's field, on a page about firecron, is in one of the four tables."""
+    tables = ("## The node of a lock", "## The history", "## The steps", "## The instances")
     fields = {field for heading in tables for row in rows(OPERATING, heading) for field in named(row[0])}
     for page in PAGES:
         if page.parent.name != "emulator":

@@ -45,6 +45,14 @@ def long(run: Run) -> None:
     run.check()
 
 
+@distributed_cron("halting", "* * * * *", lock_ttl=60, grace=3600)
+def halting(run: Run) -> None:
+    run.step("first", print, "first")
+    if run.attempt == 1:
+        raise ValueError("half of it")
+    run.step("second", print, "second")
+
+
 @distributed_cron("endless", "0 0 1 1 *", lock_ttl=60)
 async def endless() -> None:
     print("under way", flush=True)
@@ -134,6 +142,52 @@ def test_a_run_by_hand_claims_no_tick(rtdb: Rtdb) -> None:
     assert "slot" not in node
 
 
+def test_a_failed_tick_is_resumed(rtdb: Rtdb) -> None:
+    """--resume runs a tick that failed again, with its steps; once it has succeeded that is refused, with code 75."""
+    tick = minutes_ago(2)
+    assert run("halting", "--slot", tick).exit_code == 1
+    result = run("halting", "--resume", tick)
+    assert (result.exit_code, result.stderr) == (0, "")
+    said, outcome = result.stdout.splitlines()
+    assert said == "second"
+    assert outcome.endswith(f"as the run of {tick}")
+    (entry,) = entries(rtdb, "halting")
+    assert (entry["outcome"], entry["attempt"], entry["slot"]) == ("succeeded", 2, tick)
+    again = run("halting", "--resume", tick, "--json")
+    assert again.exit_code == 75
+    assert json.loads(again.stdout)["refusal"] == {
+        "reason": "slot_done",
+        "message": f'"halting" is not resumed: {tick} has succeeded',
+    }
+    unknown = run("halting", "--resume", minutes_ago(1))
+    assert (unknown.exit_code, "has no run of" in unknown.stdout) == (75, True)
+
+
+def test_a_run_by_hand_is_resumed_by_its_key(rtdb: Rtdb) -> None:
+    """The key that `firecron runs` shows names it."""
+    assert run("halting").exit_code == 1
+    history = rtdb.get("/cron-runs/halting")
+    assert isinstance(history, dict)
+    (key,) = history
+    assert run("halting", "--resume", key).exit_code == 0
+    assert [entry["outcome"] for entry in entries(rtdb, "halting")] == ["succeeded"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--resume", "yesterday"], "--resume 'yesterday' is invalid"),
+        (["--resume", "x-manual-y"], "can't be resumed"),
+        (["--resume", "2026-11-18T09:00:00Z", "--slot", "now"], "leave one of them out"),
+    ],
+)
+def test_what_can_not_be_resumed_is_a_wrong_usage(arguments: list[str], said: str) -> None:
+    """The exit code is 2, and the message says what to write."""
+    result = run("halting", *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
 def test_a_failed_job_shows_its_traceback(rtdb: Rtdb) -> None:
     """The traceback is there once, from the job's own line, and the exit code is 1."""
     result = run("bad")
@@ -197,7 +251,7 @@ def test_a_slot_off_the_schedule_is_claimed_with_a_warning(rtdb: Rtdb) -> None:
         (["good", "--slot", "2199-01-01T00:00:00Z"], "in the future"),
         (["good", "--slot", "yesterday"], "is invalid: use now, or an instant"),
         (["good", "--slot", "2026-01-01T00:00:00"], "is invalid: use now, or an instant"),
-        (["nobody"], "there is no job 'nobody'; the jobs are: good, bad, long, endless"),
+        (["nobody"], "there is no job 'nobody'; the jobs are: good, bad, long, halting, endless"),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )

@@ -64,6 +64,10 @@ RAN: Node = {
     "trigger": "schedule",
 }
 UNRUN: Node = {"atLeast": True, "count": 500, "outcome": "missed", "recordedBy": "bookkeeper", "slot": RAN["slot"]}
+# The steps of the run above: while it holds the lock, with the fence that the lock has.
+CALLED: Node = {"attempt": 1, "fence": RUNNING["fence"], "instance": "00bf4b9c3f2a", "startedAt": NOW - 20}
+DID: Node = {**CALLED, "doneAt": NOW - 10, "result": '{"charge":1}'}
+LOCKED: Node = {"cron-locks/job": RUNNING}
 STAMP: Node = {".sv": "timestamp"}
 ONE_MORE: Node = {".sv": {"increment": 1}}
 COUNTED: Node = {"beats": 7, "seenAt": NOW - 9}
@@ -99,8 +103,10 @@ def put(
     return Row(title, "PUT", body, before, path, OVERRIDE, now, beside or {})
 
 
-def patch(title: str, body: object, before: object = None, path: str = "cron-locks/job") -> Row:
-    return Row(title, "PATCH", body, before, path, OVERRIDE)
+def patch(
+    title: str, body: object, before: object = None, path: str = "cron-locks/job", beside: Node | None = None
+) -> Row:
+    return Row(title, "PATCH", body, before, path, OVERRIDE, beside=beside or {})
 
 
 def delete(title: str, before: object, path: str = "cron-locks/job") -> Row:

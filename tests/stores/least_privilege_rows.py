@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 from tests.stores.least_privilege import (
     BEAT,
+    CALLED,
     CLAIMED,
     COUNTED,
+    DID,
     ENDED,
     HARMED,
     HELD,
     LED,
+    LOCKED,
     NOW,
     ONE_MORE,
     ORIGINAL,
@@ -35,6 +38,8 @@ from tests.stores.least_privilege import (
 from firecron.base.instants import to_milliseconds
 
 RUN = "cron-runs/job/2026-11-18T09:00:00Z"
+TICK = "cron-steps/job/2026-11-18T08:59:50Z"
+STEP = f"{TICK}/charge 42"
 INSTANCE = "cron-instances/00bf4b9c3f2a-a1b2c3"
 GROUP = "cron-groups/0123456789abcdef"
 HOUR = 3_600_000
@@ -76,6 +81,9 @@ BOUNDS: list[tuple[str, Node, str, int, int]] = [
     (RUN, RAN, "endedAt", 0, NOW + DAY),
     (RUN, RAN, "fence", 0, NOW + MINUTE),
     (RUN, RAN, "startedAt", 0, NOW + MINUTE),
+    (STEP, DID, "attempt", 1, 1_000),
+    (STEP, DID, "doneAt", 0, NOW + DAY),
+    (STEP, DID, "startedAt", 0, NOW + DAY),
     (INSTANCE, BEAT, "jobs", 0, 1_000_000),
     (INSTANCE, BEAT, "running", 0, 1_000_000),
     (INSTANCE, BEAT, "seenAt", 0, NOW),
@@ -133,6 +141,12 @@ TYPED: Node = {"cancel": {"by": "Ann"}, "cancelWhy": {"by": "Ann"}, "renews": {"
 WORDS: Node = {"cancel": "please", "cancelWhy": 7, "renews": "never"}
 SHARED = ("cron-instances", "cron-groups")
 
+
+def beside_of(path: str) -> Node:
+    """What has to be there for a write: a step needs its lock."""
+    return LOCKED if path == STEP else {}
+
+
 LEGAL = [
     # acquire
     put("take a lock that is not there", TAKEN),
@@ -186,6 +200,31 @@ LEGAL = [
     put("record a run in place of a lower fence", {**RAN, "note": "x"}, UNRUN, path=RUN),
     put("record a run by hand", without(RAN, "slot"), path=f"{RUN}-manual-a1b2c3"),
     patch("prune", {RUN[-20:]: None, "stray": None}, {RUN[-20:]: RAN, "stray": 1, "kept": 2}, "cron-runs/job"),
+    # the steps
+    put("record a step of a tick", DID, path=STEP, beside=LOCKED),
+    put("record a step of a run by hand", DID, path=f"{TICK}-manual-a1b2c3/charge 42", beside=LOCKED),
+    put("record a lock's own work", DID, path="cron-steps/job/once/done", beside=LOCKED),
+    put("record a step with a name of any text", DID, path=f"{TICK}/größe ✓", beside=LOCKED),
+    put(
+        "record a step of a job with a name of 100 characters",
+        DID,
+        path=f"cron-steps/{LONGEST}/{TICK[-20:]}/x",
+        beside={f"cron-locks/{LONGEST}": RUNNING},
+    ),
+    put("write the intent of a step", CALLED, path=STEP, beside=LOCKED),
+    put("record what was intended", DID, CALLED, STEP, beside=LOCKED),
+    put("intend again what an earlier claim has begun", CALLED, {**CALLED, "fence": 1}, STEP, beside=LOCKED),
+    put("replace what a zombie has recorded", DID, {**DID, "fence": NOW - 10_001}, STEP, beside=LOCKED),
+    put("record a step without what is for people", without(DID, "attempt", "instance"), path=STEP, beside=LOCKED),
+    put("record a step after the expiry", DID, path=STEP, beside={"cron-locks/job": {**RUNNING, "expiresAt": 1}}),
+    put("record the longest result", {**DID, "result": "x" * 65_536}, path=STEP, beside=LOCKED),
+    patch(
+        "prune steps with their entry",
+        {RUN: None, STEP.rpartition("/")[0]: None},
+        {"cron-runs": {"job": {RUN[-20:]: RAN}}, "cron-steps": {"job": {TICK[-20:]: {"a": DID, "b": CALLED}}}},
+        "",
+    ),
+    delete("prune the steps of one tick", {"a": DID, "b": CALLED}, TICK),
     # signs of life
     patch("beat for the first time", {**BEAT, "startedAt": STAMP}, path=INSTANCE),
     patch("beat", {**BEAT, "version": "1"}, {**BEAT, "seenAt": NOW - 9}, INSTANCE),
@@ -204,7 +243,7 @@ LEGAL = [
     delete("remove a counter", {**COUNTED, "seenAt": NOW - HOUR - 1}, GROUP),
     # numbers and instants
     *(
-        patch(f"the {which} {name} in {path}", {**node, name: value}, path=path)
+        patch(f"the {which} {name} in {path}", {**node, name: value}, path=path, beside=beside_of(path))
         for path, node, name, *bounds in BOUNDS
         for which, value in zip(("least", "greatest"), bounds, strict=True)
     ),
@@ -252,10 +291,12 @@ LEGAL = [
     put("change a run under a wrong key", {**RAN, "outcome": "lost"}, RAN, "cron-runs/job/9999"),
     patch("beat with wrong numbers", {**WRONG_BEAT, "seenAt": STAMP}, WRONG_BEAT, INSTANCE),
     # reading
-    *(get(f"read {path}", path) for path in ("cron-locks", "cron-locks/job", "cron-runs/job", *SHARED)),
+    *(get(f"read {path}", path) for path in ("cron-locks", "cron-locks/job", "cron-runs/job", TICK, *SHARED)),
 ]
 
 OF_STRANGERS = (
+    "record a step of a tick",
+    "prune the steps of one tick",
     "take a lock that is not there",
     "release a plain lock",
     "record a run",
@@ -409,7 +450,7 @@ FORBIDDEN = [
     *_ill_typed(),
     # numbers and instants
     *(
-        patch(f"{name} = {value} in {path}", {**node, name: value}, path=path)
+        patch(f"{name} = {value} in {path}", {**node, name: value}, path=path, beside=beside_of(path))
         for path, node, name, least, greatest in BOUNDS
         for value in (least - 1, greatest + 1)
     ),
@@ -424,17 +465,71 @@ FORBIDDEN = [
     *(put(f"a run under the key {key}", {"outcome": "missed"}, path=f"cron-runs/job/{key}") for key in IMPOSSIBLE),
     put("a run of another slot", {**RAN, "slot": "2026-11-18T08:59:00Z"}, path=RUN),
     put("a run of a part of its slot", {**RAN, "slot": "2026-11-18"}, path=RUN),
+    # the steps
+    put("a step without its lock", DID, path=STEP),
+    put("a step of another job", DID, path=STEP.replace("job", "job2"), beside=LOCKED),
+    put("a zombie's step", {**DID, "fence": NOW - 10_001}, path=STEP, beside=LOCKED),
+    put("a step of a fence to come", {**DID, "fence": NOW}, path=STEP, beside=LOCKED),
+    put("a step after the release", DID, path=STEP, beside={"cron-locks/job": RELEASED}),
+    put("a result in place of one's own", {**DID, "result": "2"}, DID, STEP, beside=LOCKED),
+    put("a zombie's result in place of its successor's", DID, {**DID, "fence": NOW}, STEP, beside=LOCKED),
+    put("an intent in place of a result", CALLED, DID, STEP, beside=LOCKED),
+    put("a result without its time", without(DID, "doneAt"), path=STEP, beside=LOCKED),
+    put("a time without a result", without(DID, "result"), path=STEP, beside=LOCKED),
+    put("a step without its start", without(DID, "startedAt"), path=STEP, beside=LOCKED),
+    put("a step that is a text", "done", path=STEP, beside=LOCKED),
+    put("a fence that is none in the lock either", without(DID, "fence"), path=STEP, beside={"cron-locks/job": HELD}),
+    put(
+        "a fence that is a text in the lock, too",
+        {**DID, "fence": "1"},
+        path=STEP,
+        beside={"cron-locks/job": {**RUNNING, "fence": "1"}},
+    ),
+    put("a result that is too long", {**DID, "result": "x" * 65_537}, path=STEP, beside=LOCKED),
+    put("a result that is no text", {**DID, "result": 1}, path=STEP, beside=LOCKED),
+    put("an attempt that is a text", {**DID, "attempt": "1"}, path=STEP, beside=LOCKED),
+    put("an instance that is a number", {**DID, "instance": 1}, path=STEP, beside=LOCKED),
+    put("a step done at a text", {**DID, "doneAt": "1"}, path=STEP, beside=LOCKED),
+    put("a step started at a text", {**DID, "startedAt": "1"}, path=STEP, beside=LOCKED),
+    put("a step of no tick", DID, path="cron-steps/job/latest/x", beside=LOCKED),
+    put("a step of a part of a tick", DID, path="cron-steps/job/2026-11-18/x", beside=LOCKED),
+    put("a step of a tick and more", DID, path=f"{TICK}-manual/x", beside=LOCKED),
+    put("a step of no job", DID, path=STEP.replace("job", "1job"), beside={"cron-locks/1job": RUNNING}),
+    put(
+        "a step of a job with too long a name",
+        DID,
+        path=STEP.replace("job", f"{LONGEST}j"),
+        beside={f"cron-locks/{LONGEST}j": RUNNING},
+    ),
+    put("all steps of a tick", {"a": DID}, path=TICK, beside=LOCKED),
+    patch(
+        "an intent is deleted beside a lock without a fence",
+        {"a": None},
+        {"a": CALLED, "b": CALLED},
+        TICK,
+        {"cron-locks/job": HELD},
+    ),
+    patch("one of two steps is deleted", {"a": None}, {"a": DID, "b": DID}, TICK, LOCKED),
+    Row("the unfinished tick is deleted", "DELETE", None, {"a": DID}, TICK, OVERRIDE, beside=LOCKED),
+    delete("what was done once is deleted", {"done": DID}, "cron-steps/job/once"),
+    delete("all steps of a job are deleted", {TICK[-20:]: {"a": DID}}, "cron-steps/job"),
     # other paths
     get("read everything", ""),
     put("write everything", {"cron-locks": {"job": TAKEN}}, path=""),
     put("write beside", 1, path="orders/1"),
-    *(put(f"write all of {path}", {"a": {"b": 1}}, path=path) for path in ("cron-locks", "cron-runs", *SHARED)),
+    *(
+        put(f"write all of {path}", {"a": {"b": 1}}, path=path)
+        for path in ("cron-locks", "cron-runs", "cron-steps", *SHARED)
+    ),
     put("write all runs of a job", {RUN[-20:]: RAN}, path="cron-runs/job"),
-    *(delete(f"delete all of {path}", {"a": {"b": 1}}, path) for path in ("cron-locks", "cron-runs", *SHARED)),
+    *(
+        delete(f"delete all of {path}", {"a": {"b": 1}}, path)
+        for path in ("cron-locks", "cron-runs", "cron-steps", *SHARED)
+    ),
     delete("delete all runs of a job", {RUN[-20:]: RAN}, "cron-runs/job"),
     # other people
     *(
-        Row(f"{who}: {row}", row.method, row.body, row.before, row.path, auth)
+        Row(f"{who}: {row}", row.method, row.body, row.before, row.path, auth, beside=row.beside)
         for who, auth in STRANGERS.items()
         for row in LEGAL
         if row.title in OF_STRANGERS or row.method == "GET"

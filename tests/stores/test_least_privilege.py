@@ -17,6 +17,7 @@ from tests.stores.rule_mutants import Mutant, mutants
 from tests.stores.rule_questions import question
 
 from firecron.lock.record import LOCK_FIELDS
+from firecron.lock.step_record import StepRecord
 from firecron.runs.entry import Entry
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -174,6 +175,7 @@ ENTRY = Entry("key", "failed", "slot", "http", 1, 2, 1, 1, 1, 2, True, "bookkeep
         # `acquired` and `expires` are texts for people, and any value of `paused` means something.
         (("cron-locks", "$name"), (LOCK_FIELDS - {"acquired", "expires"}) | {"cancel", "cancelWhy", "kind"}),
         (("cron-runs", "$name", "$key"), set(ENTRY.to_node())),
+        (("cron-steps", "$name", "$tick", "$step"), set(StepRecord(1, 1, 1, "me", 1, "1").to_node())),
         (("cron-instances", "$id"), {"seenAt", "startedAt", "instanceId", "jobs", "running"}),
     ],
 )

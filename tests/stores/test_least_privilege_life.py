@@ -10,12 +10,16 @@ import pytest
 from tests.emulator.conftest import MakeApp
 from tests.stores.least_privilege import OVERRIDE, RULES
 
-from firecron import FireCron, distributed_cron
+from firecron import FireCron, Run, distributed_cron
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event
+from firecron.errors import LeaseLost
 from firecron.lock.lease import Lease
+from firecron.lock.protocol import ABSENT
 from firecron.lock.refusal import Refusal
 from firecron.lock.service import LockService
+from firecron.lock.step_protocol import recording
+from firecron.lock.step_record import StepRecord
 from firecron.settings import load
 from firecron.testing import FakeClock
 from firecron.testing.rehearsal import Inline
@@ -138,8 +142,9 @@ class Fleet:
         ran = self.ran
 
         @distributed_cron("job", "* * * * *", lock_ttl=30, grace=10, catch_up="all", on_abandoned="rerun")
-        def job() -> None:
-            ran.append("job")
+        def job(run: Run) -> None:
+            run.step("1/2", ran.append, "job")
+            run.step("é %2F", dict, at_most_once=True)
 
         @distributed_cron("both", "* * * * *", overlap="allow")
         def both() -> None:
@@ -175,8 +180,8 @@ class Fleet:
 
 @pytest.mark.usefixtures("loser_sends")
 def test_a_life_under_the_rules(rtdb: Rtdb, make_app: MakeApp, make_service: MakeService, clock: FakeClock) -> None:
-    """Ticks, histories, heartbeats, pruning, a run by hand, a pause with its catching up, and a dead run's rerun: all
-    pass the rules, and no event tells of anything that was denied or failed.
+    """Ticks, steps, histories, heartbeats, pruning, a run by hand, a pause with its catching up, a dead run's rerun:
+    all pass the rules, and no event tells of anything that was denied or failed.
     """
     rtdb.set("/cron-instances/dead", DEAD)
     dead = make_service()
@@ -199,6 +204,10 @@ def test_a_life_under_the_rules(rtdb: Rtdb, make_app: MakeApp, make_service: Mak
     assert isinstance(runs, dict)
     assert len(runs) == 5
     assert runs["2026-11-18T09:06:00Z"]["trigger"] == "rerun"
+    steps = rtdb.get("/cron-steps/job")
+    assert isinstance(steps, dict)
+    assert set(steps) == {key for key, run in runs.items() if run["outcome"] == "succeeded"}
+    assert all(set(tick) == {"1%2F2", "é %252F"} for tick in steps.values())
 
     instances = rtdb.get("/cron-instances")
     assert isinstance(instances, dict)
@@ -222,3 +231,25 @@ def test_a_uid_that_is_set_is_firecrons_alone(rtdb: Rtdb, make_app: MakeApp, clo
     for uid, is_let_in in (("firecron", True), ("somebody", False)):
         service = LockService(app, load(uid=uid, clock_interval=2500), timing=clock, has_threads=False)
         assert bool(service.acquire(f"job-of-{uid}", TTL)) is is_let_in
+
+
+@pytest.mark.usefixtures("loser_sends")
+def test_i47_the_rules_keep_a_zombie_from_recording(rtdb: Rtdb, make_service: MakeService, clock: FakeClock) -> None:
+    """A claim whose lock another one has taken, and which does not know it yet, learns it by its refused step."""
+    zombie, heir = make_service(), make_service()
+    path = "cron-steps/job/2026-11-18T08:59:00Z/charge"
+    lease = taken(claim(zombie, "2026-11-18T08:59:00Z"))
+    rtdb.set(f"{PATH}/expiresAt", 0)
+    later = taken(claim(heir, "2026-11-18T08:59:30Z"))
+    own = StepRecord(lease.fence or 0, 1, 1, "zombie", 2, "1")
+    with pytest.raises(LeaseLost):
+        lease.under(lambda: recording(own, ABSENT, lambda: True), path)
+    assert lease.lost
+    assert rtdb.get(f"/{path}") is None
+    record = StepRecord(later.fence or 0, 1, 1, "heir", 2, "2")
+    settled = later.under(lambda: recording(record, ABSENT, lambda: True), path)
+    assert settled.verdict == "written"
+    assert rtdb.get(f"/{path}") == record.to_node()
+    # What is recorded already is refused too, and told from the node.
+    again = later.under(lambda: recording(record, ABSENT, lambda: True), path)
+    assert again.verdict == "found"

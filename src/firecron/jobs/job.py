@@ -55,7 +55,7 @@ class Job:
         """Make this context part of the run."""
         running.set(run)
 
-    def await_(self, run: Run) -> None:
+    def turns_async(self, run: Run) -> None:
         """Take the run for one of an async job: its function has returned an awaitable."""
         run.awaits_steps()
 

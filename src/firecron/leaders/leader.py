@@ -41,7 +41,7 @@ class Leader:
         """Make this context part of the term."""
         leading.set(term)
 
-    def await_(self, term: Term) -> None:
+    def turns_async(self, term: Term) -> None:
         """Do nothing: a term has no steps, which would have to be awaited."""
 
     def leave(self, term: Term) -> None:

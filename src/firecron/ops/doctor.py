@@ -155,8 +155,10 @@ class Examination:
                 writes_elsewhere = self._is_written(self._name, NULL_ETAG, {"probe": True})
                 takes_live_locks = self._takes_live_lock()
                 about_rules = list(findings.rules(target.user, writes_elsewhere, takes_live_locks))
-                if self._settings.contenders and not self._may_count():
+                if self._settings.contenders and not self._may_see(self._paths.groups):
                     about_rules.append(findings.no_tickets())
+                if not self._may_see(self._paths.steps):
+                    about_rules.append(findings.no_steps())
         finally:
             lease.release()
         path = self._paths.lock(self._name)
@@ -185,10 +187,10 @@ class Examination:
         other = {**held.node, "holder": "somebody-else", "acquiredAt": held.node["acquiredAt"] + 1}
         return self._is_written(path, held.etag, other)
 
-    def _may_count(self) -> bool:
-        """Return whether the rules know the counters of heartbeats: rules that are older than these deny them."""
+    def _may_see(self, path: str) -> bool:
+        """Return whether the rules know this path: rules that are older than what is there deny it."""
         try:
-            self._locks.store.keys(self._paths.groups, self._deadline())
+            self._locks.store.keys(path, self._deadline())
         except Denied:
             return False
         return True

@@ -240,7 +240,7 @@ def administrator() -> Finding:
 
 def rules(user: str, writes_elsewhere: bool, takes_live_locks: bool) -> Iterator[Finding]:
     """Yield whether the security rules limit this user to the writes that firecron needs."""
-    remedy = "deploy what `firecron rules` prints, and grant nothing above its four paths"
+    remedy = "deploy what `firecron rules` prints, and grant nothing above its five paths"
     yield ok("rules", f"this process is {user}, and security rules apply to it")
     if writes_elsewhere:
         yield warning("rules", "the rules let it write outside of its own paths", remedy)
@@ -267,6 +267,15 @@ def watch(error: StoreError | None) -> Finding:
         "watch",
         f"RTDB does not tell of changes, so whoever waits asks every few seconds: {redacted(str(error))}",
         "let Server-Sent Events pass through the proxy unbuffered, or set FIRECRON_WATCH=0",
+    )
+
+
+def no_steps() -> Finding:
+    """Return that the security rules are older than the steps of runs."""
+    return warning(
+        "rules",
+        "the rules don't know cron-steps, so a job that calls run.step fails, and so does locks.once",
+        "deploy what `firecron rules` prints",
     )
 
 

@@ -15,6 +15,7 @@ learns of it at its next renewal. It doesn't end the body that runs.
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ from firecron.lock.instances import Instances, inspect_instances
 from firecron.lock.names import check_name
 from firecron.lock.protocol import OVERTAKEN
 from firecron.lock.service import LockService
+from firecron.ops.step_views import TickSteps, inspect_steps
 from firecron.ops.views import (
     LockView,
     Unfinished,
@@ -120,6 +122,16 @@ class Operator:
         entries = _children(self._locks.store.read(path, self._deadline()).node, path)
         return tuple(inspect_run(key, entries[key]) for key in sorted(entries))
 
+    def steps(self, name: str, ticks: Collection[str]) -> tuple[TickSteps, ...]:
+        """Return the steps of these ticks of a job, oldest first: of those that have any.
+
+        It takes one request for the job, and one for each of these ticks.
+        """
+        there = self._locks.store.keys(self._paths.all_steps_of(check_name(name)), self._deadline())
+        wanted = sorted(set(there) & set(ticks))
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            return tuple(pool.map(lambda tick: self._steps(name, tick), wanted))
+
     def last_runs(self) -> SeenLast:
         """Return the last run of every job: of all names that have a history, or a lock with a tick.
 
@@ -134,6 +146,10 @@ class Operator:
         names = sorted(jobs | set(self._locks.store.keys(self._paths.runs, self._deadline())))
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
             return SeenLast(tuple(pool.map(lambda name: self._last_run(name, views.get(name)), names)), denied)
+
+    def _steps(self, name: str, tick: str) -> TickSteps:
+        path = self._paths.steps_of(name, tick)
+        return inspect_steps(tick, _children(self._locks.store.read(path, self._deadline()).node, path))
 
     def _last_run(self, name: str, lock: LockView | None) -> LastRun:
         path = self._paths.runs_of(name)

@@ -73,7 +73,7 @@ class Callee(HasContext, Protocol[S_contra]):
 
     def enter(self, subject: S_contra, /) -> None: ...
 
-    def await_(self, subject: S_contra, /) -> None: ...
+    def turns_async(self, subject: S_contra, /) -> None: ...
 
     def leave(self, subject: S_contra, /) -> None: ...
 
@@ -135,7 +135,7 @@ class Body(Generic[S]):
             try:
                 result = self._job.call(self._run)
                 if inspect.isawaitable(result):
-                    self._job.await_(self._run)
+                    self._job.turns_async(self._run)
                 # A sync function, such as a lambda or a partial, may return a coroutine: it must run under the lock,
                 # too.
                 error = self._await(lambda: result, own_loop=True) if inspect.isawaitable(result) else None

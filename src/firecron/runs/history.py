@@ -2,8 +2,8 @@
 
 An entry is written after the lock's own writes, and never delays them. A write that fails is tried again until its
 deadline. Then it is logged and given up, so the history may lack an entry. An entry replaces another one only if it
-outranks it (see `entry`). About every tenth write deletes the oldest entries. Two instances that do so at the same time
-delete the same entries.
+outranks it (see `entry`). About every tenth write deletes the oldest entries, with the steps of their ticks. Two
+instances that do so at the same time delete the same entries.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from firecron.base.backoff import wait_or_raise
 from firecron.base.clocks import Deadline, Timing
-from firecron.errors import StoreError, Unavailable
+from firecron.errors import Denied, StoreError, Unavailable
 from firecron.lock.service import LockService
 from firecron.runs.entry import Entry
 from firecron.store import NULL_ETAG, Snapshot
@@ -77,12 +77,34 @@ class History:
         return self._store.newest(self._paths.runs_of(name), deadline)
 
     def prune(self, name: str) -> None:
-        """Delete the oldest entries beyond the limit. Raise StoreError."""
-        path = self._paths.runs_of(name)
-        keys = self._store.keys(path, self._deadline())
-        old = sorted(keys)[: -self._limit]
-        if old:
-            self._store.merge(path, dict.fromkeys(old), self._deadline())
+        """Delete the oldest entries beyond the limit, each in one write with the steps of its tick. Raise StoreError.
+
+        The unfinished tick is kept: another attempt may need its steps.
+        """
+        runs = self._paths.runs_of(name)
+        keys = sorted(self._store.keys(runs, self._deadline()))
+        old, kept = keys[: -self._limit], keys[-self._limit :]
+        if not old:
+            return
+        # Older than all that is kept: among them the steps of runs that died before they had an entry.
+        ticks = [tick for tick in self._ticks_with_steps(name) if tick < kept[0]]
+        unfinished = self._unfinished(name) if ticks else None
+        gone = [f"{runs}/{key}" for key in old if key != unfinished]
+        gone += [self._paths.steps_of(name, tick) for tick in ticks if tick != unfinished]
+        if gone:
+            self._store.merge(self._paths.prefix, {self._paths.relative(path): None for path in gone}, self._deadline())
+
+    def _ticks_with_steps(self, name: str) -> list[str]:
+        """Return the ticks of a job that have steps; none where the rules are older than steps."""
+        try:
+            return self._store.keys(self._paths.all_steps_of(name), self._deadline())
+        except Denied:
+            return []
+
+    def _unfinished(self, name: str) -> str | None:
+        node = self._store.read(self._paths.lock(name), self._deadline()).node
+        unfinished = node.get("unfinished") if isinstance(node, dict) else None
+        return unfinished if isinstance(unfinished, str) else None
 
     def _path(self, name: str, key: str) -> str:
         return f"{self._paths.runs_of(name)}/{key}"

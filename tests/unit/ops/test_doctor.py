@@ -292,6 +292,17 @@ def test_a_stream_that_does_not_come_is_warned_of(rtdb: Rtdb, monkeypatch: pytes
     assert all("FIRECRON_WATCH=0" in str(finding.remedy) for finding in told)
 
 
+def test_rules_that_are_older_than_steps_are_warned_of(rtdb: Rtdb) -> None:
+    """Where rules don't know cron-steps, that is a warning with the remedy."""
+    shipped = adapted(RULES.read_text("utf-8"), "", "firecron")["rules"]
+    assert isinstance(shipped, dict)
+    rtdb.set_rules({"rules": {name: block for name, block in shipped.items() if name != "cron-steps"}})
+    user(rtdb)
+    (told,) = [finding for finding in examine() if finding.check == "rules" and finding.level == "warning"]
+    assert "cron-steps" in told.message
+    assert told.remedy == "deploy what `firecron rules` prints"
+
+
 def test_rules_that_open_everything_are_warned_of(rtdb: Rtdb) -> None:
     """Where rules let a user do what they should refuse, that is a warning, and what was written is taken back."""
     user(rtdb)

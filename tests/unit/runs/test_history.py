@@ -231,3 +231,58 @@ def test_nothing_is_pruned_where_nothing_is_old_or_written(fleet: Fleet) -> None
     one.network.is_denied = True
     write(one, LATER_RUN)
     assert "keys" not in one.network.requests("cron-runs")
+
+
+def steps(fleet: Fleet) -> list[str]:
+    """The ticks that have steps."""
+    node = fleet.world.store.get(f"cron-steps/{NAME}")
+    return sorted(node) if isinstance(node, dict) else []
+
+
+DONE = {"a": {"fence": 1, "startedAt": 1, "doneAt": 2, "result": "1"}}
+
+
+def with_steps(fleet: Fleet, *keys: str) -> Instance:
+    """An instance, and a history of six entries with these ticks' steps."""
+    for number in range(6):
+        fleet.world.store.set(f"cron-runs/{NAME}/{slot(60 * number)}", {"outcome": "succeeded"})
+    for key in keys:
+        fleet.world.store.set(f"cron-steps/{NAME}/{key}", DONE)
+    return fleet.instance(history_limit=3)
+
+
+def test_steps_are_pruned_in_one_write_with_their_entry(fleet: Fleet) -> None:
+    """Whole ticks go, also one whose run died before it had an entry; what a lock does once stays for ever."""
+    orphan = manual_key(START + 90_000, "abc123")
+    keys = [*(slot(60 * number) for number in range(6)), orphan, "once"]
+    one = with_steps(fleet, *keys)
+    one.crons.history.prune(NAME)
+    assert list(fleet.world.history()) == [slot(180), slot(240), slot(300)]
+    assert steps(fleet) == [slot(180), slot(240), slot(300), "once"]
+    assert one.network.methods.count("merge") == 1
+
+
+def test_i46_the_steps_of_an_unfinished_tick_are_kept(fleet: Fleet) -> None:
+    """However old it is, another attempt may need them; its entry stays with them."""
+    one = with_steps(fleet, slot(), slot(60))
+    fleet.world.put({"expiresAt": 1, "unfinished": slot(), "slot": slot(300)})
+    one.crons.history.prune(NAME)
+    assert steps(fleet) == [slot()]
+    assert list(fleet.world.history()) == [slot(), slot(180), slot(240), slot(300)]
+    one.crons.history.prune(NAME)
+    assert steps(fleet) == [slot()]
+
+
+def test_a_job_without_steps_asks_once_more_when_it_prunes(fleet: Fleet) -> None:
+    """Its lock is not read, and rules that don't know steps don't keep the history from being pruned."""
+    one = with_steps(fleet)
+    one.crons.history.prune(NAME)
+    assert one.network.requests() == ["keys", "keys", "merge"]
+    one = with_steps(fleet)
+
+    def deny(method: str, path: str) -> None:
+        one.network.is_denied = path.startswith("cron-steps")
+
+    one.network.before = deny
+    one.crons.history.prune(NAME)
+    assert len(fleet.world.history()) == 3

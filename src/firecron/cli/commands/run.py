@@ -37,9 +37,9 @@ from firecron.ops.views import plain
 
 HELP = """Run the job NAME of APP once, now, under its lock.
 
-The command waits for the end of the run. A run by hand claims no tick, unless --slot names one. The production guard
-doesn't apply. After Ctrl-C or SIGTERM the job has FIRECRON_SHUTDOWN_GRACE seconds to stop. A second Ctrl-C ends the
-command at once.
+The command waits for the end of the run. A run by hand claims no tick, unless --slot names one. --resume runs a tick
+again that has not succeeded: what its steps have recorded is not done again. The production guard doesn't apply. After
+Ctrl-C or SIGTERM the job has FIRECRON_SHUTDOWN_GRACE seconds to stop. A second Ctrl-C ends the command at once.
 
 \b
 Exit codes:
@@ -74,6 +74,14 @@ def _run(
             help="Claim a tick: the newest within the job's grace, or this one (2026-11-18T09:00:00Z).",
         ),
     ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "--resume",
+            metavar="INSTANT|KEY",
+            help="Run a tick again that has not succeeded, as its next attempt: with its key and its steps.",
+        ),
+    ] = None,
     held_exit_code: Annotated[
         int,
         typer.Option("--held-exit-code", min=0, max=255, help="Exit code to use instead of 75."),
@@ -88,10 +96,13 @@ def _run(
         job = crons.registry.get(name)
         logged = tell_events(crons.events, output, _SAID_OTHERWISE)
         crons.check_jobs()
+        if slot is not None and resume is not None:
+            raise Failure("--slot claims a tick, and --resume runs one again: leave one of them out", Exit.USAGE)
         tick = None if slot is None else _tick(crons, job, slot, output)
+        again = None if resume is None else _resumed(resume)
         if as_json:
             ending.enter_context(redirect_stdout(sys.stderr))  # keeps what the job prints out of the result
-        result, duration, number = _perform(crons, job, tick, output)
+        result, duration, number = _perform(crons, job, tick, again, output)
         ending.close()
         if result is None:
             raise Failure(f'"{name}" did not stop in time: its lock frees itself when it expires', Exit.FAILED)
@@ -116,18 +127,24 @@ def _tick(crons: FireCron, job: Job, slot: str, output: Output) -> datetime:
     return tick
 
 
-def _instant(text: str) -> datetime:
+def _resumed(text: str) -> datetime | str:
+    """Return the tick that --resume names, or the key of a run by hand."""
+    return text if "-manual-" in text else _instant(text, "--resume", "a tick or a key that `firecron runs` shows")
+
+
+def _instant(text: str, option: str = "--slot", other: str = "now") -> datetime:
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:
         instant = None
     if instant is None or instant.tzinfo is None or instant.microsecond:
-        raise Failure(f"--slot {text!r} is invalid: use now, or an instant such as 2026-11-18T09:00:00Z", Exit.USAGE)
+        message = f"{option} {text!r} is invalid: use {other}, or an instant such as 2026-11-18T09:00:00Z"
+        raise Failure(message, Exit.USAGE)
     return instant.astimezone(UTC)
 
 
 def _perform(
-    crons: FireCron, job: Job, tick: datetime | None, output: Output
+    crons: FireCron, job: Job, tick: datetime | None, resume: datetime | str | None, output: Output
 ) -> tuple[Result | None, int | None, int | None]:
     """Run the job; return its result, its duration in milliseconds, and the signal that ended it.
 
@@ -146,7 +163,7 @@ def _perform(
 
         def work() -> None:
             try:
-                results.append(crons.registry.trigger(job.name, slot=tick))
+                results.append(crons.registry.trigger(job.name, slot=tick, resume=resume))
             except BaseException as error:
                 raised.append(error)
             finally:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, TypeVar
 
@@ -18,18 +18,22 @@ from firecron.cli.changes import Changes
 from firecron.cli.last_runs import LastRunsView
 from firecron.cli.naming import database_of, remark_on
 from firecron.cli.options import Interval, Json, OnlyName, Watch
-from firecron.cli.output import Output, answering
+from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.cli.run_lines import Paper, run_lines, unfinished_line
+from firecron.cli.step_lines import step_lines
 from firecron.cli.watching import View, watch
 from firecron.errors import Denied
 from firecron.lock.service import LockService
 from firecron.ops.operator import Operator
+from firecron.ops.step_views import TickSteps
 from firecron.ops.views import Unfinished, inspect_unfinished
 from firecron.runs.entry import Entry
 
 T = TypeVar("T")
 
 Most = Annotated[int, typer.Option("-n", min=1, max=1000, help="Number of runs to show, the newest.")]
+
+Steps = Annotated[bool, typer.Option("--steps", help="List the steps of each run, without their results.")]
 
 _MISSPELT = "the name may be misspelt: firecron runs lists the jobs"
 
@@ -38,13 +42,15 @@ _MISSPELT = "the name may be misspelt: firecron runs lists the jobs"
 class SeenRuns:
     """The history of a job, and the tick whose run isn't in it yet, as its lock tells.
 
-    `denied` says why the lock couldn't be read.
+    `steps` are those of the ticks that are shown; None if they were not asked for. `denied` says why the lock couldn't
+    be read.
     """
 
     runs: tuple[Entry, ...]
     unfinished: Unfinished | None
     has_lock: bool
     denied: str | None = None
+    steps: tuple[TickSteps, ...] | None = None
 
 
 def add_to(app: typer.Typer) -> None:
@@ -52,22 +58,31 @@ def add_to(app: typer.Typer) -> None:
 
 
 def runs(
-    name: OnlyName = None, most: Most = 20, watching: Watch = False, interval: Interval = 2.0, as_json: Json = False
+    name: OnlyName = None,
+    most: Most = 20,
+    with_steps: Steps = False,
+    watching: Watch = False,
+    interval: Interval = 2.0,
+    as_json: Json = False,
 ) -> None:
     """Show past runs: where, how they ended, how long they took.
 
     The newest run is last. A bar compares each duration with the longest one shown. A run that is under way, or that
-    died and isn't recorded yet, comes after the recorded runs. Without NAME, shows the last run of each job.
+    died and isn't recorded yet, comes after the recorded runs. Without NAME, shows the last run of each job. --steps
+    lists what each run has recorded with run.step, without the results.
     """
     output = Output(as_json=as_json)
     with answering(output):
         service = LockService()
         operator, paths = Operator(service), service.paths
+        if name is None and with_steps:
+            raise Failure("--steps needs the NAME of a job", Exit.USAGE)
         if name is None:
             _give(output, LastRunsView(operator, output), Changes(service, paths.locks, paths.runs), watching, interval)
             return
         changes = Changes(service, paths.lock(name), paths.runs_of(name))
-        seen = _give(output, RunsView(operator, output, name, most), changes, watching, interval)
+        view = RunsView(operator, output, name, most, with_steps=with_steps)
+        seen = _give(output, view, changes, watching, interval)
         if seen is not None and not seen.runs and not seen.has_lock:
             remark_on(output, operator, name)
 
@@ -88,15 +103,22 @@ class RunsView:
 
     is_newest_last = True
 
-    def __init__(self, operator: Operator, output: Output, name: str, most: int) -> None:
+    def __init__(self, operator: Operator, output: Output, name: str, most: int, *, with_steps: bool = False) -> None:
         self._operator = operator
         self._output = output
         self._name = name
         self._most = most
+        self._with_steps = with_steps
         self._where = database_of(operator.settings)
 
     def look(self) -> SeenRuns:
-        return _look(self._operator, self._name)
+        seen = _look(self._operator, self._name)
+        if not self._with_steps:
+            return seen
+        ticks = {run.key for run in seen.runs[-self._most :]}
+        if seen.unfinished is not None:
+            ticks.add(seen.unfinished.slot)
+        return replace(seen, steps=self._operator.steps(self._name, ticks))
 
     def show(self, seen: SeenRuns) -> Text:
         return _shown(self._output, self._name, seen, self._most, self._where)
@@ -105,7 +127,9 @@ class RunsView:
         if last is None or not (last.runs or last.unfinished):
             return [self.show(seen)]
         lines = _lines(self._output, [run for run in seen.runs if run not in last.runs], seen.runs)
-        return lines if seen.unfinished == last.unfinished else [*lines, *_unfinished(self._output, seen)]
+        if seen.unfinished != last.unfinished:
+            lines += _unfinished(self._output, seen)
+        return [*lines, *_new_steps(last.steps or (), seen.steps or ())]
 
     def value(self, seen: SeenRuns) -> object:
         return {
@@ -113,10 +137,11 @@ class RunsView:
             "counts": counts(seen.runs),
             "runs": [run.to_json() for run in seen.runs[-self._most :]],
             "unfinished": None if seen.unfinished is None else seen.unfinished.to_json(),
+            "steps": None if seen.steps is None else [tick.to_json() for tick in seen.steps],
         }
 
     def essence(self, seen: SeenRuns) -> object:
-        return seen.runs, seen.unfinished
+        return seen.runs, seen.unfinished, seen.steps
 
 
 def _look(operator: Operator, name: str) -> SeenRuns:
@@ -140,7 +165,11 @@ def counts(found: Sequence[Entry]) -> dict[str, int]:
 
 def _shown(output: Output, name: str, seen: SeenRuns, most: int, where: str) -> Text:
     found = seen.runs
-    lines = [*_lines(output, found[-most:], found[-most:]), *_unfinished(output, seen)]
+    lines = [
+        *_lines(output, found[-most:], found[-most:]),
+        *_unfinished(output, seen),
+        *_new_steps((), seen.steps or ()),
+    ]
     if not lines:
         why = f"but its lock has a node: see firecron locks {name}" if seen.has_lock else _MISSPELT
         lines = [Text(f"There is no run of {name} in {where} ({why}).")]
@@ -149,6 +178,11 @@ def _shown(output: Output, name: str, seen: SeenRuns, most: int, where: str) -> 
     if seen.denied is not None:
         lines.append(Text(f"It is not known whether a run is under way: {seen.denied}", "dim"))
     return Text("\n").join(lines)
+
+
+def _new_steps(last: Sequence[TickSteps], seen: Sequence[TickSteps]) -> list[Text]:
+    """Return the lines of the ticks whose steps have changed since the last look."""
+    return [line for tick in seen if tick not in last for line in step_lines(tick, datetime.now().astimezone())]
 
 
 def _total(found: Sequence[Entry], number: int) -> Text:
