@@ -81,6 +81,10 @@ ROUNDS ?= 50
 leaders: $(INSTALLED) ## real processes that lead, killed, frozen, cut off and replaced in ROUNDS rounds; prints its seed
 	$(BIN)/python -m tests.process.leader_processes --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
+.PHONY: once
+once: $(INSTALLED) ## kill processes that do the same work once, ROUNDS times; SEED=n plays one round
+	$(BIN)/python -m tests.process.once_rounds $(if $(SEED),--seed $(SEED),--rounds $(ROUNDS)) $(ARGS)
+
 .PHONY: interrupts
 interrupts: $(INSTALLED) ## stop an instance at each of its lines, as a signal's handler may
 	$(BIN)/python -m tests.bench.interrupts

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from firecron.jobs.run import Run, current_run
     from firecron.leaders.decorator import leader
     from firecron.lock.lease import Lease
+    from firecron.lock.once import Done
     from firecron.lock.refusal import NotAcquired, Refusal
     from firecron.lock.service import LockService
     from firecron.lock.term import Term, current_term
@@ -45,6 +46,7 @@ _HOMES = {
     "ConfigurationError": "errors",
     "CronExpression": "cron.expressions",
     "Denied": "errors",
+    "Done": "lock.once",
     "Event": "base.events",
     "FireCron": "app",
     "FirecronError": "errors",
@@ -77,6 +79,7 @@ __all__ = [
     "ConfigurationError",
     "CronExpression",
     "Denied",
+    "Done",
     "Event",
     "FireCron",
     "FirecronError",

@@ -70,6 +70,10 @@ class Paths:
         """Return the path of the steps of one tick of a job. A tick is named as its entry in the history."""
         return f"{self.steps}/{name}/{tick}"
 
+    def once(self, name: str) -> str:
+        """Return the path of what a lock's work has brought, once and for all."""
+        return f"{self.steps_of(name, 'once')}/done"
+
     @property
     def clock(self) -> str:
         """The path that a process writes to learn RTDB's time."""

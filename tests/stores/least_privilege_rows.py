@@ -151,6 +151,7 @@ LEGAL = [
     # acquire
     put("take a lock that is not there", TAKEN),
     put("claim the first tick", CLAIMED),
+    put("take a lock for what is done once", {**TAKEN, "fence": NOW, "kind": "once"}),
     put("take a lock with a name of 100 characters", TAKEN, path=f"cron-locks/{LONGEST}"),
     put("take a lock beside somebody's notes", {**TAKEN, "note": {"a": "b"}}, {"note": {"a": "b"}}),
     put("take a lock that was resumed", {**TAKEN, "paused": False}, {"paused": False}),
@@ -328,7 +329,7 @@ def _ill_typed() -> list[Row]:
         put(f"a lock's {field} that is {value!r}", {**CLAIMED, field: value})
         for field, value in [
             *((field, "1") for field in ("acquiredAt", "attempt", "expiresAt", "fence", "releasedAt")),
-            *((field, 1) for field in ("holder", "instance", "instanceId", "outcome", "renews", "cancelWhy")),
+            *((field, 1) for field in ("holder", "instance", "instanceId", "kind", "outcome", "renews", "cancelWhy")),
             ("cancelWhy", "w" * 501),
             *((field, value) for field in ("slot", "unfinished", *MISSED) for value in ILL_SLOTS),
             *(("missedMore", value) for value in ILL_PAIRS),

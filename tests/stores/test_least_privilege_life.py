@@ -20,6 +20,7 @@ from firecron.lock.refusal import Refusal
 from firecron.lock.service import LockService
 from firecron.lock.step_protocol import recording
 from firecron.lock.step_record import StepRecord
+from firecron.lock.writing import write_under
 from firecron.settings import load
 from firecron.testing import FakeClock
 from firecron.testing.rehearsal import Inline
@@ -243,13 +244,13 @@ def test_i47_the_rules_keep_a_zombie_from_recording(rtdb: Rtdb, make_service: Ma
     later = taken(claim(heir, "2026-11-18T08:59:30Z"))
     own = StepRecord(lease.fence or 0, 1, 1, "zombie", 2, "1")
     with pytest.raises(LeaseLost):
-        lease.under(lambda: recording(own, ABSENT, lambda: True), path)
+        write_under(lease, lambda: recording(own, ABSENT, lambda: True), path)
     assert lease.lost
     assert rtdb.get(f"/{path}") is None
     record = StepRecord(later.fence or 0, 1, 1, "heir", 2, "2")
-    settled = later.under(lambda: recording(record, ABSENT, lambda: True), path)
+    settled = write_under(later, lambda: recording(record, ABSENT, lambda: True), path)
     assert settled.verdict == "written"
     assert rtdb.get(f"/{path}") == record.to_node()
     # What is recorded already is refused too, and told from the node.
-    again = later.under(lambda: recording(record, ABSENT, lambda: True), path)
+    again = write_under(later, lambda: recording(record, ABSENT, lambda: True), path)
     assert again.verdict == "found"

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 from firecron import (
     CronExpression,
+    Done,
     FireCron,
     Lease,
     LockService,
@@ -188,6 +189,9 @@ async def locks() -> None:
         assert_type(held, Lease)
     assert_type(locks.with_lock("name", lambda: function(1)), float | Refusal)
     assert_type(locks.with_lock("name", Jobs().async_method, 60), Awaitable[list[int] | Refusal])
+    assert_type(locks.once("name", lambda: function(1)), Done[float])
+    assert_type(await locks.once_async("name", Jobs().async_method, ttl=30, wait=5), Done[list[int]])
+    locks.once("name", function)  # type: ignore[arg-type]
     locks.acquire("name")  # type: ignore[call-arg]
     locks.hold("name", ttl="60")  # type: ignore[arg-type]
     locks.with_lock("name", 5)  # type: ignore[call-overload]

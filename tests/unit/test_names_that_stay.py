@@ -18,6 +18,7 @@ NAMES = {
         "ConfigurationError",
         "CronExpression",
         "Denied",
+        "Done",
         "Event",
         "FireCron",
         "FirecronError",

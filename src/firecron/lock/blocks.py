@@ -13,7 +13,8 @@ from inspect import isasyncgen, isasyncgenfunction, isawaitable, iscoroutine, is
 from types import TracebackType
 
 from firecron.errors import LeaseLost
-from firecron.lock.contender import Bid, Contender
+from firecron.lock.bid import Bid
+from firecron.lock.contender import Contender
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import NotAcquired, Refusal
 

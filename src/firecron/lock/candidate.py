@@ -45,7 +45,8 @@ from firecron.base.redaction import described
 from firecron.base.server_clock import ServerClock
 from firecron.errors import Unavailable
 from firecron.lock.alarm import Alarm
-from firecron.lock.contender import Bid, Contender
+from firecron.lock.bid import Bid
+from firecron.lock.contender import Contender
 from firecron.lock.election import Election
 from firecron.lock.following import GOOD_TERM, LOOK, Following, Nobody, Ranks, pause_after
 from firecron.lock.hearing import Heard

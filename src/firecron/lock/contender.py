@@ -13,7 +13,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from math import inf
 from typing import Literal, TypeAlias, TypeVar
 
@@ -25,14 +24,14 @@ from firecron.base.off_loop import off_loop
 from firecron.base.recent import Recent
 from firecron.base.server_clock import ServerClock
 from firecron.errors import ConfigurationError, Denied, Unavailable
+from firecron.lock.bid import Bid
 from firecron.lock.driver import Driver
 from firecron.lock.instances import Roster
 from firecron.lock.keeper import Keeper
 from firecron.lock.lease import Lease
-from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.names import check_name
-from firecron.lock.protocol import ABSENT, Choose, Held, acquiring, cancelling
-from firecron.lock.record import Lost, Number, Refused
+from firecron.lock.protocol import ABSENT, Choose, Held, acquiring, cancelling, reading
+from firecron.lock.record import Lost, Refused
 from firecron.lock.refusal import LEVELS, Refusal, not_known, refusal_of
 from firecron.lock.request import Request
 from firecron.lock.streams import Streams
@@ -45,22 +44,6 @@ LONGEST_WHY = 500
 T = TypeVar("T")
 # What a thread of the pools is for.
 Purpose: TypeAlias = Literal["acquire", "release"]
-
-
-@dataclass(frozen=True, slots=True)
-class Bid:
-    """One request for a lock, over all its tries.
-
-    The tries share the token. So a later try recognises an earlier write of the bid, even if the reply to it was lost.
-    """
-
-    name: str
-    request: Request
-    hold_at_least: int
-    choose: Choose | None = None
-    max_runtime: int | None = None
-    written: dict[Number, LeaseTerm] = field(default_factory=dict)
-    replaced: dict[Number, object] = field(default_factory=dict)
 
 
 class Contender:
@@ -305,6 +288,19 @@ class Contender:
             instance=answer.instance,
             slot=answer.slot,
         )
+
+    @property
+    def request_timeout(self) -> float:
+        """The most seconds that one request may take."""
+        return self._settings.request_timeout
+
+    def read(self, path: str) -> Snapshot:
+        """Return a node, and try again for a while if that fails. Raise StoreError."""
+        return self._driver.run(reading(), path, self._driver.deadline(self._settings.acquire_timeout))
+
+    def now(self) -> int:
+        """Return RTDB's time. Raise Unavailable if it can't be known."""
+        return self._driver.clock.now(self._driver.deadline(self._settings.acquire_timeout)).server
 
     def close(self) -> None:
         """End the threads. Leases are not renewed any more."""

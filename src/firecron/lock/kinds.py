@@ -1,13 +1,15 @@
 """The kind of a lock's node: what its name belongs to. Pure.
 
-A node with `kind: "leader"` belongs to the terms of a leader. A node without a kind belongs to a job, if it has a slot,
-or to a plain lock. One name is one thing: a leader that took a job's node would end its ticks, and a job that took a
-leader's node would lead. So each refuses the other's node as malformed, whether or not it is held.
+A node with `kind: "leader"` belongs to the terms of a leader, one with `kind: "once"` to work that is done once. A node
+without a kind belongs to a job, if it has a slot, or to a plain lock. One name is one thing: a leader that took a job's
+node would end its ticks, and a job that took a leader's node would lead. So each refuses the other's node as malformed,
+whether or not it is held.
 """
 
 from __future__ import annotations
 
 LEADER = "leader"
+ONCE = "once"
 
 
 def misfit(kind: object, slot: str | None, wanted: str | None) -> str | None:

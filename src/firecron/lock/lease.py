@@ -17,20 +17,16 @@ import logging
 import threading
 from collections.abc import Callable
 from datetime import datetime
-from typing import Literal, TypeVar
+from typing import Literal
 
 from firecron.base.events import Events, Slug
 from firecron.base.flag import Flag
 from firecron.base.instants import to_datetime, to_text
-from firecron.errors import Cancelled, Denied, LeaseLost, StoreError, Unavailable
+from firecron.errors import Cancelled, LeaseLost, StoreError, Unavailable
 from firecron.lock.driver import Driver
-from firecron.lock.protocol import Exchange, Held, releasing, renewing
+from firecron.lock.protocol import Held, releasing, renewing
 from firecron.lock.record import LockRecord, Lost
 from firecron.store import Snapshot
-
-T = TypeVar("T")
-# Seconds between two rounds of an exchange under a lease whose deadline has passed.
-_ROUND = 0.05
 
 
 class Lease:
@@ -60,7 +56,7 @@ class Lease:
         self._fence = int(record.fence) if is_fenced and record.fence is not None else None
         self._slot = record.unfinished if has_slot else None
         self._attempt = int(record.attempt) if has_slot and record.attempt is not None else None
-        self._driver = driver
+        self.driver = driver
         self._events = events
         self._on_end = on_end
         self._lost = Flag()
@@ -112,7 +108,7 @@ class Lease:
     @property
     def lost(self) -> Flag:
         """Set when the lease is over, lost or released: `if lease.lost:`, or `lease.lost.wait(1)`."""
-        if self._driver.timing.mono() >= self.ends:
+        if self.driver.timing.mono() >= self.ends:
             self.lose("its lease ran out and was not renewed")
         return self._lost
 
@@ -136,7 +132,7 @@ class Lease:
 
         Raise Unavailable or Denied if RTDB does not say.
         """
-        return self.keep(self._driver.settings.acquire_timeout)
+        return self.keep(self.driver.settings.acquire_timeout)
 
     def release(self, *, outcome: str | None = None, finished: str | None = None, forgets_cancel: bool = False) -> bool:
         """Release the lock. Return True if this call did it.
@@ -174,7 +170,7 @@ class Lease:
     @property
     def ends(self) -> float:
         """When the holder stops trusting the lease, on the monotonic clock in milliseconds."""
-        return self._held.term.ends(self._driver.margin)
+        return self._held.term.ends(self.driver.margin)
 
     @property
     def renewal_due(self) -> float:
@@ -202,14 +198,14 @@ class Lease:
         """
         if not self.is_held() or self.lost:
             return False
-        deadline = self._driver.deadline(min(seconds, (self.ends - self._driver.timing.mono()) / 1000))
+        deadline = self.driver.deadline(min(seconds, (self.ends - self.driver.timing.mono()) / 1000))
         if not self._request_lock.acquire(timeout=deadline.remaining()):
             raise Unavailable("another renewal, or the release, is still under way")
         try:
             if not self.is_held():
                 return False
-            exchange = renewing(self._held, self._ttl, self._driver.margin)
-            answer = self._driver.run(exchange, self._path, deadline, self.ends)
+            exchange = renewing(self._held, self._ttl, self.driver.margin)
+            answer = self.driver.run(exchange, self._path, deadline, self.ends)
             if isinstance(answer, Held):
                 self._held = answer
         finally:
@@ -222,32 +218,6 @@ class Lease:
         if self._on_renewed is not None:
             self._on_renewed(answer.record)
         return True
-
-    def under(self, exchange: Callable[[], Exchange[T | Lost]], path: str) -> T:
-        """Make an exchange on a node that is written under this lease, and again while the database doesn't answer.
-
-        Raise LeaseLost once the lease is over, also if another holder has the node. Raise Denied if the rules refuse
-        it although the lock is still held. Each round calls `exchange` anew.
-        """
-        timing = self._driver.timing
-        while not self.lost:
-            deadline = self._driver.deadline((self.ends - timing.mono()) / 1000)
-            try:
-                answer = self._driver.run(exchange(), path, deadline, self.ends)
-            except Denied:
-                # The rules refuse the writes of a holder that has lost its lock, before the holder knows.
-                if self.renew():
-                    raise
-            except Unavailable:
-                # The lease may have been renewed meanwhile.
-                timing.sleep(min(_ROUND, max(0.0, (self.ends - timing.mono()) / 1000)))
-            else:
-                match answer:
-                    case Lost(why):
-                        self.lose(why)
-                    case found:
-                        return found
-        raise LeaseLost
 
     def lose(self, why: str) -> None:
         """Declare the lease lost. This has no effect once it is lost or released."""
@@ -301,7 +271,7 @@ class Lease:
     def disown(self) -> None:
         """End the lease in a forked child, without an event: it is the parent's."""
         self._state_lock = threading.Lock()
-        self._request_lock = self._driver.timing.lock()
+        self._request_lock = self.driver.timing.lock()
         self._state = "released"
         # A new flag, because a thread that only the parent has may hold the lock of the old one.
         self._lost = Flag()
@@ -329,20 +299,20 @@ class Lease:
             self._emit("listener.failed", logging.ERROR, message, why=repr(error))
 
     def _release(self, outcome: str | None, finished: str | None, forgets_cancel: bool) -> Snapshot | Lost | None:
-        deadline = self._driver.deadline(self._driver.settings.release_timeout)
+        deadline = self.driver.deadline(self.driver.settings.release_timeout)
         if not self._request_lock.acquire(timeout=deadline.remaining()):
             self._emit_unreleased("a renewal under way did not end in time")
             return None
         try:
             exchange = releasing(
                 self._held,
-                margin=self._driver.margin,
+                margin=self.driver.margin,
                 hold_at_least=self._hold_at_least,
                 outcome=outcome,
                 finished=finished,
                 forgets_cancel=forgets_cancel,
             )
-            return self._driver.run(exchange, self._path, deadline)
+            return self.driver.run(exchange, self._path, deadline)
         except Exception as error:
             # Every exception counts, not only StoreError: the result of the work under the lock must reach its caller.
             self._emit_unreleased(str(error) if isinstance(error, StoreError) else repr(error))

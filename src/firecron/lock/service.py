@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from firecron.base.clocks import Deadline, SystemTiming, Timing
 from firecron.base.durations import DAY, Duration, doubt, milliseconds
@@ -28,18 +29,21 @@ from firecron.base.forks import tell_after_fork
 from firecron.base.identity import Identity
 from firecron.base.recent import Recent
 from firecron.base.server_clock import ServerClock
+from firecron.lock.bid import Bid
 from firecron.lock.blocks import Hold, call, call_async, check_no_generator
 from firecron.lock.candidate import Candidate
-from firecron.lock.contender import Bid, Contender
+from firecron.lock.contender import Contender
 from firecron.lock.election import Election, make_election
+from firecron.lock.kinds import ONCE
 from firecron.lock.lease import Lease
 from firecron.lock.names import check_name
+from firecron.lock.once import Done, Once, call_once, call_once_async
 from firecron.lock.refusal import Refusal
 from firecron.lock.streams import PLACES, Places, Streams, on_thread
 from firecron.lock.tenure import Tenure
 from firecron.lock.terms import Terms
 from firecron.rtdb.store import RtdbStore
-from firecron.rtdb.target import Target, find_target
+from firecron.rtdb.target import Target, find_target, warn_of_host
 from firecron.settings import Settings, load
 from firecron.store import Paths, Store
 
@@ -80,7 +84,7 @@ class LockService:
         self.events = Events()
         self._timing = timing or SystemTiming()
         connections = self.settings.workers + _OTHER_THREADS
-        self.store = store or RtdbStore(self.target, self._timing, self._note_target, connections)
+        self.store = store or RtdbStore(self.target, self._timing, partial(warn_of_host, self.events), connections)
         self.identity = Identity()
         self.paths = Paths(self.settings.prefix)
         self.clock = ServerClock(
@@ -229,6 +233,35 @@ class LockService:
         """
         return Candidate(self.contender, self.clock, self._timing, self.events, election, on_change)
 
+    def once(self, name: str, function: Callable[[], T], ttl: Duration = 60, wait: Duration | None = None) -> Done[T]:
+        """Call `function` once and for all, whichever process comes first, and return what was done: `Done`.
+
+        For a migration at the start. If its result is recorded, it is not called. While another process is at it, this
+        waits. If it raises, or its process dies or loses the lock before the result is recorded, the next caller calls
+        it again. Raise NotAcquired if the lock is refused, and LeaseLost if the lock is lost before the record.
+
+        Args:
+            name: The name of the work, and of its lock; not that of a job.
+            function: A function that needs no arguments. Its result is JSON of 65,536 bytes at the most.
+            ttl: How long the lock lasts if this process dies. It is renewed while the function runs.
+            wait: How long to wait for another process; None: as long as it is at it.
+        """
+        once = self._once(name, ttl, wait)
+        return cast("Done[T]", call_once(once, self.contender, function))
+
+    async def once_async(
+        self, name: str, function: Callable[[], Awaitable[T]], ttl: Duration = 60, wait: Duration | None = None
+    ) -> Done[T]:
+        """Do the same as `once` with an async function, without blocking the event loop.
+
+        If the lease is lost, the function is cancelled, and this raises LeaseLost.
+
+        Args:
+            name, ttl, wait: As with `once`.
+            function: An async function that needs no arguments.
+        """
+        return cast("Done[T]", await call_once_async(self._once(name, ttl, wait), self.contender, function))
+
     def read(self, name: str) -> object:
         """Return the content of the lock's node as it is. Raise StoreError if that fails.
 
@@ -286,13 +319,11 @@ class LockService:
         self.events.after_fork()
         self.identity.after_fork()
 
-    def _note_target(self, target: Target) -> None:
-        if target.unknown_host is not None:
-            message = (
-                f"The database URL's host is {target.unknown_host!r}, not a host of Firebase (*.firebaseio.com, "
-                "*.firebasedatabase.app): this service's access token is sent there. Check FIRECRON_DATABASE_URL"
-            )
-            self.events.emit("database.unknown_host", "firecron", logging.WARNING, message)
+    def _once(self, name: str, ttl: Duration, wait: Duration | None) -> Once:
+        _, seconds = self._asked(name, ttl, wait)
+        bid = self.contender.bid(name, ttl, fenced=True, renews=True, kind=ONCE)
+        path = self.paths.once(name)
+        return Once(self.contender, bid, path, None if wait is None else seconds)
 
     def _asked(
         self,

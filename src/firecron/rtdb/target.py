@@ -12,6 +12,7 @@ is an error: each of them might have more rights than the other one allows.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 
+from firecron.base.events import Events
 from firecron.base.redaction import redacted
 from firecron.errors import ConfigurationError
 from firecron.rtdb.tokens import Credential
@@ -165,6 +167,16 @@ def _app() -> firebase_admin.App:
         return firebase_admin.initialize_app(name=APP_NAME)
     except ValueError as error:
         raise ConfigurationError(f"FIREBASE_CONFIG can't be used: {error}") from error
+
+
+def warn_of_host(events: Events, target: Target) -> None:
+    """Emit a WARNING if the access token is sent to a host that isn't Firebase's."""
+    if target.unknown_host is not None:
+        message = (
+            f"The database URL's host is {target.unknown_host!r}, not a host of Firebase (*.firebaseio.com, "
+            "*.firebasedatabase.app): this service's access token is sent there. Check FIRECRON_DATABASE_URL"
+        )
+        events.emit("database.unknown_host", "firecron", logging.WARNING, message)
 
 
 def _auth_override(app: firebase_admin.App, uid: str | None) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 from firecron.jobs.job import Job
 from firecron.jobs.result import Result
 from firecron.jobs.run import Trigger
-from firecron.lock.contender import Bid
+from firecron.lock.bid import Bid
 from firecron.lock.refusal import Refusal
 from firecron.runs.policy import Claim
 

@@ -26,6 +26,7 @@ from firecron.jobs.step_names import check_step_name, to_key
 from firecron.lock.lease import Lease
 from firecron.lock.protocol import reading
 from firecron.lock.step_record import read_step
+from firecron.lock.writing import write_under
 from firecron.runs.steps.protocol import Ask, Claimant, Step, Stepping, check_in_doubt, settling, stepping
 
 
@@ -225,13 +226,13 @@ class Steps:
             use.state = "over"
 
     def _ask(self, name: str, ask: Ask) -> object:
-        return self._lease.under(ask.exchange, f"{self._path}/{to_key(name)}")
+        return write_under(self._lease, ask.exchange, f"{self._path}/{to_key(name)}")
 
     def _read(self) -> None:
         """Read the steps of earlier claims, once."""
         with self._reading:
             if self._found is None:
-                node = self._lease.under(reading, self._path).node
+                node = write_under(self._lease, reading, self._path).node
                 self._found = node if isinstance(node, dict) else {}
 
     def _known(self, name: str) -> Step:
