@@ -257,8 +257,7 @@ class LockService:
         If the lease is lost, the function is cancelled, and this raises LeaseLost.
 
         Args:
-            name, ttl, wait: As with `once`.
-            function: An async function that needs no arguments.
+            name, function, ttl, wait: As with `once`; the function is async.
         """
         return cast("Done[T]", await call_once_async(self._once(name, ttl, wait), self.contender, function))
 
@@ -322,8 +321,7 @@ class LockService:
     def _once(self, name: str, ttl: Duration, wait: Duration | None) -> Once:
         _, seconds = self._asked(name, ttl, wait)
         bid = self.contender.bid(name, ttl, fenced=True, renews=True, kind=ONCE)
-        path = self.paths.once(name)
-        return Once(self.contender, bid, path, None if wait is None else seconds)
+        return Once(self.contender, bid, self.paths.once(name), None if wait is None else seconds)
 
     def _asked(
         self,
