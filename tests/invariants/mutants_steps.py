@@ -1,0 +1,111 @@
+"""Every comparison of the steps, broken in turn: the list for `tests.mutations`."""
+
+from __future__ import annotations
+
+from tests.invariants.mutants import Mutant
+
+RECORDS = "tests/unit/lock/test_step_record.py"
+EXCHANGES = "tests/unit/lock/test_step_protocol.py"
+STEPS = "tests/unit/runs/steps/test_steps.py"
+ASYNC = "tests/unit/runs/steps/test_steps_async.py"
+ONCE = "tests/unit/lock/test_once.py"
+HISTORY = "tests/unit/runs/test_history.py"
+RESUMING = "tests/unit/runs/test_resuming.py"
+
+
+def _in(file: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
+    return tuple(Mutant(file, *change) for change in changes)
+
+
+def _of(number: int, tests: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
+    return tuple(Mutant(*change, f"{tests} -k test_i{number:02}_") for change in changes)
+
+
+STEP_MUTANTS = (
+    *_in(
+        "lock/step_record.py",
+        ("if not isinstance(node, dict):", "if False:", RECORDS),
+        ("if fence is None or started_at is None:", "if fence is None:", RECORDS),
+        ("if fence is None or started_at is None:", "if started_at is None:", RECORDS),
+        ('if (result is None) != (node.get("doneAt") is None) or (', "if (", RECORDS),
+        ("(result is not None and done_at is None):", "False:", RECORDS),
+        ("if result is not None and not isinstance(result, str):", "if False:", RECORDS),
+        ("found.fence < own.fence:", "found.fence <= own.fence:", RECORDS),
+        ("found.fence < own.fence:", "False:", RECORDS),
+        (
+            '    if found.fence > own.fence:\n        return "overtaken"\n    return "found"',
+            '    return "found"',
+            RECORDS,
+        ),
+        ('return "found" if found.is_done else "write"', 'return "write"', RECORDS),
+        (
+            '    if found.fence > own.fence:\n        return "overtaken"\n    if found.is_done:',
+            "    if found.is_done:",
+            RECORDS,
+        ),
+        ('    if found.is_done:\n        return "found"\n', "", RECORDS),
+        ('    if found == own:\n        return "written"\n', "", RECORDS),
+        ('return "write" if found == allowed else "in_doubt"', 'return "write"', RECORDS),
+        ('return "write" if found == allowed else "in_doubt"', 'return "in_doubt"', RECORDS),
+    ),
+    *_in(
+        "lock/step_protocol.py",
+        ("known if known is not None else (yield from reading())", "known", EXCHANGES),
+        ('        if verdict == "overtaken":\n', "        if False:\n", EXCHANGES),
+        ('        if verdict != "write":\n', "        if False:\n", EXCHANGES),
+        ("        if not is_trusted():\n", "        if False:\n", EXCHANGES),
+        ("            snapshot = yield from reading()\n            continue\n", "            continue\n", EXCHANGES),
+        ("if was_denied and snapshot == before:", "if was_denied:", EXCHANGES),
+        ("if was_denied and snapshot == before:", "if snapshot == before:", EXCHANGES),
+        ("            was_denied = True\n", "", EXCHANGES),
+        ("        yield from overtaken(tries)\n", "", EXCHANGES),
+    ),
+    *_in(
+        "runs/steps/protocol.py",
+        ("        if step.in_doubt and not step.may_retry:\n", "        if step.in_doubt:\n", STEPS),
+        ("        if step.in_doubt and not step.may_retry:\n", "        if False:\n", STEPS),
+        ("        if at_most_once:\n", "        if False:\n", STEPS),
+        ("        if at_most_once:\n", "        if True:\n", STEPS),
+        ("    if step.returned is None:\n", "    if True:\n", STEPS),
+        ("        step.may_retry = False\n        step.returned", "        step.returned", STEPS),
+        ("    if step is None or not step.in_doubt:\n", "    if step is None:\n", STEPS),
+    ),
+    *_in(
+        "runs/steps/steps.py",
+        ("if not self._is_async and _is_async(function):", "if False:", STEPS),
+        ("            if self._is_over:\n", "            if False:\n", STEPS),
+        ('and not (again and self._uses[use.name].state == "over")', "and not again", ASYNC),
+        ("            self._run.check()\n            self._read()\n", "            self._read()\n", STEPS),
+        ("        if waiting:\n            self.left", "        if False:\n            self.left", ASYNC),
+        ("        elif still:\n", "        elif False:\n", STEPS),
+        ("{} if is_first else None", "{}", STEPS),
+        ("{} if is_first else None", "None", STEPS),
+        ("            answer, cancelled = await", "            answer, _ = await", ASYNC),
+    ),
+    *_in(
+        "lock/once.py",
+        ('    if fields.get("slot") is not None:\n', "    if False:\n", ONCE),
+        ('    if fields.get("kind") not in (None, request.kind):\n', "    if False:\n", ONCE),
+    ),
+    *_in("runs/claimer.py", ("    if kind is None:\n        return None\n", "    return None\n", ONCE)),
+    *_in(
+        "runs/history.py",
+        ("if tick < kept[0]]", "if True]", HISTORY),
+        ("for key in old if key != unfinished]", "for key in old]", HISTORY),
+        ("for tick in ticks if tick != unfinished]", "for tick in ticks]", HISTORY),
+    ),
+    *_in(
+        "runs/resuming.py",
+        ("    if entry is None and not is_unfinished:\n", "    if entry is None:\n", RESUMING),
+        ("    if entry is None and not is_unfinished:\n", "    if False:\n", RESUMING),
+        ('        if seen.outcome == "succeeded":\n', "        if False:\n", RESUMING),
+        ('        if seen.outcome == "malformed":\n', "        if False:\n", RESUMING),
+        ("return Resumed(key, last + 1)", "return Resumed(key, last)", RESUMING),
+        ("last = attempt if is_unfinished else 0", "last = 0", RESUMING),
+    ),
+    *_of(46, STEPS, ("runs/steps/protocol.py", "if step.record is not None and step.record.is_done:", "if False:")),
+    *_of(47, STEPS, ("lock/step_record.py", "found.fence < own.fence:", "False:")),
+    *_of(48, STEPS, ("runs/steps/protocol.py", "if step.in_doubt and not step.may_retry:", "if False:")),
+    *_of(49, STEPS, ("store.py", 'return f"{self.steps}/{name}/{tick}"', 'return f"{self.steps}/{name}/x"')),
+    *_of(51, ONCE, ("lock/once.py", "return once.look() or once.record", "return once.record")),
+)
