@@ -61,6 +61,13 @@ STEP_MUTANTS = (
         ("        yield from overtaken(tries)\n", "", EXCHANGES),
     ),
     *_in(
+        "lock/lease.py",
+        ("                if self.renew():\n                    raise\n", "                raise\n", STEPS),
+        ("                if self.renew():\n                    raise\n", "                pass\n", STEPS),
+        ("                    case Lost(why):\n                        self.lose(why)\n", "", STEPS),
+        ("        while not self.lost:\n", "        while True:\n", STEPS),
+    ),
+    *_in(
         "runs/steps/protocol.py",
         ("        if step.in_doubt and not step.may_retry:\n", "        if step.in_doubt:\n", STEPS),
         ("        if step.in_doubt and not step.may_retry:\n", "        if False:\n", STEPS),
