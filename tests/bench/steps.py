@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import goals
 from serving import serving
 
 from firecron import FireCron, Run, distributed_cron
@@ -103,6 +104,10 @@ def measure(title: str, make: Callable[[int], Callable[..., object]], delay: flo
     )
     trips = f", {wall / delay:.1f} round trips of {delay * 1000:g} ms" if delay else ""
     print(f"  {title}: {wall * 1000:.0f} ms for {STEPS} steps{trips}; {cpu / STEPS * 1000:.2f} ms of CPU a step")
+    if delay:
+        goals.at_most(f"round trips of {STEPS} steps, {title}", wall / delay, STEPS + 1, "round trips")
+    else:
+        goals.at_most(f"CPU of a step, {title}", cpu / STEPS * 1000, 1, "ms")
 
 
 def main() -> None:
