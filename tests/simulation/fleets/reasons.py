@@ -143,7 +143,16 @@ class Reasons:
             return False
         if any(since <= stepped <= until for stepped in instance.stepped):
             return False
+        if self._job.spec.overlap != "allow" and self._still_runs(instance, begins, until):
+            return False
         return self._workers > len(self._scenario.jobs) or not self._is_busy(instance, since, until)
+
+    def _still_runs(self, instance: Instance, since: int, until: int) -> bool:
+        """Return whether a body of this job is under way there, perhaps without its lease: it has the job's place."""
+        return any(
+            body.machine == instance.name and body.begun <= until and (body.ended is None or body.ended >= since)
+            for body in self._job.bodies
+        )
 
     def _is_busy(self, instance: Instance, since: int, until: int) -> bool:
         return any(

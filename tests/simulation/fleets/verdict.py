@@ -67,12 +67,15 @@ def _check_own_ends(oracle: Oracle, job: History, instances: Mapping[str, Instan
     """No body trusts its lease for longer than max_runtime, and none is begun where the program has paused the job."""
     for claim in job.claims:
         trusted = None if claim.body is None else claim.body.trusted
-        # The keeper ends the lease, after the renewal that is under way, and once it runs again. It ends with a stop:
-        # then a lease expires, and a run without a lease goes on as long as the process.
+        # The keeper ends the lease, after the renewal that is under way, and once it runs again. It rests once its
+        # program has stopped: then a lease expires, and a run without a lease goes on as long as the process.
         machine, limit = instances[claim.machine], claim.at + int((job.spec.max_runtime + 4) * SECOND)
         was_frozen = any(start <= (trusted or 0) and end >= claim.at for start, end in machine.frozen)
+        expires = claim.expires * MILLISECOND - EPOCH
         has_stopped = (
-            job.spec.overlap == "allow" and machine.stopping_from is not None and machine.stopping_from < limit
+            machine.stopping_from is not None
+            and machine.stopping_from < limit
+            and (job.spec.overlap == "allow" or (trusted or 0) <= expires)
         )
         if trusted is not None and not was_frozen and not has_stopped and trusted > limit:
             oracle.violated("1", "{} still trusts its lease after max_runtime", claim.body and claim.body.run)
