@@ -113,7 +113,7 @@ class Streams:
         self._events = events
         self._timeout = timeout
         self.begin = begin
-        self._places = places
+        self.places = places
         self._chance = chance
         self._changed = threading.Condition()
         self._streams: dict[str, _Stream] = {}
@@ -188,14 +188,14 @@ class Streams:
         while begin is not None:
             with self._changed:
                 stream = next((one for one in self._streams.values() if not one.is_running), None)
-                if stream is None or not self._places.take():
+                if stream is None or not self.places.take():
                     return
                 stream.is_running = True
             try:
                 begin(partial(self._run, stream))
             except RuntimeError as error:
                 # No thread can be started, for want of memory or at the end of the process.
-                self._places.leave()
+                self.places.leave()
                 stream.is_running = False
                 self._complain(stream, error)
                 return
@@ -216,7 +216,7 @@ class Streams:
         finally:
             with self._changed:
                 stream.is_running = False
-            self._places.leave()
+            self.places.leave()
         self._serve()
 
     def _listen(self, stream: _Stream) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
+from tests.simulation.fleets.hints import Bell, Hints
 from tests.simulation.greenlets import Scheduler
 from tests.simulation.machines import MILLISECOND, SECOND, Machine
 from tests.simulation.stand_ins import EPOCH
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tests.simulation.fleets.timeline import Timeline
 
 T = TypeVar("T")
-Method: TypeAlias = Literal["read", "swap", "timestamp", "merge", "keys", "newest"]
+Method: TypeAlias = Literal["read", "swap", "timestamp", "merge", "keys", "newest", "watch"]
 # What becomes of a request: it is answered; it never arrives; its reply never comes; the connection is reset before or
 # after it was read; the database's edge refuses it for now (with or without doing it), or denies it.
 Kind: TypeAlias = Literal[
@@ -52,6 +53,7 @@ class Database:
         self._scheduler = scheduler
         self._watch = watch
         self.store = MemoryStore(self.now)
+        self.store.condition = lambda: Bell(scheduler)  # type: ignore[assignment, return-value]  # all that it needs
         self.forever = Deadline(lambda: 0.0, 1.0)
 
     def now(self) -> int:
@@ -98,7 +100,9 @@ class Wire:
         timeline: Timeline,
         fate: Callable[[Machine, Method, str], Fate],
         is_cut_off: Callable[[Machine], bool],
+        is_fair: Callable[[], bool],
     ) -> None:
+        self._is_fair = is_fair
         self._database = database
         self._machine = machine
         self._scheduler = scheduler
@@ -140,6 +144,10 @@ class Wire:
 
     def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
         return self._call("newest", path, deadline, lambda: self._database.store.newest(path, deadline))
+
+    def watch(self, path: str, deadline: Deadline) -> Hints:
+        inner = self._call("watch", path, deadline, lambda: self._database.store.watch(path, deadline))
+        return Hints(inner, self._machine, self._scheduler, self._is_cut_off, self._is_fair)
 
     def _call(self, method: Method, path: str, deadline: Deadline, do: Callable[[], T]) -> T:
         scheduler, machine = self._scheduler, self._machine

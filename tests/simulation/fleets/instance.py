@@ -19,6 +19,7 @@ from firecron.app import FireCron
 from firecron.base import events
 from firecron.errors import FirecronError
 from firecron.jobs.decorator import distributed_cron
+from firecron.lock.streams import Places
 from firecron.settings import load
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Instance:
         self.machine = Machine(
             spec.name, f"{seed} {spec.name}", pid=100 + number, drift=spec.drift, wall_error=spec.wall_error
         )
-        self.wire = Wire(database, self.machine, scheduler, timeline, weather.fate, weather.is_cut_off)
+        self.wire = Wire(database, self.machine, scheduler, timeline, weather.fate, weather.is_cut_off, weather.is_fair)
         self.jobs = tuple(job for job in jobs if spec.jobs is None or job.name in spec.jobs)
         self.crons: FireCron | None = None
         # In true time: when it was started, when `start` had returned, when it was told to stop.
@@ -174,6 +175,7 @@ class Instance:
         self.crons = crons = FireCron(
             *self._functions(), settings=load(**self._settings), enabled=True, store=self.wire
         )
+        crons.locks.streams.places = Places()  # each machine is a process
         crons.events.subscribe(self._hear)
         assert self._told is not None
         if self.spec.has_loop:

@@ -67,6 +67,10 @@ class Weather:
                     return self._made(kind, there, back)
         return Fate("answered", there, back)
 
+    def is_fair(self) -> bool:
+        """Return whether nothing goes wrong any more."""
+        return self.scheduler.now >= self.fair_from
+
     def is_cut_off(self, machine: Machine) -> bool:
         """Return whether nothing reaches this machine now."""
         now = self.scheduler.now
