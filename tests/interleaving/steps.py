@@ -282,7 +282,7 @@ class StepModel:
         before = read_step(self.node)
         if self.scenario.has_rules and not self._allows(own, before):
             flight.reply = Denied("the rules")
-        elif not self._matches(flight.swap):
+        elif not self.matches(flight.swap):
             flight.reply = self.snapshot()
         else:
             require(before is None or before.fence <= own.fence, "47: a zombie's write replaces its successor's")
@@ -300,7 +300,7 @@ class StepModel:
         """What the rules say."""
         return own.fence == 10 * self.begun and (before is None or not before.is_done or before.fence < own.fence)
 
-    def _matches(self, swap: Swap) -> bool:
+    def matches(self, swap: Swap) -> bool:
         return swap.etag == (NULL_ETAG if self.node is None else f"v{self.version}")
 
     def _reply(self, flight: Flight, reply: object) -> None:

@@ -253,6 +253,25 @@ def test_i47_a_zombies_result_never_replaces_its_successors() -> None:
     assert steps_of(fleet)["charge"]["result"] == '"the heir\'s"'
 
 
+def test_i47_whoever_finds_a_successors_record_has_lost_its_lease() -> None:
+    """After an unlock a holder may trust its lease, and learn by a step that another claim is at work."""
+    fleet = Fleet()
+    one = fleet.instance()
+    successors: dict[str, object] = {"result": "2", "doneAt": 2, "startedAt": 1}
+
+    def body(run: Run) -> None:
+        assert run.fence is not None
+        successors["fence"] = run.fence + 1
+        fleet.world.store.set(f"{STEPS}/charge", successors)
+        run.step("charge", Calls(), 1)
+
+    fleet.body = body
+    (result,) = one.turn(slot())
+    assert (result.outcome, type(result.error)) == ("lost", LeaseLost)
+    assert steps_of(fleet)["charge"] == successors
+    assert [event.fields["why"] for event in one.said("lock.lost")] == ["a later claim has written this step"]
+
+
 def test_i47_a_successor_replaces_what_a_zombie_wrote_after_it_had_looked() -> None:
     """The write of a zombie may arrive while its successor calls: the successor's own result is what stays."""
     fleet = Fleet(on_abandoned="rerun")
