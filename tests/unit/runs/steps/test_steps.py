@@ -478,14 +478,14 @@ def test_an_async_function_is_no_step_of_a_sync_job() -> None:
     def hidden() -> object:
         return work()
 
-    for function in (work, hidden):
+    for function, said in ((work, "is given the async function"), (hidden, "returned an awaitable")):
 
         def body(run: Run, function: Callable[[], object] = function) -> None:
             run.step("a", function)
 
         result = run_once(body)
         assert isinstance(result.error, ConfigurationError)
-        assert "async def" in str(result.error)
+        assert said in str(result.error)
 
 
 @pytest.mark.parametrize("options", [{"overlap": "allow"}, {"once_per_tick": False}], ids=str)

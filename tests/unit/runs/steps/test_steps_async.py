@@ -267,6 +267,26 @@ def test_a_doubt_is_settled_off_the_loop() -> None:
     assert [loop.steps()[name]["result"] for name in ("settled", "retried")] == ['"by hand"', "4"]
 
 
+def test_a_doubt_is_settled_once() -> None:
+    """A second `settle` before the first is awaited is the second use of a name."""
+
+    async def fail() -> None:
+        raise TimeoutError
+
+    async def body(run: Run) -> None:
+        try:
+            await run.step("a", fail, at_most_once=True)
+        except StepInDoubt:
+            first = run.settle("a", 1)
+            with pytest.raises(ConfigurationError, match="second time"):
+                run.settle("a", 2)
+            assert await first == 1
+
+    loop = Loop(body, retries=1, retry_backoff=0)
+    assert loop.run().outcome == "succeeded"
+    assert loop.steps()["a"]["result"] == "1"
+
+
 def test_an_unsettled_doubt_that_is_not_awaited_fails_the_run() -> None:
     """`settle` without await records nothing, and says so."""
 
