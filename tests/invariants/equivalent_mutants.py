@@ -40,10 +40,10 @@ EQUIVALENT: dict[str, str] = {
     'execution.Execution.cancel: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "It writes before it reads, as `_call` does; and a body is cancelled once."
     ),
-    "execution.Unlocked.keep: return True (#2) -> return False": (
+    "unlocked.Unlocked.keep: return True (#2) -> return False": (
         "What is never due for a renewal is not asked for one."
     ),
-    "execution.Unlocked.keep: return True -> return False": "What is never due for a renewal is not asked for one.",
+    "unlocked.Unlocked.keep: return True -> return False": "What is never due for a renewal is not asked for one.",
     "keeper.Keeper.__init__: self._sleeps = False -> self._sleeps = True": (
         "A thread that has just begun is woken once more than it has to be."
     ),

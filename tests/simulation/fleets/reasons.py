@@ -21,6 +21,8 @@ _RECOVERS = 9 * SECOND
 # A newly started one looks at the clock first, and a turn that waits looks again within this.
 _SETTLES = 8 * SECOND
 _LOOKS = 6 * SECOND
+# Who waits in line and is told of nothing, by a stream that falls silent, asks every 30 s.
+_ASKS_UNTOLD = 31 * SECOND
 # Of more machines than this, some don't ask for a tick at all. The others ask within the last wave.
 _ALL_ASK = 9
 _LAST_WAVE = 4 * SECOND
@@ -72,7 +74,8 @@ class Reasons:
         patience = self._patience(time)
         for instance in self._instances.values():
             for begins in self._chances(instance, time, ends):
-                until = begins + self._needs + patience + (_LOOKS if begins > time else 0)
+                looks = _ASKS_UNTOLD if spec.overlap == "queue" else _LOOKS if begins > time else 0
+                until = begins + self._needs + patience + looks
                 # Where a tick doesn't wait, the first look at a lock that is held is the last one.
                 free_from = begins if spec.overlap == "queue" else time
                 if (
