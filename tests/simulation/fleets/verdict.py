@@ -71,7 +71,7 @@ def _check_own_ends(oracle: Oracle, job: History, instances: Mapping[str, Instan
         # program has stopped: then a lease expires, and a run without a lease goes on as long as the process.
         machine, limit = instances[claim.machine], claim.at + int((job.spec.max_runtime + 4) * SECOND)
         was_frozen = any(start <= (trusted or 0) and end >= claim.at for start, end in machine.frozen)
-        expires = claim.expires * MILLISECOND - EPOCH
+        expires = max(claim.expires * MILLISECOND - EPOCH, claim.released_at or 0)
         has_stopped = (
             machine.stopping_from is not None
             and machine.stopping_from < limit
