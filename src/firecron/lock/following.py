@@ -10,7 +10,7 @@ child `releasedAt`, which a renewal doesn't change.
 An instance's rank says which it is (`base/tickets`): the place of a leader on the circle is a hash of its name. The
 rank is drawn when the size of the group becomes known, and again when a third of the group has gone or come. Until then
 everybody is near. Each beat brings a new ticket, and so a new rank, which only lets a far follower ask while it is low:
-if all who are near have died with the leader, others ask after a beat. `rank` is None where there are no tickets: in a
+if all who are near have died with the leader, others ask after a beat, 8 s later than those would have. `rank` is None where there are no tickets: in a
 loop without a FireCron, or with FIRECRON_CONTENDERS=0.
 
 Where nothing is heard (no stream, or a store without), those who are near ask every 5 s at the latest, the others
@@ -33,6 +33,8 @@ from firecron.lock.refusal import Refusal
 
 # Seconds between two asks at the most, and at the least, and at the most for those who are far.
 LONGEST, SHORTEST, FAR = 5.0, 0.05, 30.0
+# Milliseconds that a far follower leaves to those who are near.
+_HANDICAP = 8_000.0
 # Seconds after which a follower looks at its rank again.
 LOOK = 5.0
 # A body that raises stands again after a pause: a second, doubled for each further failure up to a minute.
@@ -118,7 +120,7 @@ class Following:
             return inf
         is_news = heard.number > self._number and heard.node is not None
         free_at = self._seen[1] if is_news else _mono_of(refusal.until, moment, self._margin)
-        return max(free_at, self._asked + 1000) + wave
+        return max(free_at, self._asked) + _HANDICAP + wave
 
     def _poll(self, refusal: Refusal, moment: Moment | None, wave: float | None) -> float:
         """Return the seconds from the last ask to the next one if nothing is heard."""

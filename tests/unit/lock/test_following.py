@@ -77,8 +77,8 @@ def test_those_who_are_far_ask_while_their_newest_rank_is_low() -> None:
     assert one.due(Heard(1, None), now(), 0) == inf
     ranks.value = Rank(4.0, 190)
     assert not one.needs_node
-    assert one.due(Heard(1, None), now(), 0) == FREE_AT + 1_000
-    assert one.due(Heard(2, NOW + 5), now(3_000), 3_000) == 4_000
+    assert one.due(Heard(1, None), now(), 0) == FREE_AT + 9_000
+    assert one.due(Heard(2, NOW + 5), now(3_000), 3_000) == 12_000
 
 
 @pytest.mark.parametrize("size", [130, 310])
