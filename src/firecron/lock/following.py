@@ -10,8 +10,8 @@ child `releasedAt`, which a renewal doesn't change.
 An instance's rank says which it is (`base/tickets`): the place of a leader on the circle is a hash of its name. The
 rank is drawn when the size of the group becomes known, and again when a third of the group has gone or come. Until then
 everybody is near. Each beat brings a new ticket, and so a new rank, which only lets a far follower ask while it is low:
-if all who are near have died with the leader, others ask after a beat, 8 s later than those would have. `rank` is None where there are no tickets: in a
-loop without a FireCron, or with FIRECRON_CONTENDERS=0.
+if all who are near have died with the leader, others ask after a beat, 8 s later than those would have. `rank` is None
+where there are no tickets: in a loop without a FireCron, or with FIRECRON_CONTENDERS=0.
 
 Where nothing is heard (no stream, or a store without), those who are near ask every 5 s at the latest, the others
 within 30 s. What is heard is a hint: it only makes somebody ask, and the compare-and-swap decides (`hearing`).
