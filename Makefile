@@ -52,14 +52,6 @@ docs: $(INSTALLED) ## the guide and the API reference, in build/docs; ARGS="-E" 
 .PHONY: bench
 bench: $(INSTALLED) ## measure everything in ten minutes, and list the goals not met; ARGS="--json lock" for some
 	$(BIN)/python tests/bench/run.py $(ARGS)
-bench: $(INSTALLED) ## measure the import, the lock, the scheduler and the emulator
-	$(BIN)/python tests/bench/imports.py
-	$(BIN)/python tests/bench/lock.py
-	$(BIN)/python tests/bench/handover.py
-	$(BIN)/python tests/bench/schedule.py
-	$(BIN)/python tests/bench/fleet.py
-	$(BIN)/python tests/bench/leaders.py
-	$(BIN)/python tests/bench/emulator.py
 
 .PHONY: test-lowest
 test-lowest: $(LOWEST_INSTALLED) ## the tests with the lowest versions that pyproject.toml allows

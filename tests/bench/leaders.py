@@ -2,6 +2,8 @@
 
 Each instance has its own candidate and tickets; the store is in memory, and counts. What a follower hears is counted
 as RTDB sends it: an event with the changed value, and a keep-alive every 30 s. HTTP and TLS come on top.
+
+    python tests/bench/leaders.py [--followers 200] [--seed 1]
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ import json
 import random
 from collections.abc import Callable
 from math import inf
+from statistics import median
+
+import goals
 
 from firecron.base.clocks import Deadline
 from firecron.base.tickets import Tickets, place_of_tick
@@ -205,6 +210,8 @@ def main() -> None:
     ):
         print(f"an idle hour: {number * HOUR / (minutes * 60):.0f} {what}")
 
+    told = (fleet.heard + keep_alives) * 24 * HOUR / (minutes * 60) / 1e6
+    goals.at_most(f"events and keep-alives of {given.followers} followers", told, 120, "MB a day")
     asks, waits = [], []
     for _ in range(9):
         fleet.reset()
@@ -222,6 +229,8 @@ def main() -> None:
         fleet.pass_by(5)
         asks.append(fleet.store.asked)
         fleet.pass_by(2 * HEARTBEAT)
+    goals.at_most("requests of a leader's handover, median", median(asks), 12, "requests")
+    goals.at_most("a leader's handover without latency, median", median(waits), 1000, "ms")
     print(f"a handover: asks {sorted(asks)}, without a leader for {sorted(round(wait) for wait in waits)} ms")
 
 

@@ -35,6 +35,7 @@ BENCHMARKS = {
     "schedule": 90,
     "lags": 240,
     "fleet": 240,
+    "leaders": 90,
     "emulator": 180,
 }
 ALL = 600
