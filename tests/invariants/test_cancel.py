@@ -252,6 +252,7 @@ def test_i50_a_cancelled_run_by_hand_ends_no_tick() -> None:
     fleet.body = until_cancelled(fleet, other)
     assert one.crons.registry.trigger(NAME).outcome == "cancelled"
     assert fleet.world.node()["unfinished"] == slot()
+    assert slot() not in history(fleet.world)
     fleet.body = lambda run: None
     other.turn(None)
     assert fleet.slots() == [None, slot()]
