@@ -17,5 +17,5 @@ def misfit(kind: object, slot: str | None, wanted: str | None) -> str | None:
     if kind is not None and kind != wanted:
         return f"its `kind` is {kind!r:.40}, so the name belongs to something else: rename one of the two"
     if wanted is not None and slot is not None:
-        return f"it has the slot {slot}, so the name belongs to a job: rename the job or the {wanted}"
+        return f"it has the slot {slot}, so the name belongs to a job: rename one of the two"
     return None

@@ -188,8 +188,6 @@ class Claimer:
 
         def ask(request: Request, node: object, now: int) -> Request | Refused:
             record = _record(node, now)
-            if (other := _other_kind(node)) is not None:
-                return other
             return request if record is None else replace(request, missed=remember(record, options.schedule, now))
 
         bid = self._bid(options, ask)
@@ -226,8 +224,6 @@ class Claimer:
                 current = parse(node, now)
             except Malformed:
                 return request  # `decide` refuses a malformed record, with the reason
-            if (other := _other_kind(node)) is not None:
-                return other
             wanted, due = pending.wanted, pending.wanted.due
             record = current if isinstance(current, LockRecord) else None
             if due is not None and wanted.is_patient and now > start_ends(options, due):
@@ -341,11 +337,3 @@ def _record(node: object, now: int) -> LockRecord | None:
     except Malformed:
         return None
     return current if isinstance(current, LockRecord) else None
-
-
-def _other_kind(node: object) -> Refused | None:
-    """Return the refusal of a lock that is no job's."""
-    kind = node.get("kind") if isinstance(node, dict) else None
-    if kind is None:
-        return None
-    return Refused("malformed", detail=f"it is of the kind {kind!r:.40}, and no job's: rename the job, or the other")

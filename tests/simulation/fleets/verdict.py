@@ -75,8 +75,7 @@ def _check_own_ends(oracle: Oracle, job: History, instances: Mapping[str, Instan
         has_stopped = (
             machine.stopping_from is not None
             and machine.stopping_from < limit
-            # A release sets the expiry to its own time, in whole milliseconds.
-            and (job.spec.overlap == "allow" or (trusted or 0) <= expires + MILLISECOND)
+            and (job.spec.overlap == "allow" or (trusted or 0) <= expires)
         )
         if trusted is not None and not was_frozen and not has_stopped and trusted > limit:
             oracle.violated("1", "{} still trusts its lease after max_runtime", claim.body and claim.body.run)

@@ -162,7 +162,7 @@ def test_a_jobs_name_is_refused(fleet: Fleet) -> None:
     one = fleet.instance()
     one.turn(slot())
     before = fleet.world.node()
-    with pytest.raises(NotAcquired, match="lock of a job") as refused:
+    with pytest.raises(NotAcquired, match="belongs to a job") as refused:
         one.locks.once(NAME, dict)
     assert refused.value.refusal.reason == "malformed"
     assert fleet.world.node() == before
@@ -173,7 +173,7 @@ def test_a_jobs_name_is_refused(fleet: Fleet) -> None:
     assert refusal_of(two.turn(slot())).reason == "malformed"
     refusal = two.crons.registry.trigger(NAME).refusal
     assert refusal is not None
-    assert "rename the job" in refusal.message
+    assert "rename one of the two" in refusal.message
     assert other.runs == []
 
 
@@ -181,7 +181,7 @@ def test_another_kind_of_lock_is_refused(fleet: Fleet) -> None:
     """What is a leader's, or whatever else, is not taken for such work."""
     one = fleet.instance()
     fleet.world.put({"expiresAt": 1, "releasedAt": 1, "kind": "leader"}, WORK)
-    with pytest.raises(NotAcquired, match="of the kind 'leader'"):
+    with pytest.raises(NotAcquired, match="its `kind` is 'leader'"):
         one.locks.once(WORK, dict)
     fleet.world.put({"expiresAt": 1, "releasedAt": 1, "kind": "once"}, WORK)
     one.locks.once(WORK, dict)
