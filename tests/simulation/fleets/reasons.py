@@ -167,7 +167,8 @@ class Reasons:
 def held(job: History, start: int, end: int) -> Claim | None:
     """Return a claim whose lock counts as held at some time from `start` to `end`; None if it is free all along."""
     for number, claim in enumerate(job.claims):
-        until = claim.held_until * MILLISECOND - EPOCH
+        # A release is dated by its sender. Until it arrives, whoever asks finds the lock held.
+        until = max(claim.held_until * MILLISECOND - EPOCH, claim.released_at or 0)
         after = job.claims[number + 1].at if number + 1 < len(job.claims) else until
         if claim.at <= end and min(until, max(after, claim.at)) >= start:
             return claim
