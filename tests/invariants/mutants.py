@@ -479,7 +479,7 @@ STREAMS = _in(
     ("            if not stream.follows:\n", "            if False:\n", SHARED),
     ("self._timing.mono() - opened >= _LASTING", "False", SHARED),
     ("_LONGEST_PAUSE if isinstance(error, Denied) else ", "", SHARED),
-    ("            self._places.leave()\n        self._serve()", "            self._places.leave()", SHARED),
+    ("            self.places.leave()\n        self._serve()", "            self.places.leave()", SHARED),
     ("        if watch is not None:\n            watch.close()", "        pass", SHARED),
     (
         "            except Exception as error:\n                # One",
