@@ -253,7 +253,7 @@ PROTOCOL = _in(
     ("    if not isinstance(answer, kind):", "    if False:", EXCHANGES),
     ("        if _is_cancelled(snapshot.node, holder, fence, now.server):\n", "        if False:\n", EXCHANGES),
     ("            if snapshot == denied:\n                raise\n", "            raise\n", EXCHANGES),
-    ("_expect(answer, Snapshot)\n        yield from _overtaken(tries)\n", "_expect(answer, Snapshot)\n", EXCHANGES),
+    ("expect(answer, Snapshot)\n        yield from overtaken(tries)\n", "_expect(answer, Snapshot)\n", EXCHANGES),
     ("            if snapshot == denied:\n", "            if False:\n", EXCHANGES),
     ("(record.holder, record.fence) == (holder, fence) and", "record.fence == fence and", EXCHANGES),
     ("(record.holder, record.fence) == (holder, fence) and", "record.holder == holder and", EXCHANGES),
@@ -300,8 +300,8 @@ LEASES = _in(
         LEASE,
     ),
     (
-        "self._driver.deadline(min(seconds, (self.ends - self._driver.timing.mono()) / 1000))",
-        "self._driver.deadline(seconds)",
+        "self.driver.deadline(min(seconds, (self.ends - self.driver.timing.mono()) / 1000))",
+        "self.driver.deadline(seconds)",
         I_LEASE,
     ),
     ("self._path, deadline, self.ends)", "self._path, deadline)", I_LEASE),
@@ -329,8 +329,8 @@ LEASES = _in(
         LEASE,
     ),
     (
-        "self._driver.deadline(self._driver.settings.release_timeout)",
-        "self._driver.deadline(self.ends / 1000 - self._driver.timing.mono() / 1000)",
+        "self.driver.deadline(self.driver.settings.release_timeout)",
+        "self.driver.deadline(self.ends / 1000 - self.driver.timing.mono() / 1000)",
         I_HOLDER,
     ),
 )

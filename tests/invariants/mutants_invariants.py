@@ -60,8 +60,8 @@ INVARIANTS = (
         HOLDER,
         (
             "lock/lease.py",
-            "deadline = self._driver.deadline(self._driver.settings.release_timeout)",
-            "deadline = self._driver.deadline((self.ends - self._driver.timing.mono()) / 1000)",
+            "deadline = self.driver.deadline(self.driver.settings.release_timeout)",
+            "deadline = self.driver.deadline((self.ends - self.driver.timing.mono()) / 1000)",
         ),
         ("lock/blocks.py", "        await contender.release_async(lease)", "        pass"),
         ("lock/blocks.py", "await self._contender.release_async(self._leave())", "self._leave()"),

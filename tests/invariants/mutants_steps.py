@@ -61,11 +61,11 @@ STEP_MUTANTS = (
         ("        yield from overtaken(tries)\n", "", EXCHANGES),
     ),
     *_in(
-        "lock/lease.py",
-        ("                if self.renew():\n                    raise\n", "                raise\n", STEPS),
-        ("                if self.renew():\n                    raise\n", "                pass\n", STEPS),
-        ("                    case Lost(why):\n                        self.lose(why)\n", "", STEPS),
-        ("        while not self.lost:\n", "        while True:\n", STEPS),
+        "lock/writing.py",
+        ("            if lease.renew():\n                raise\n", "            raise\n", STEPS),
+        ("            if lease.renew():\n                raise\n", "            pass\n", STEPS),
+        ("                case Lost(why):\n                    lease.lose(why)\n", "", STEPS),
+        ("    while not lease.lost:\n", "    while True:\n", STEPS),
     ),
     *_in(
         "runs/steps/protocol.py",
@@ -90,11 +90,10 @@ STEP_MUTANTS = (
         ("            answer, cancelled = await", "            answer, _ = await", ASYNC),
     ),
     *_in(
-        "lock/once.py",
-        ('    if fields.get("slot") is not None:\n', "    if False:\n", ONCE),
-        ('    if fields.get("kind") not in (None, request.kind):\n', "    if False:\n", ONCE),
+        "lock/kinds.py",
+        ("if wanted is not None and slot is not None:", "if False:", ONCE),
+        ("if kind is not None and kind != wanted:", "if False:", ONCE),
     ),
-    *_in("runs/claimer.py", ("    if kind is None:\n        return None\n", "    return None\n", ONCE)),
     *_in(
         "runs/history.py",
         ("if tick < kept[0]]", "if True]", HISTORY),
