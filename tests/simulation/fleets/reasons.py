@@ -168,7 +168,9 @@ def held(job: History, start: int, end: int) -> Claim | None:
     """Return a claim whose lock counts as held at some time from `start` to `end`; None if it is free all along."""
     for number, claim in enumerate(job.claims):
         # A release is dated by its sender. Until it arrives, whoever asks finds the lock held.
-        until = max(claim.held_until * MILLISECOND - EPOCH, claim.released_at or 0)
+        until = claim.held_until * MILLISECOND - EPOCH
+        if claim.released_at is not None and until < claim.released_at < until + SECOND:
+            until = claim.released_at
         after = job.claims[number + 1].at if number + 1 < len(job.claims) else until
         if claim.at <= end and min(until, max(after, claim.at)) >= start:
             return claim
