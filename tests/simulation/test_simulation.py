@@ -15,6 +15,7 @@ from tests.simulation.loading import ROOT, Engine
 PART = 5
 SEEDS = range(1, 121)
 PAIRS = range(1, 9)
+LED = range(1, 13)
 # Breaks that are found at once. The others take more seeds than each run of the tests has time for.
 QUICK = (
     "a claimed tick may be claimed again",
@@ -45,6 +46,14 @@ def test_a_fleet_keeps_the_contract(engine: Engine, first: int) -> None:
 def test_all_that_ask_miss_no_fewer_ticks(engine: Engine, first: int) -> None:
     """In the same world no tick is missed by tickets that is run where every machine asks for every tick."""
     assert [found for found in pairs_played(engine, range(first, first + 2)) if found.violations] == []
+
+
+@pytest.mark.parametrize("first", LED[::3])
+def test_a_fleet_elects_one_leader(engine: Engine, first: int) -> None:
+    """In the same worlds no two terms are trusted at one time, fences rise, and somebody leads once all is well."""
+    with engine.at_work() as play:
+        found = {seed: play.play_leading(seed).violations for seed in range(first, first + 3)}
+    assert found == dict.fromkeys(found, ())
 
 
 def test_seeds_that_found_something_are_played_again(engine: Engine) -> None:

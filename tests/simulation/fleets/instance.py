@@ -66,6 +66,8 @@ class Instance:
         self._scheduler = scheduler
         self._timeline = timeline
         self._oracle = oracle
+        # What it declares beside its jobs.
+        self.declared: list[Callable[..., object]] = []
         self._told: Event | None = None
         self._loop_told: Callable[[], object] | None = None
 
@@ -173,7 +175,7 @@ class Instance:
 
     def _program(self) -> None:
         self.crons = crons = FireCron(
-            *self._functions(), settings=load(**self._settings), enabled=True, store=self.wire
+            *self._functions(), *self.declared, settings=load(**self._settings), enabled=True, store=self.wire
         )
         crons.locks.streams.places = Places()  # each machine is a process
         crons.events.subscribe(self._hear)
