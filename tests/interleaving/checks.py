@@ -169,8 +169,10 @@ class Monitor:
 
 
 def _ask(snapshot: Snapshot, now: Moment) -> Held | Refused:
-    """What somebody new is told."""
-    exchange = protocol.acquiring(Request("new", TTL, "test", "new", MARGIN, fenced=True), snapshot, {})
+    """What somebody new is told, who wants the same kind of lock."""
+    kind = snapshot.node.get("kind") if isinstance(snapshot.node, dict) else None
+    request = Request("new", TTL, "test", "new", MARGIN, fenced=True, kind=None if kind is None else str(kind))
+    exchange = protocol.acquiring(request, snapshot, {})
     answers: dict[type[Action], Answer] = {Now: now, Read: snapshot, Swap: Swapped("written", now.mono)}
     try:
         action = next(exchange)

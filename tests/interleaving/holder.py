@@ -12,6 +12,7 @@ from tests.interleaving.model import Event, Flight, Model
 from firecron.base.clocks import Moment
 from firecron.errors import StoreError
 from firecron.lock import protocol
+from firecron.lock.kinds import LEADER
 from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.protocol import Action, Answer, Exchange, Held, Now, Pause, Read, Swap, Swapped
 from firecron.lock.record import Lost, Number, Refused
@@ -32,6 +33,7 @@ class Op:
     tries: int = 1
     hold_at_least: int = 0
     finishes: bool = True
+    leads: bool = False
 
 
 class Holder:
@@ -93,7 +95,15 @@ class Holder:
                 self._round += 1
                 self.token = f"{self.name}{self._round}"
                 self.request = Request(
-                    self.token, TTL, "test", self.name, MARGIN, fenced=op.fenced, slot=op.slot, rerun=op.rerun
+                    self.token,
+                    TTL,
+                    "test",
+                    self.name,
+                    MARGIN,
+                    fenced=op.fenced,
+                    slot=op.slot,
+                    rerun=op.rerun,
+                    kind=LEADER if op.leads else None,
                 )
                 self._written = {}
             assert self.request is not None, "an acquire has a request"

@@ -93,6 +93,43 @@ def walk(seed: int) -> list[str]:
         raise Violation(f"REPLAY={seed}: {violation}") from None
 
 
+def election(seed: int) -> list[str]:
+    """A random walk of three candidates for a leader: terms, renewals, step-downs, cancels, and what goes wrong."""
+    chance = random.Random(seed)
+    clock = chance.choice((_steady_clock, _drifting_clock))
+    scenario = Scenario(
+        plans=tuple(_terms(chance) for _ in range(3)),
+        clocks=tuple(clock(chance) for _ in range(3)),
+        budget={
+            "jump": chance.randint(2, 12),
+            "crash": chance.randint(0, 2),
+            "give_up": chance.randint(1, 5),
+            "deny": 0,
+            **{what: int(chance.random() < 0.2) for what in ("delete", "pause", "unlock", "cancel")},
+        },
+        restarts=chance.random() < 0.7,
+        brisk=False,
+    )
+    try:
+        return play(scenario, Seeded(chance))
+    except Violation as violation:
+        raise Violation(f"election {seed}: {violation}") from None
+
+
+def _terms(chance: random.Random) -> tuple[Op, ...]:
+    """The terms of one candidate: each is a fenced lock of a leader's node, renewed, and released at its end."""
+    plan: list[Op] = []
+    for _ in range(chance.randint(1, 3)):
+        plan += [
+            Op("acquire", leads=True, tries=chance.randint(1, 3)),
+            *[RENEW] * chance.randint(0, 3),
+            RELEASE,
+        ]
+        if chance.random() < 0.2:
+            plan.append(CANCEL)
+    return tuple(plan)
+
+
 def _random(chance: random.Random) -> Scenario:
     kind = chance.choice(("plain", "fenced", "slot", "mixed"))
     clock = chance.choice((_steady_clock, _drifting_clock))

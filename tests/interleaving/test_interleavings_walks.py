@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.interleaving.scenarios import walk
+from tests.interleaving.scenarios import election, walk
 
 BATCHES = 4
 WALKS = int(os.environ.get("INTERLEAVINGS", "4000"))
@@ -28,6 +28,13 @@ def test_no_walk_breaks_a_rule(batch: int) -> None:
         if REPLAY is not None:
             print(*trace, sep="\n")
     print(f"{len(seeds)} walks, {events} events")
+
+
+@pytest.mark.timeout(7200)
+def test_no_election_breaks_a_rule() -> None:
+    """Three candidates with renewals, lost replies, freezes and step-downs: one trusts its term, and fences rise."""
+    events = sum(len(election(seed)) for seed in range(WALKS // 8))
+    assert events > 10 * (WALKS // 8)
 
 
 def test_a_walk_can_be_replayed() -> None:
