@@ -160,6 +160,21 @@ def test_i42_a_handover_takes_no_longer_than_promised(world: World, one: Instanc
     assert last.elected[0] <= 125.2
 
 
+def test_i42_a_follower_that_polls_asks_when_the_lease_expires(world: World) -> None:
+    """Each of four deaths is followed by an election a margin after the expiry, and a tenth of a second at the most."""
+    standers = [Stander(Instance(world)) for _ in range(5)]
+    world.until(2)
+    for death in range(4):
+        [leader] = [stander for stander in standers if stander.candidate.is_mine]
+        standers.remove(leader)
+        leader.instance.crash()
+        expires = world.node(FEED)["expiresAt"]
+        assert isinstance(expires, int)
+        world.until(60 * (death + 1))
+        [at] = [at for stander in standers for at in stander.elected if at > 60 * death]
+        assert 0 <= at - (expires - world.wall() + world.mono()) / 1000 - 1 <= 0.12
+
+
 def test_i42_a_handover_by_watch_takes_a_second(world: World) -> None:
     """Those who hear of the release ask at once, and one of them leads within a second of the body's end."""
     one = Stander(Instance(world, hears=True))
