@@ -6,8 +6,10 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import pytest
+from flask import Flask, current_app
 from tests.unit.threads import PATIENCE, named
 
 from firecron import FireCron, LeaseLost, Term, current_term, leader
@@ -257,3 +259,46 @@ def test_a_lost_term_raises_in_a_body_that_checks(store: MemoryStore) -> None:
     assert raised
     assert heard.of("leader.failed") == []
     assert "lost" in history(crons).values()
+
+
+def test_an_async_body_runs_on_the_servers_loop(store: MemoryStore) -> None:
+    """In a lifespan the body is a task of the application's own loop, and ends with the lifespan."""
+
+    async def serve() -> tuple[bool, bool]:
+        began = asyncio.Event()
+        here = asyncio.get_running_loop()
+        found: list[bool] = []
+
+        @leader(FEED, ttl=1, pause=0)
+        async def body() -> None:
+            found.append(asyncio.get_running_loop() is here)
+            began.set()
+            await asyncio.Event().wait()
+
+        crons = FireCron(body, store=store, enabled=True, settings=SETTINGS)
+        async with crons.lifespan(None):
+            await asyncio.wait_for(began.wait(), PATIENCE)
+            is_mine = crons.leadership(FEED).is_mine
+        crons.locks.close()
+        assert not crons.leadership(FEED).is_mine
+        return found == [True], is_mine
+
+    assert asyncio.run(serve()) == (True, True)
+    assert "releasedAt" in cast("dict[str, object]", store.get(f"cron-locks/{FEED}"))
+
+
+def test_a_body_is_in_flasks_context(store: MemoryStore) -> None:
+    """After `init_app` the body finds the application, as a view does."""
+    seen: list[str] = []
+
+    def body(term: Term) -> None:
+        seen.append(current_app.name)
+        term.stopping.wait(PATIENCE)
+
+    crons = FireCron(feed(body), store=store, enabled=True, settings=SETTINGS)
+    heard = Heard(crons)
+    crons.init_app(Flask("shop"))
+    heard.wait("leader.elected")
+    crons.stop()
+    crons.locks.close()
+    assert seen == ["shop"]
