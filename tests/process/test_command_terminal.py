@@ -27,6 +27,8 @@ from rtdb_emulator.pytest_plugin import Rtdb
 
 ZONE = "Europe/Berlin"
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+# The cursor goes up, or to the beginning of a line: what follows is another line.
+MOVE = re.compile(r"\x1b\[[0-9;]*[A-H]")
 # Opening a terminal as the leader of a session makes it the one that Ctrl-C comes from.
 OPENED = 'exec "$@" <"$0" >"$0" 2>&1'
 
@@ -42,7 +44,7 @@ class Terminal:
         """What has been shown up to this text, and the text, without escape sequences unless they are wanted."""
         self._screen.expect_exact(text)
         shown = f"{self._screen.before}{self._screen.after}"
-        return ESCAPE.sub("", shown) if strip else shown
+        return ESCAPE.sub("", MOVE.sub("\n", shown)) if strip else shown
 
     def type(self, text: str) -> None:
         self._screen.send(text)
@@ -112,10 +114,10 @@ def assert_fits(shown: str) -> None:
 def test_locks_are_watched_until_ctrl_c(terminal: Open, rtdb: Rtdb, by: str) -> None:
     """`locks --watch` shows a lock as it comes, is paused and goes, and ends at Ctrl-C or SIGTERM with exit code 0."""
     screen = terminal("locks", "--watch", "--interval", "0.1")
+    screen.wait_for("press Ctrl-C to end")
     screen.wait_for("There is no lock in the emulator")
     hold(rtdb)
     shown = screen.wait_for("held by api-v3-00042-abc/00bf4b9c3f2a")
-    shown += screen.wait_for("press Ctrl-C to end")
     rtdb.set(f"{PATH}/paused", True)
     shown += screen.wait_for("paused: no instance can acquire it")
     rtdb.set(PATH, None)
