@@ -69,6 +69,7 @@ class Overlay:
             "PYTHONDONTWRITEBYTECODE": "1",
             # What a mutant makes fail is no example for the runs of the code itself.
             "HYPOTHESIS_STORAGE_DIRECTORY": str(self.directory / "hypothesis"),
+            "HYPOTHESIS_PROFILE": "first-example",
             **variables,
         }
         plugins = ["-p", "tests.mutation.plugin", "-p", "no:cacheprovider", "-p", "no:xdist"]
