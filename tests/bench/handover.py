@@ -29,9 +29,9 @@ from firecron import Lease, LockService
 from firecron.settings import load
 from rtdb_emulator import Emulator
 
-HANDOVERS = 41
+HANDOVERS = 21
 # Handovers by polling take up to 2 s each.
-POLLED = 9
+POLLED = 5
 PROCESSES, WAITERS = 10, 5
 TTL = 60
 # Until a process that was told to acquire waits for the lock, and its stream is open.
