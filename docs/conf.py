@@ -42,7 +42,11 @@ nitpick_ignore_regex = [
         r"(collections|contextlib|datetime|firebase_admin|flask|opentelemetry|pathlib|typing|zoneinfo)(\..*)?",
     ),
     # What nobody needs to know of the inside, and type variables.
-    ("py:class", r"(.*\.)?(Crew|HasEvents|JobOptions|OneOrMore|Slug|Store|Timing|TriggerApp|AppT|FaultT|StateT|F|T)"),
+    (
+        "py:class",
+        r"(.*\.)?(Crew|HasEvents|JobOptions|Leader|MemoryWatch|OneOrMore|Slug|Store|Timing|TriggerApp"
+        r"|AppT|FaultT|StateT|F|R|T)",
+    ),
 ]
 
 # --- the pages
