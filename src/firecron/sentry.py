@@ -104,7 +104,7 @@ def monitor(crons: FireCron) -> Callable[[], None]:
         return event
 
     unsubscribe = crons.events.subscribe(hear)
-    sentry_sdk.get_global_scope().add_event_processor(tag)
+    sentry_sdk.Scope.get_global_scope().add_event_processor(tag)
 
     def stop() -> None:
         nonlocal is_on

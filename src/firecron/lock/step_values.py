@@ -102,12 +102,18 @@ def _cached(returns: object) -> TypeAdapter[object]:
 
 def _adapter(returns: object) -> TypeAdapter[object]:
     try:
-        return _cached(returns)
-    except TypeError:
-        # A type that can't be hashed, such as Annotated with a list.
-        return _cached.__wrapped__(returns)
+        # A type such as Annotated with a list can't be hashed.
+        return _cached(returns) if _has_hash(returns) else _cached.__wrapped__(returns)
     except Exception as error:  # pydantic's own errors for a type that it can't use
         raise ConfigurationError(f"returns={returns!r} is no type that pydantic understands: {error}") from error
+
+
+def _has_hash(returns: object) -> bool:
+    try:
+        hash(returns)
+    except TypeError:
+        return False
+    return True
 
 
 def _named(returns: object) -> str:
