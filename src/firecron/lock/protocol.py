@@ -9,7 +9,7 @@ All exchanges keep these rules:
 1. A write is conditional on the ETag of the node that was read. A contender that loses gets the present node with the
    answer, and decides again.
 2. A write that may have been applied (no reply, a 5xx) is not sent again. The next read of the node decides, by the
-   holder in it.
+   holder in it. A contender that may not read it is not denied: it may hold the lock, so it doesn't know.
 3. After a 401 to a write, one read settles the matter: the rules may have refused a loser before RTDB compared the
    ETag. A refused write was not applied. A contender may be refused again although the node is free. If the node
    has changed in the meantime, the contender has lost to another one. But another contender may also have acquired and
@@ -150,7 +150,11 @@ def acquiring(
         except Unavailable as error:
             tries += 1
             yield Pause(tries, error)
-            snapshot, is_fresh = (yield from reading()), True
+            try:
+                snapshot, is_fresh = (yield from reading()), True
+            except Denied as denied:
+                # It is still not known whether the lock is acquired. A later try with this request may find it out.
+                raise Unavailable(f"{error}; and the read that was to settle it is refused: {denied}") from denied
             continue
         except Denied as error:
             refused = snapshot if was_denied else None

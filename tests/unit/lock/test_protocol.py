@@ -128,6 +128,16 @@ def test_a_denied_write_is_settled_by_one_read() -> None:
     assert isinstance(held, Held)
 
 
+def test_a_write_without_a_reply_is_not_settled_by_a_denied_read() -> None:
+    """It may have been applied, so the answer is not known: the next try with the same request finds the lock."""
+    written: dict[Number, LeaseTerm] = {}
+    with pytest.raises(Unavailable, match=r"down; and the read .* is refused: no"):
+        acquire(clock(), (Swap, DOWN), (Pause, None), (Read, NO), written=written)
+    held, _ = acquire(clock(500), (Swap, Snapshot("e", taken(None))), clock(500), written=written)
+    assert isinstance(held, Held)
+    assert held.term == LeaseTerm(NOW + TTL, at())
+
+
 def test_a_free_lock_that_may_not_be_written_is_denied() -> None:
     """Refused where nothing is, and refused to delete it; or refused while a released record stays as it is."""
     twice = clock(), (Swap, NO), (Read, ABSENT), clock(), (Swap, NO)
