@@ -10,9 +10,10 @@ lane is settled:
     and a newer one comes                       claim, token and all; catch_up runs what was not claimed until then
     the current turn tries                      the line waits for the answer
 
-Only the newest turn stays in line. If ticks queue and each has a grace of its own, all turns stay, in the order of
-their ticks. A look is a turn without a tick: it looks for a run that died and for missed ticks. It comes after all
-turns in line. One look is enough. Once a run begins no look is needed, because the run's claim has looked.
+A tick's turn comes here as the tick comes, before it has a worker. Only the newest turn stays in line. If ticks queue
+and each has a grace of its own, all turns stay, in the order of their ticks. A look is a turn without a tick: it looks
+for a run that died and for missed ticks. It comes after all turns in line. One look is enough. Once a run begins no
+look is needed, because the run's claim has looked.
 """
 
 from __future__ import annotations
@@ -48,6 +49,34 @@ class Lanes:
             lane.queues = options.waits
             lane.keeps_all = options.keeps_all_waiting
         return lane
+
+    def line_up(self, turn: Turn) -> None:
+        """Take the turn as its tick comes, and call a worker if it has something to do.
+
+        A tick that comes while its job runs here is skipped now, not judged once a worker is free. Of ticks that wait
+        for a worker only the newest tries.
+        """
+        lane, dropped = turn.lane, _Dropped()
+        with self._lock:
+            turn.has_entered = True
+            self._stand_in_line(turn, dropped)
+            called = self._settle(lane, dropped)
+            if called is None and turn.job.options.cancels_previous and turn in lane.line:
+                called = turn  # it doesn't try yet: it asks the run before it to end
+        self._tell(dropped)
+        if called is not None:
+            self._agenda.submit(called)
+
+    def heir(self, turn: Turn) -> Turn:
+        """Return the turn that a worker goes on with which was called for this one.
+
+        It is the newer one that has taken its place and was called, too. Else ticks that come faster than workers are
+        free would displace each other at the end of the workers' queue for ever.
+        """
+        lane = turn.lane
+        with self._lock:
+            is_over = turn.has_entered and lane.current is not turn and turn not in lane.line
+            return lane.current if is_over and lane.current is not None and lane.state == "called" else turn
 
     def enter(self, turn: Turn) -> bool:
         """Return whether this turn tries now. If not, it stands in line or is over."""

@@ -156,7 +156,7 @@ class Engine:
 
     def ask(self, job: Job, slot: str, *, is_later: bool) -> None:
         """Run this tick, if no other instance does."""
-        self.submit(self.runner.turn(job, WantedClaim(slot, "schedule", is_later=is_later)))
+        self.lanes.line_up(self.runner.turn(job, WantedClaim(slot, "schedule", is_later=is_later)))
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
         """Make this call in this many seconds. The call must not block."""
@@ -238,6 +238,7 @@ class Engine:
         return Ticker(self._locks.clock, self._timing, self._locks.events, self, self._chance)
 
     def _go_on(self, turn: Turn) -> None:
+        turn = self.lanes.heir(turn)
         delay = self.runner.go_on(turn)
         if delay is not None:
             self._plan(turn, delay)

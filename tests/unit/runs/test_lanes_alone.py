@@ -116,6 +116,37 @@ def test_what_does_not_queue_is_skipped_behind_a_run() -> None:
     assert bench.called == []
 
 
+@pytest.mark.parametrize(("options", "called"), [({}, 0), (QUEUE, 0), ({"overlap": "cancel_previous"}, 1)])
+def test_a_tick_is_judged_as_it_comes(options: dict[str, object], called: int) -> None:
+    """Behind a run a tick needs no worker to be skipped, or to stand in line. It needs one to cancel the run."""
+    bench = Bench(**options)
+    run = bench.running()
+    bench.lanes.line_up(bench.turn(60))
+    assert len(bench.called) == called
+    assert bench.skipped() == [slot(60)] * (not options)
+    bench.called.clear()
+    bench.lanes.end(run, goes_on=False)
+    assert len(bench.called) == bool(options)
+
+
+def test_of_ticks_that_wait_for_a_worker_the_newest_tries() -> None:
+    """Each tick displaces the one before it that has no worker yet, and goes on with its worker: all tries are one."""
+    bench = Bench()
+    turns = [bench.turn(seconds) for seconds in (0, 60, 120)]
+    for turn in turns:
+        assert bench.lanes.heir(turn) is turn
+        bench.lanes.line_up(turn)
+    assert (bench.called, bench.skipped()) == (turns, [slot(0), slot(60)])
+    first, *others = turns
+    newest = bench.lanes.heir(first)
+    assert newest is turns[-1]
+    assert bench.lanes.enter(newest)
+    assert [bench.lanes.heir(turn) for turn in turns] == turns
+    assert not any(bench.lanes.enter(turn) for turn in turns)
+    bench.lanes.give_up(newest)
+    assert not any(bench.lanes.enter(turn) for turn in others)
+
+
 def test_a_turn_that_tries_is_left_alone() -> None:
     """While a turn tries, neither it nor a newer one may try as well; the newer one is called when it gives up."""
     bench = Bench()
