@@ -95,7 +95,11 @@ class History:
 
     def claimed_at(self, body: Body) -> int:
         """Return when the lock was taken for a body; when it began, if that is not known."""
-        return next((claim.at for claim in self.claims if claim.body is body), body.begun)
+        if self.spec.once_per_tick:
+            return next((claim.at for claim in self.claims if claim.body is body), body.begun)
+        # No fence names the claim: it is the machine's last one before the body.
+        claims = (one.at for one in self.claims if one.machine == body.machine and one.at <= body.begun)
+        return max(claims, default=body.begun)
 
     def deleted_between(self, claim: Claim, body: Body) -> bool:
         """Return whether the node was deleted between this claim and that of a body."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.simulation.fleets.instance import Instance
-from tests.simulation.fleets.oracle import Claim, History, Oracle
+from tests.simulation.fleets.oracle import Body, Claim, History, Oracle
 from tests.simulation.fleets.scenario import Scenario
 from tests.simulation.fleets.times import time_of
 from tests.simulation.machines import MILLISECOND, SECOND
@@ -30,6 +30,8 @@ _LAST_WAVE = 4 * SECOND
 _SURVIVOR_ASKS, _LEFT_TO_OTHERS = 1.5, 2.0
 # After a request without an answer the next ones follow within this, in the same try or in the next.
 _HEARS = 6 * SECOND
+# So many bodies of a job with overlap="allow" run on one machine at a time.
+_AT_ONCE = 3
 
 
 class Reasons:
@@ -100,7 +102,7 @@ class Reasons:
             if claim.slot is None or claim.attempt > 1 or not self._is_tried_again(claim):
                 return False
             end = max(until for since, until in troubles if until >= start and since <= lease_ends) + _HEARS
-            if end > min(lease_ends, time_of(claim.slot) + int(spec.starts_within * SECOND)):
+            if end > min(lease_ends, time_of(claim.slot) + int(spec.starts_within * SECOND), self._shows_until(claim)):
                 return False
         if self._workers <= len(self._scenario.jobs) and self._is_busy(instance, start, end):
             return False
@@ -110,6 +112,11 @@ class Reasons:
             and not any(since <= end and until >= start for since, until in instance.frozen)
             and not any(since <= end and until >= start for since, until in instance.paused_here(spec.name))
         )
+
+    def _shows_until(self, claim: Claim) -> int:
+        """Return until when the node shows a claim: with overlap="allow" no lease keeps the next one out."""
+        later = self._job.claims[self._job.claims.index(claim) + 1 :]
+        return later[0].at if later and self._job.spec.overlap == "allow" else self._scenario.ends
 
     def _is_tried_again(self, claim: Claim) -> bool:
         """Return whether a claim is of a tick that is not too late yet: it is tried until then."""
@@ -146,22 +153,29 @@ class Reasons:
             return False
         if any(since <= stepped <= until for stepped in instance.stepped):
             return False
-        if self._job.spec.overlap != "allow" and self._still_runs(instance, begins, until):
+        # A body has its job's place, perhaps without its lease.
+        places = _AT_ONCE if self._job.spec.overlap == "allow" else 1
+        if _at_once(self._job.bodies, instance, begins, until) >= places:
+            return False
+        if _at_once(self._bodies, instance, since, until) >= self._workers:
             return False
         return self._workers > len(self._scenario.jobs) or not self._is_busy(instance, since, until)
 
-    def _still_runs(self, instance: Instance, since: int, until: int) -> bool:
-        """Return whether a body of this job is under way there, perhaps without its lease: it has the job's place."""
-        return any(
-            body.machine == instance.name and body.begun <= until and (body.ended is None or body.ended >= since)
-            for body in self._job.bodies
-        )
-
     def _is_busy(self, instance: Instance, since: int, until: int) -> bool:
-        return any(
-            body.machine == instance.name and body.begun <= until and (body.ended is None or body.ended >= since)
-            for body in self._bodies
-        )
+        return _at_once(self._bodies, instance, since, until) > 0
+
+
+def _at_once(bodies: list[Body], instance: Instance, since: int, until: int) -> int:
+    """Return how many of these bodies run on a machine at one time, at the most, from `since` to `until`."""
+    there = [
+        body
+        for body in bodies
+        if body.machine == instance.name and body.begun <= until and (body.ended is None or body.ended >= since)
+    ]
+    times = [max(since, body.begun) for body in there]
+    return max(
+        (sum(one.begun <= at and (one.ended is None or one.ended >= at) for one in there) for at in times), default=0
+    )
 
 
 def held(job: History, start: int, end: int) -> Claim | None:
