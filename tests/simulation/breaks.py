@@ -117,6 +117,8 @@ BREAKS = (
     # --- threads
     Break("a run that has ended keeps its place", "runs.lanes",
           "            lane.running.discard(turn)\n            if goes_on", "            if goes_on"),
+    Break("a tick that comes behind a run waits for a worker", "scheduler.engine",
+          "self.lanes.line_up(self.runner", "self.submit(self.runner"),
     Break("two turns of a job try at a time", "runs.lanes",
           'is_its_turn = lane.current is turn and lane.state != "trying"', "is_its_turn = True"),
     Break(

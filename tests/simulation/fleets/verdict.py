@@ -34,6 +34,7 @@ def judge(oracle: Oracle, scenario: Scenario, instances: Mapping[str, Instance],
         _check_trust(oracle, job)
         _check_own_ends(oracle, job, instances)
         _check_late(oracle, scenario, job, instances)
+        _check_overlap(oracle, scenario, job, instances)
         reasons = Reasons(scenario, job, instances, oracle)
         _check_ticks(oracle, scenario, job, reasons)
         _check_caught_up(oracle, scenario, job)
@@ -96,6 +97,21 @@ def _check_late(oracle: Oracle, scenario: Scenario, job: History, instances: Map
         spans = [*instance.frozen, *instance.wire.troubles]
         if is_late and not any(start <= claim.at + SECOND and end >= time for start, end in spans):
             oracle.violated("2", "{} claims {} of {} after its grace", claim.machine, claim.slot, job.spec.name)
+
+
+def _check_overlap(oracle: Oracle, scenario: Scenario, job: History, instances: Mapping[str, Instance]) -> None:
+    """With overlap="skip" no machine runs a tick late that came while the job ran there, even if it had no worker."""
+    slack = int((job.spec.jitter + 1) * SECOND) + 4 * scenario.temper.longest
+    if job.spec.overlap != "skip":
+        return
+    for body in job.bodies:
+        if body.slot is None or body.run.trigger != "schedule":
+            continue
+        time = time_of(body.slot)
+        ran = (one for one in job.bodies if one.machine == body.machine and one is not body and one.ended is not None)
+        was_frozen = any(start <= body.begun and end >= time for start, end in instances[body.machine].frozen)
+        if not was_frozen and any(one.begun < time - slack and (one.ended or 0) > time + slack for one in ran):
+            oracle.violated("2", "{} runs {} of {}, which ran there then", body.machine, body.slot, job.spec.name)
 
 
 def _check_ticks(oracle: Oracle, scenario: Scenario, job: History, reasons: Reasons) -> None:
