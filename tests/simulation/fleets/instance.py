@@ -105,13 +105,19 @@ class Instance:
     def pause(self, job: str, *, is_paused: bool) -> None:
         """Pause the job on this instance, or end that."""
         spans = self._paused_here.setdefault(job, [])
-        if is_paused:
+
+        def pause(crons: FireCron) -> None:
             spans.append((self._scheduler.now, FOREVER))
-            self.call(lambda crons: crons.registry.pause(job), "pause")
-        else:
+            crons.registry.pause(job)
+
+        def resume(crons: FireCron) -> None:
+            crons.registry.resume(job)
             # The job may tick again at once, or a little later.
             spans[:] = [(start, min(end, self._scheduler.now + SECOND)) for start, end in spans]
-            self.call(lambda crons: crons.registry.resume(job), "resume")
+
+        # The span is the program's own: a machine without a program yet has nothing to pause (seed 361), and a frozen
+        # one pauses once it thaws.
+        self.call(pause if is_paused else resume, "pause" if is_paused else "resume")
 
     def has_gone(self, time: int) -> bool:
         """Return whether it was told to stop, killed, or given other work for good before this time."""
