@@ -32,7 +32,7 @@ def judge(oracle: Oracle, scenario: Scenario, instances: Mapping[str, Instance],
     """Add to the oracle's violations what is wrong as a whole."""
     for job in oracle.jobs.values():
         _check_trust(oracle, job)
-        _check_own_ends(oracle, job, instances)
+        _check_own_ends(oracle, scenario, job, instances)
         _check_late(oracle, scenario, job, instances)
         _check_overlap(oracle, scenario, job, instances)
         reasons = Reasons(scenario, job, instances, oracle)
@@ -64,8 +64,9 @@ def _check_trust(oracle: Oracle, job: History) -> None:
                 )  # fmt: skip
 
 
-def _check_own_ends(oracle: Oracle, job: History, instances: Mapping[str, Instance]) -> None:
+def _check_own_ends(oracle: Oracle, scenario: Scenario, job: History, instances: Mapping[str, Instance]) -> None:
     """No body trusts its lease for longer than max_runtime, and none is begun where the program has paused the job."""
+    under_way = SECOND + 10 * scenario.latency[1] + 4 * scenario.temper.longest
     for claim in job.claims:
         trusted = None if claim.body is None else claim.body.trusted
         # The keeper ends the lease, after the renewal that is under way, and once it runs again. It rests once its
@@ -80,9 +81,13 @@ def _check_own_ends(oracle: Oracle, job: History, instances: Mapping[str, Instan
         )
         if trusted is not None and not was_frozen and not has_stopped and trusted > limit:
             oracle.violated("1", "{} still trusts its lease after max_runtime", claim.body and claim.body.run)
-        is_scheduled = claim.body is not None and claim.body.run.trigger == "schedule"
-        for start, end in instances[claim.machine].paused_here(job.spec.name):
-            if is_scheduled and start + 15 * SECOND < claim.at < end - 2 * SECOND:
+        is_by_itself = claim.body is not None and claim.body.run.trigger != "manual"
+        for start, end in machine.paused_here(job.spec.name):
+            # A try that is under way goes on, and in trouble for as long as its request.
+            spans = [*machine.frozen, *machine.wire.troubles]
+            is_troubled = any(since <= claim.at and until >= start for since, until in spans)
+            goes_on = 15 * SECOND if is_troubled else under_way
+            if is_by_itself and start + goes_on < claim.at < end - 2 * SECOND:
                 oracle.violated("2", "{} claims {} of {}, paused there", claim.machine, claim.slot, job.spec.name)
 
 
