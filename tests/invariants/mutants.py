@@ -202,8 +202,8 @@ PROTOCOL = _in(
     ("        written.setdefault(decision.term.expires_at, decision.term)\n", "", EXCHANGES),
     (
         "        except Unavailable as error:\n            tries += 1\n            yield Pause(tries, error)\n"
-        "            snapshot, is_fresh",
-        "        except Unavailable as error:\n            snapshot, is_fresh",
+        "            try:\n                snapshot, is_fresh",
+        "        except Unavailable as error:\n            try:\n                snapshot, is_fresh",
         EXCHANGES,
     ),
     ("snapshot if was_denied else None", "snapshot", EXCHANGES),

@@ -96,8 +96,10 @@ class Terms:
         while (pause := self._candidate.pause()) is not None:
             if pause:
                 self._candidate.listen()
+                # Not `wait_for`: in Python 3.11 it loses a cancellation that comes together with what it waits for.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), pause)
+                    async with asyncio.timeout(pause):
+                        await self._woken.wait()
                 self._woken.clear()
                 continue
             tenure = await self._contender.off_loop("acquire", self._candidate.stand, unwanted=self._give_back)

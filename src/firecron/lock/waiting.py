@@ -124,8 +124,10 @@ class Waking:
             await asyncio.sleep(waiting.seconds())
             return
         while (seconds := waiting.seconds()) > 0:
+            # Not `wait_for`: in Python 3.11 it loses a cancellation that comes together with what it waits for.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._is_woken.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._is_woken.wait()
             self._is_woken.clear()
 
 

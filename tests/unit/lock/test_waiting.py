@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from itertools import islice
+from typing import cast
 
 import pytest
 from tests.simulation.instance import Instance
@@ -14,7 +15,7 @@ from tests.simulation.world import World
 
 from firecron import ConfigurationError, Lease, NotAcquired, Refusal
 from firecron.errors import Denied, Unavailable
-from firecron.lock.waiting import Patience
+from firecron.lock.waiting import Patience, Waiting, Waking
 
 
 @pytest.fixture(params=[True, False], ids=["hears", "polls"])
@@ -226,3 +227,29 @@ def test_an_idle_waiter_asks_as_often_as_the_docs_say(world: World, hears: bool,
     assert asked.count("read") + asked.count("swap") == pytest.approx(number, rel=0.02)
     assert asked.count("watch") == hears
     world.advance(0)
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_a_cancellation_that_comes_with_a_change_is_not_lost(steps: int) -> None:
+    """A task that waits is woken and cancelled at once, this many turns of the loop apart: it is cancelled."""
+
+    class Hearing:
+        """In place of a `Waiting`: the next try is far away."""
+
+        can_hear = True
+
+        def seconds(self) -> float:
+            return 3600.0
+
+    async def main() -> None:
+        waking = Waking()
+        task = asyncio.create_task(waking.pause(cast("Waiting", Hearing())))
+        await asyncio.sleep(0)
+        waking.wake()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 5)
+
+    asyncio.run(main())
