@@ -45,7 +45,10 @@ async def off_loop(
     def hand_on(ended: Future[T]) -> None:
         if unwanted is not None and not ended.cancelled() and ended.exception() is None:
             result = ended.result()
-            submit(lambda: unwanted(result))
+            try:
+                submit(lambda: unwanted(result))
+            except RuntimeError:  # the threads were closed meanwhile, but a lease must still be released
+                on_new_thread(lambda: unwanted(result))
 
     submit(make_the_call)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NoReturn
 
@@ -141,3 +142,28 @@ def test_a_failure_that_nobody_waits_for_is_not_handed_on(caplog: pytest.LogCapt
     asyncio.run(main())
     assert handed == []
     assert caplog.records == []
+
+
+def test_what_nobody_wants_is_handed_on_after_its_threads_were_closed() -> None:
+    """The call ends after its pool was shut down: its result, which may be a lease, is not dropped."""
+    go_on, handed = threading.Event(), threading.Event()
+    pool = ThreadPoolExecutor(1)
+
+    def call(begin: Callable[[], object]) -> int:
+        begin()
+        assert go_on.wait(PATIENCE)
+        return 7
+
+    async def main() -> None:
+        begun, here = asyncio.Event(), asyncio.get_running_loop()
+        slow = partial(call, lambda: here.call_soon_threadsafe(begun.set))
+        task = asyncio.create_task(off_loop(slow, pool.submit, unwanted=lambda result: handed.set()))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    pool.shutdown(wait=False)
+    go_on.set()
+    assert handed.wait(PATIENCE)
