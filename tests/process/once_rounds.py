@@ -84,7 +84,8 @@ def play(seed: int) -> Round:
                     played.said.append(line)
                     if line["what"] == "begins" and line["dies"]:
                         _kill(played, line["pid"])
-                        for pid in chance.sample(_others(crowd.pid, played), 3):
+                        others = _others(crowd.pid, played)
+                        for pid in chance.sample(others, min(3, len(others))):
                             _kill(played, pid)
                     elif line["what"] == "ends" and at_its_end:
                         at_its_end = False
