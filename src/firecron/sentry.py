@@ -27,6 +27,7 @@ import logging
 import math
 from collections.abc import Callable, Collection, Iterable
 from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 try:
@@ -39,7 +40,7 @@ from firecron.base.events import Event
 from firecron.base.identity import attempt_id
 from firecron.base.instants import to_text
 from firecron.cron.line import CronLine
-from firecron.errors import ConfigurationError
+from firecron.errors import ConfigurationError, UnknownJob
 from firecron.jobs.run import current_run
 from firecron.scheduler.guard import is_production
 
@@ -143,7 +144,10 @@ def slug_of(name: str) -> str:
 
 
 def _check_in(crons: FireCron, event: Event, status: Status) -> None:
-    config = next((monitor_config(job) for job in crons.registry.jobs() if job.name == event.name), None)
+    try:
+        config = monitor_config(crons.registry.get(event.name))
+    except UnknownJob:
+        return  # the program has removed the job meanwhile
     if config is None:
         return
     took = event.fields.get("took")
@@ -167,6 +171,7 @@ def _check_slugs(names: Iterable[str]) -> None:
             )
 
 
+@cache
 def _in_minutes(text: str) -> str | None:
     """Return the line in five fields of plain numbers; None if that is another schedule.
 

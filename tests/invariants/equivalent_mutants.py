@@ -407,11 +407,11 @@ EQUIVALENT: dict[str, str] = {
     ),
     "declarations.note: return -> nothing": ("Nothing comes after it."),
     "blocks.Hold.__exit__: if lease is not None: -> if True:": ("Nothing is kept for None."),
-    "blocks.call_async: was_asked_to = task is not None and task.cancelling() > 0 -> was_asked_to = "
+    "blocks.while_held: was_asked_to = task is not None and task.cancelling() > 0 -> was_asked_to = "
     "(task.cancelling() > 0)": ("A coroutine that asyncio runs is in a task."),
-    "blocks.call_async: if lease.lost and work.cancelled() and not was_asked_to: -> if lease.lost and (not "
+    "blocks.while_held: if lease.lost and work.cancelled() and not was_asked_to: -> if lease.lost and (not "
     "was_asked_to):": ("What is raised here without a cancellation of this task is the work's."),
-    "blocks.call_async: work.cancel() -> nothing": ("A task that is cancelled has cancelled the work that it awaits."),
+    "blocks.while_held: work.cancel() -> nothing": ("A task that is cancelled has cancelled the work that it awaits."),
     "connection.PlainConnection._send: with suppress(BrokenPipeError, ConnectionResetError): -> with "
     "suppress(ConnectionResetError, BrokenPipeError):": ("The order of the exceptions says nothing."),
     'connection.PlainConnection.connect: threading.Thread(target=work, name="firecron-connect", '

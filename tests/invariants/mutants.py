@@ -391,15 +391,15 @@ UNDER_LOCK = _in(
     ),
     ("        contender.give_back(lease)\n", "        pass\n", I_HOLDER),
     ("    if isawaitable(result):\n", "    if False:\n", BLOCKS),
-    ("            if lease.lost and work.cancelled() and", "            if False and", I_LEASE),
-    ("        lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))\n", "", ASYNC_WORK),
+    ("        if lease.lost and work.cancelled() and", "        if False and", I_LEASE),
+    ("    lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))\n", "", ASYNC_WORK),
     ("            raise NotAcquired(answer) from answer.error", "            pass", I_HOLDER),
     ("        self._leave().release()\n", "        self._leave()\n", I_HOLDER),
     ("if isgeneratorfunction(fn) or isasyncgenfunction(fn):", "if isgeneratorfunction(fn):", GENERATED),
     ("if isgeneratorfunction(fn) or isasyncgenfunction(fn):", "if isasyncgenfunction(fn):", GENERATED),
     ("    if isgenerator(result) or isasyncgen(result):\n", "    if isgenerator(result):\n", GENERATED),
     ("    return _done(fn, result)\n", "    return result\n", GENERATED),
-    ("return _done(fn, await work)", "return await work", GENERATED),
+    ("return _done(fn, await while_held(lease, fn))", "return await while_held(lease, fn)", GENERATED),
 )
 
 RECENT = _in(

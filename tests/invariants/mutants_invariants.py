@@ -71,8 +71,8 @@ INVARIANTS = (
         7,
         HOLDER,
         ("lock/blocks.py", "        result = fn()\n", "        lease.release()\n        result = fn()\n"),
-        ("lock/blocks.py", "return _done(fn, await work)\n", "return _done(fn, await asyncio.wait_for(work, 0))\n"),
-        ("lock/blocks.py", "return _done(fn, await work)\n", "return _done(fn, await asyncio.shield(work))\n"),
+        ("lock/blocks.py", "return await work\n", "return await asyncio.wait_for(work, 0)\n"),
+        ("lock/blocks.py", "return await work\n", "return await asyncio.shield(work)\n"),
     ),
     *_of(
         8,
@@ -161,7 +161,7 @@ INVARIANTS = (
             "        if False:\n            raise LeaseLost",
         ),
         ("lock/lease.py", '"lock.lost", logging.ERROR', '"lock.lost", logging.DEBUG'),
-        ("lock/blocks.py", "        lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))\n", ""),
+        ("lock/blocks.py", "    lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))\n", ""),
     ),
     *_of(
         14,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from functools import partial
 
 import pytest
 from tests.simulation.instance import Instance
@@ -36,7 +37,7 @@ def test_i38_two_terms_are_never_both_trusted(world: World, seed: int) -> None:
         fault = chance.choice(["cut", "mend", "lose", "freeze", "nothing"])
         if fault == "cut":
             world.at(second, lambda one=one: setattr(one.network, "is_down", True))  # type: ignore[misc]  # bound now
-            world.at(second + 12, lambda one=one: setattr(one.network, "is_down", False))  # type: ignore[misc]
+            world.at(second + 12, lambda one=one: setattr(one.network, "is_down", False))  # type: ignore[misc]  # as above
         elif fault == "lose":
             world.at(second, one.network.lose_reply)
         elif fault == "freeze":
@@ -214,7 +215,7 @@ def test_i44_is_mine_is_never_true_on_two_instances(world: World) -> None:
     believers = Believers(*standers)
     for second in range(10, 300, 10):
         stander = standers[second // 10 % 3]
-        world.at(second, lambda stander=stander: stander.instance.timing.step_wall(7 * HOUR))  # type: ignore[misc]
+        world.at(second, partial(stander.instance.timing.step_wall, 7 * HOUR))
         world.at(second + 3, lambda: world.edit(FEED, paused=True))
         world.at(second + 9, lambda: world.edit(FEED, paused=None))
     world.until(320)

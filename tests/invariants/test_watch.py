@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from tests.simulation.instance import Instance
@@ -117,7 +118,7 @@ def test_i45_never_do_two_trust_a_lock_because_of_a_watch(world: World, seed: in
 
     for number in range(4):
         one = telling(world, story)
-        world.soon(Task(world, lambda one=one, number=number: take_turn(one, str(number))).begin)  # type: ignore[misc]
+        world.soon(Task(world, partial(take_turn, one, str(number))).begin)
     world.until(120)
     assert sorted(turns) == ["0", "1", "2", "3"]
 

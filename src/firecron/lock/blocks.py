@@ -111,20 +111,25 @@ async def call_async(contender: Contender, bid: Bid, fn: Callable[[], Awaitable[
     if isinstance(lease, Refusal):
         return lease
     try:
-        work = asyncio.ensure_future(fn())
-        loop = asyncio.get_running_loop()
-        lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))
-        try:
-            return _done(fn, await work)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            was_asked_to = task is not None and task.cancelling() > 0
-            if lease.lost and work.cancelled() and not was_asked_to:
-                raise LeaseLost from None
-            work.cancel()
-            raise
+        return _done(fn, await while_held(lease, fn))
     finally:
         await contender.release_async(lease)
+
+
+async def while_held(lease: Lease, fn: Callable[[], Awaitable[object]]) -> object:
+    """Await `fn()` and return its result. If the lease is lost, cancel it and raise LeaseLost."""
+    work = asyncio.ensure_future(fn())
+    loop = asyncio.get_running_loop()
+    lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))
+    try:
+        return await work
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        was_asked_to = task is not None and task.cancelling() > 0
+        if lease.lost and work.cancelled() and not was_asked_to:
+            raise LeaseLost from None
+        work.cancel()
+        raise
 
 
 def check_no_generator(fn: object) -> None:

@@ -18,7 +18,6 @@ after that is told the same.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -29,9 +28,9 @@ from typing import Generic, TypeVar
 
 from firecron.base.instants import to_datetime
 from firecron.base.off_loop import off_loop
-from firecron.errors import ConfigurationError, Denied, LeaseLost, StoreError
+from firecron.errors import ConfigurationError, Denied, StoreError
 from firecron.lock.bid import Bid
-from firecron.lock.blocks import check_no_generator
+from firecron.lock.blocks import check_no_generator, while_held
 from firecron.lock.contender import Contender
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import NotAcquired, Refusal, not_known
@@ -165,7 +164,7 @@ async def call_once_async(once: Once, contender: Contender, function: Callable[[
         started_at = await off_loop(lambda: once.begin(lease))
         if (done := await off_loop(once.look)) is not None:
             return done
-        value = await _while_held(lease, function)
+        value = await while_held(lease, function)
         return await off_loop(lambda: once.record(lease, started_at, value))
     finally:
         if isinstance(answer, Lease):
@@ -174,20 +173,6 @@ async def call_once_async(once: Once, contender: Contender, function: Callable[[
 
 async def _ask(once: Once, waiting: Waiting, contender: Contender) -> Done[object] | Lease | Refusal:
     return await off_loop(lambda: once.ask(waiting), unwanted=lambda late: contender.give_back(_lease_of(late)))
-
-
-async def _while_held(lease: Lease, function: Callable[[], Awaitable[object]]) -> object:
-    work = asyncio.ensure_future(function())
-    loop = asyncio.get_running_loop()
-    lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))
-    try:
-        return await work
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if lease.lost and work.cancelled() and not (task is not None and task.cancelling()):
-            raise LeaseLost from None
-        work.cancel()
-        raise
 
 
 def _lease_of(answer: Done[object] | Lease | Refusal) -> Lease | None:
