@@ -1,7 +1,7 @@
 """The catalogue's schema: what `cron-jobs/<name>` says of a job, written and read here alone. Pure.
 
 With the catalogue an operator's tools need no program of the jobs: they know each schedule, what it promises, and which
-service declared it. Durations are seconds, as in the program. `since` and `declaredAt` are milliseconds of RTDB's clock.
+service declared it. Durations are seconds, as in the program. `since` and `declaredAt` are milliseconds of RTDB's time.
 An entry that can't be read is None: the tools show the job without a schedule, and nothing is judged by a guess.
 """
 
@@ -134,8 +134,9 @@ def _schedule(node: Mapping[object, object]) -> Schedule:
 
 
 def _duration(value: object) -> int | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value > 0
-    return round(value * 1000) if is_number else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return round(value * 1000) if isfinite(value) and value > 0 else None
 
 
 def _text(value: object) -> str | None:
