@@ -229,13 +229,12 @@ def _ended(job: str, declared: Declared, record: LockRecord | None, fields: Mapp
         return JobVerdict(job, "ok", why=f"{last}{counted}")
     succeeded = fields.get("succeededSlot")
     so_far = f", and the last that succeeded was {plain(succeeded)}" if isinstance(succeeded, str) else ""
-    runs = "its last run" if failures == 1 else f"its last {failures} runs"
-    why = f"{runs} of ticks failed, was lost or died" if failures == 1 else f"{runs} of ticks failed, were lost or died"
+    in_a_row = f"its last {failures} runs failed, were lost or died: " if failures > 1 else ""
     return JobVerdict(
         job,
         "failing",
         freed_at(record) if failures == declared.alert_after else None,
-        why=f"{why}: {last}{so_far}; see firecron runs {job}",
+        why=f"{in_a_row}{last}{so_far}; see firecron runs {job}",
     )
 
 

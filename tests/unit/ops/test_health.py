@@ -170,7 +170,7 @@ def test_a_job_fails_after_so_many_failures(failures: object, word: str) -> None
         assert found.why == f"its last tick {slot(-86_400)} failed, 1 of 2 failures in a row that are reported"
     if word == "failing":
         assert found.why == (
-            f"its last {failures} runs of ticks failed, were lost or died: its last tick {slot(-86_400)} failed, "
+            f"its last {failures} runs failed, were lost or died: its last tick {slot(-86_400)} failed, "
             f"and the last that succeeded was {slot(-DAY)}; see firecron runs digest"
         )
         # When it began is known only of the failure that made it so.
@@ -188,10 +188,7 @@ def test_a_run_that_died_has_failed() -> None:
     died = yesterday(unfinished=slot(-86_400), releasedAt=None, outcome=None)
     found = verdict(JOB, died)
     assert (found.word, found.since) == ("failing", NOW - DAY + 5_000)
-    assert found.why == (
-        f"its last run of ticks failed, was lost or died: its last tick {slot(-86_400)} died with rev-2/i2; see "
-        "firecron runs digest"
-    )
+    assert found.why == (f"its last tick {slot(-86_400)} died with rev-2/i2; see firecron runs digest")
     assert verdict(job(alert_after=2), died).word == "ok"
     assert verdict(job(alert_after=2), {**died, "failures": 1}).word == "failing"
     assert verdict(JOB, {**died, "fence": 7, "cancel": 7}).word == "ok"
