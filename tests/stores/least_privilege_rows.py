@@ -25,6 +25,7 @@ from tests.stores.least_privilege import (
     STAMP,
     TAKEN,
     TICKET,
+    TOLD,
     UNRUN,
     Node,
     Row,
@@ -88,6 +89,8 @@ BOUNDS: list[tuple[str, Node, str, int, int]] = [
     (INSTANCE, BEAT, "running", 0, 1_000_000),
     (INSTANCE, BEAT, "seenAt", 0, NOW),
     (INSTANCE, BEAT, "startedAt", 0, NOW),
+    (GROUP, TOLD, "firstSeenAt", 0, NOW),
+    (GROUP, TOLD, "heartbeat", 1, 3_600),
 ]
 GOOD_SLOT = str(CLAIMED["slot"])
 IMPOSSIBLE = ["2024-02-30T09:00:00Z", "2025-02-29T09:00:00Z", "2026-06-31T09:00:00Z", "2026-13-01T09:00:00Z"]
@@ -114,6 +117,7 @@ MENDED = {
     "slot": "2026-11-18T09:00:00Z",
 }
 WRONG_RUN: Node = {**RAN, "attempt": -5, "durationMs": -1, "endedAt": 1e15, "fence": 1e300, "startedAt": -1}
+WRONG_GROUP: Node = {**COUNTED, "firstSeenAt": 1e15, "heartbeat": 0, "jobs": 7, "service": {"a": "b"}}
 WRONG_BEAT: Node = {**BEAT, "jobs": -1, "running": -1, "seenAt": NOW - 9, "startedAt": 1e15}
 
 
@@ -241,6 +245,11 @@ LEGAL = [
     patch("take the first ticket", TICKET, path=GROUP),
     patch("take a ticket", TICKET, COUNTED, GROUP),
     patch("take a ticket of a counter that is no number", TICKET, {"beats": "many", "seenAt": 1}, GROUP),
+    patch("tell who runs what", TOLD, path=GROUP),
+    patch("tell of very many jobs", {**TOLD, "jobs": "j" * 100_000, "service": "s" * 1_000}, path=GROUP),
+    patch("take no ticket", {"seenAt": STAMP}, COUNTED, GROUP),
+    patch("take no ticket the first time", {"seenAt": STAMP, "jobs": ""}, path=GROUP),
+    patch("take a ticket beside what is wrong", TICKET, WRONG_GROUP, GROUP),
     delete("remove a counter", {**COUNTED, "seenAt": NOW - HOUR - 1}, GROUP),
     # numbers and instants
     *(
@@ -343,6 +352,16 @@ def _ill_typed() -> list[Row]:
             *(("slot", value) for value in ILL_SLOTS),
         ]
     ]
+    rows += [
+        patch(f"a group's {field} that is {str(value)[:20]!r}", {**TOLD, field: value}, path=GROUP)
+        for field, value in [
+            ("firstSeenAt", "1"),
+            ("heartbeat", "30"),
+            *((field, 1) for field in ("jobs", "service")),
+            ("jobs", "j" * 100_001),
+            ("service", "s" * 1_001),
+        ]
+    ]
     beats = [("instanceId", 1), ("jobs", "1"), ("running", "1"), ("startedAt", "1"), ("seenAt", "1")]
     return rows + [patch(f"a beat's {field} that is {value!r}", {**BEAT, field: value}, path=INSTANCE)
                    for field, value in beats]  # fmt: skip
@@ -429,17 +448,15 @@ FORBIDDEN = [
     put("a clock without a time", {"note": 1}, path="cron-instances/clock"),
     *(
         patch(f"a counter that goes from 7 to {beats}", {**TICKET, "beats": beats}, COUNTED, GROUP)
-        for beats in (6, 7, 9, "8", None)
+        for beats in (6, 9, "8", None)
     ),
     patch("a counter that begins with 2", {**TICKET, "beats": 2}, path=GROUP),
-    patch("a counter without a number", {"seenAt": STAMP}, path=GROUP),
     patch("a counter without a time", {"beats": ONE_MORE}, path=GROUP),
     *(
         patch(f"a ticket at {later} ms", {**TICKET, "seenAt": NOW + later}, {**COUNTED, "seenAt": NOW}, GROUP)
         for later in (-1, 1)
     ),
     patch("a ticket without a time", {"beats": ONE_MORE}, COUNTED, GROUP),
-    patch("a time without a ticket", {"seenAt": STAMP}, COUNTED, GROUP),
     *(
         patch(f"a ticket of the group {name}", TICKET, path=f"cron-groups/{name}")
         for name in ("0123456789abcde", "0123456789abcdef0", "0123456789ABCDEF", "0123456789abcdeg")

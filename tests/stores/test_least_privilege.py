@@ -16,6 +16,7 @@ from tests.stores.least_privilege_rows import DAY, FORBIDDEN, LEGAL
 from tests.stores.rule_mutants import Mutant, mutants
 from tests.stores.rule_questions import question
 
+from firecron.jobs.groups import group_fields
 from firecron.lock.record import LOCK_FIELDS
 from firecron.lock.step_record import StepRecord
 from firecron.runs.entry import Entry
@@ -177,6 +178,8 @@ ENTRY = Entry("key", "failed", "slot", "http", 1, 2, 1, 1, 1, 2, True, "bookkeep
         (("cron-runs", "$name", "$key"), set(ENTRY.to_node())),
         (("cron-steps", "$name", "$tick", "$step"), set(StepRecord(1, 1, 1, "me", 1, "1").to_node())),
         (("cron-instances", "$id"), {"seenAt", "startedAt", "instanceId", "jobs", "running"}),
+        # `beats` and `seenAt` are judged together.
+        (("cron-groups", "$group"), {*group_fields([], "api", 30), "firstSeenAt"}),
     ],
 )
 def test_each_field_has_a_rule_of_its_own(below: tuple[str, ...], fields: set[str]) -> None:

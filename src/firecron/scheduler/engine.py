@@ -76,7 +76,9 @@ class Engine:
         self.leaders = Leaders(settings, staff, self.registry.around)
         self.recovery = Recovery(locks, timing, self.registry, self.runner, self)
         self.ticker = self._make_ticker()
-        self.waves = Waves(settings, timing, locks.clock, self.registry, self.leaders, self.crew, self)
+        self.waves = Waves(
+            settings, timing, locks.clock, self.registry, self.leaders, self.crew, self, locks.identity.service
+        )
         self.leaders.ranks = self.waves
         self.heartbeat = Heartbeat(locks, timing, self.registry, self.runner, self.recovery, self.waves, chance)
 
