@@ -63,7 +63,7 @@ RECORD = _in(
     ("strict=True, frozen=True", "strict=False, frozen=True", PARSE),
     ('extra="allow"', 'extra="ignore"', CLAIM),
     (' - {"cancel", "cancelWhy"}', "", PARSE),
-    (', "cancel", "cancelWhy"}', "}", PARSE),
+    ('- {"cancel", "cancelWhy"}', '- {"cancelWhy"}', PARSE),
     ("> now + DAY:", ">= now + DAY:", PARSE),
     ("> now + DAY:", "> now + 2 * DAY:", DECIDE),
     ("now < self.expiresAt + (", "now <= self.expiresAt + (", DECIDE),
