@@ -15,8 +15,8 @@ from firecron.base.instants import in_utc, to_datetime, to_milliseconds, to_text
 from firecron.cron.words import without_place
 from firecron.errors import Denied
 from firecron.jobs.catalogue import Declared, read_declared
+from firecron.jobs.groups import Group, read_groups
 from firecron.lock.service import LockService
-from firecron.ops.attendance import EVERYBODY, attendances
 from firecron.ops.health import JobVerdict, judge
 from firecron.ops.nodes import children
 from firecron.ops.views import LockView, inspect_lock, inspect_run, plain
@@ -101,7 +101,7 @@ class Nodes:
 
     catalogue: Mapping[str, Declared | None]
     locks: Mapping[str, object]
-    groups: Mapping[str, object] | None
+    groups: tuple[Group, ...] | None
     now: int
 
 
@@ -112,7 +112,6 @@ class Status:
         self._locks = locks
         self._store = locks.store
         self._paths = locks.paths
-        self._heartbeat = locks.settings.heartbeat
         self._margin = locks.settings.margin_ms
 
     def look(self) -> SeenJobs:
@@ -125,7 +124,7 @@ class Status:
             catalogue = self.catalogue()
         locks = self._children(self._paths.locks)
         try:
-            groups: Mapping[str, object] | None = self._children(self._paths.groups)
+            groups: tuple[Group, ...] | None = read_groups(self._store.read(self._paths.groups, self._deadline()).node)
         except Denied:
             groups = None
         return Nodes(catalogue, locks, groups, self._locks.clock.now(self._deadline()).server)
@@ -136,12 +135,10 @@ class Status:
 
     def verdicts(self, nodes: Nodes) -> list[JobVerdict]:
         """Return the verdicts about all jobs, in the order of their names."""
-        known = [declared for declared in nodes.catalogue.values() if declared is not None]
-        attending = {} if nodes.groups is None else attendances(known, nodes.groups, nodes.now, self._heartbeat)
         return [
             JobVerdict(plain(name), "unknown", why=_UNREADABLE, is_warning=True)
             if declared is None
-            else judge(declared, nodes.locks.get(name), attending.get(name, EVERYBODY), nodes.now, self._margin)
+            else judge(declared, nodes.locks.get(name), nodes.groups, nodes.now, self._margin)
             for name, declared in sorted(nodes.catalogue.items())
         ]
 
