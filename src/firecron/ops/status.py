@@ -131,7 +131,12 @@ class Status:
 
     def catalogue(self) -> dict[str, Declared | None]:
         """Return the entries of the catalogue, by the name of their job."""
-        return {name: read_declared(name, node) for name, node in self._children(self._paths.jobs).items()}
+        try:
+            nodes = self._children(self._paths.jobs)
+        except Denied as error:
+            remedy = "The rules may be older than the catalogue: deploy those that `firecron rules` prints"
+            raise Denied(f"{self._paths.jobs} can't be read. {error} {remedy}") from error
+        return {name: read_declared(name, node) for name, node in nodes.items()}
 
     def verdicts(self, nodes: Nodes) -> list[JobVerdict]:
         """Return the verdicts about all jobs, in the order of their names."""

@@ -6,7 +6,6 @@ Both read the catalogue, so they need no program of the jobs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, TypeAlias
 
@@ -53,9 +52,9 @@ def status(jobs: Jobs = None, watching: Watch = False, interval: Interval = 2.0,
 
 
 def check(jobs: Jobs = None, as_json: Json = False) -> None:
-    """Say which jobs are unattended, stuck, late or failing, a line each.
+    """Say which jobs are unattended, stuck, late or failing.
 
-    Exits with 1 if there is one, with 69 if the database can't be reached. Also prints warnings, such as a pause of
+    A line for each. Exits with 1 if there is one, with 69 if the database can't be reached. Also prints warnings, such as a pause of
     more than a day, which don't count. For scripts and monitoring: it reads three nodes, and no history.
     """
     output = Output(as_json=as_json)
@@ -101,11 +100,9 @@ class StatusView:
     def lines(self, last: SeenJobs | None, seen: SeenJobs) -> list[Text]:
         if last is None and not seen.rows:
             return [self._nothing()]
-        before = {row.job: replace(row, next=None) for row in last.rows} if last is not None else {}
-        changed = [row_line(row, seen.now) for row in seen.rows if before.get(row.job) != replace(row, next=None)]
-        gone = [
-            Text(f"{name}: is no longer in the catalogue") for name in before.keys() - {row.job for row in seen.rows}
-        ]
+        before, after = {} if last is None else _told(last), _told(seen)
+        changed = [row_line(row, seen.now) for row in seen.rows if before.get(row.job) != after[row.job]]
+        gone = [Text(f"{name}: is no longer in the catalogue") for name in sorted(before.keys() - after.keys())]
         at = f"{datetime.now().astimezone():%H:%M:%S} "
         return [Text(at).append(line) for line in (*changed, *gone)]
 
@@ -113,13 +110,18 @@ class StatusView:
         return {"now": to_text(seen.now), "jobs": [row.to_json() for row in seen.rows]}
 
     def essence(self, seen: SeenJobs) -> object:
-        return [replace(row, next=None) for row in seen.rows]
+        return _told(seen)
 
     def _nothing(self) -> Text:
         return Text(
             f"There is no job in {database_of(self._settings)}: a program writes its jobs to the catalogue when it "
             "starts where they tick, or where a trigger serves them."
         )
+
+
+def _told(seen: SeenJobs) -> dict[str, object]:
+    """Return what is news of each job if it changes: not the next tick, and not the renewals of a run."""
+    return {row.job: (row.verdict, row.declared, row.last) for row in seen.rows}
 
 
 def _look(status: Status, settings: Settings, names: Sequence[str]) -> SeenJobs:
