@@ -46,6 +46,7 @@ HARMED: Node = {
     "missedMore": "ever",
     "missedUntil": "9999-12-31T23:59:59Z",
     "slot": "9999-12-31T23:59:59Z",
+    "succeededSlot": "yesterday",
     "unfinished": "9999-12-31T23:59:59Z",
 }
 ORIGINAL: Node = {"acquiredAt": NOW - 10_000, "expiresAt": NOW + 50_000, "instanceId": "nest"}
@@ -72,6 +73,7 @@ STAMP: Node = {".sv": "timestamp"}
 ONE_MORE: Node = {".sv": {"increment": 1}}
 COUNTED: Node = {"beats": 7, "seenAt": NOW - 9}
 TICKET: Node = {"beats": ONE_MORE, "seenAt": STAMP}
+TOLD: Node = {**TICKET, "firstSeenAt": NOW - 9, "heartbeat": 30, "jobs": "digest mail", "service": "api"}
 BEAT: Node = {"instanceId": "api-00042-abc", "jobs": 2, "running": 0, "seenAt": STAMP, "startedAt": NOW - 10}
 
 
