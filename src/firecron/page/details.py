@@ -16,6 +16,7 @@ from firecron.base.instants import in_utc, to_datetime, to_text
 from firecron.cron.clock_changes import special_nights
 from firecron.errors import Denied, UnknownJob
 from firecron.jobs.catalogue import Declared
+from firecron.jobs.groups import Group, read_groups
 from firecron.lock.instances import SILENT_BEATS
 from firecron.lock.service import LockService
 from firecron.ops.nodes import children
@@ -115,11 +116,7 @@ class Details:
                 for name, node in sorted(self._children(self._locks.paths.instances).items())
                 if name != "clock" and isinstance(node, dict)
             ],
-            "groups": [
-                _group(name, node, oldest)
-                for name, node in sorted(self._children(self._locks.paths.groups).items())
-                if isinstance(node, dict)
-            ],
+            "groups": [_group(one, now) for one in read_groups(self._children(self._locks.paths.groups))],
         }
 
     def _children(self, path: str) -> Mapping[str, object]:
@@ -210,15 +207,14 @@ def _instance(
     }
 
 
-def _group(name: str, node: Mapping[str, object], oldest: float) -> dict[str, object]:
-    seen, service, jobs = number(node.get("seenAt")), node.get("service"), node.get("jobs")
+def _group(group: Group, now: int) -> dict[str, object]:
     return {
-        "group": plain(name),
-        "service": plain(service) if isinstance(service, str) else None,
-        "firstSeenAt": _instant(node.get("firstSeenAt")),
-        "seenAt": None if seen is None else to_text(seen),
-        "live": seen is not None and seen >= oldest,
-        "jobs": sorted(plain(str(job)) for job in jobs) if isinstance(jobs, dict | list) else [],
+        "group": plain(group.name),
+        "service": None if group.service is None else plain(group.service),
+        "firstSeenAt": None if group.first_seen_at is None else to_text(group.first_seen_at),
+        "seenAt": None if group.seen_at is None else to_text(group.seen_at),
+        "live": group.is_live(now),
+        "jobs": None if group.jobs is None else sorted(plain(job) for job in group.jobs),
     }
 
 
