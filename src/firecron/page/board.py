@@ -70,11 +70,11 @@ class Board:
 
     def changed(self) -> None:
         """Look anew: something was done, or the database tells of a change."""
-        self._picture.forget()
+        self._picture.changed()
 
-    def done(self, name: str) -> None:
+    def done(self) -> None:
         """Read the locks anew, because a visitor has changed one."""
-        self._nodes.forget()
+        self._nodes.changed()
         self.changed()
 
     # --- live

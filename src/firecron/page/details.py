@@ -67,8 +67,8 @@ class Details:
 
     def done(self, name: str) -> None:
         """Read anew what a visitor has changed."""
-        self._jobs.forget(name)
-        self._runs.forget(name)
+        self._jobs.changed(name)
+        self._runs.changed(name)
 
     def _read_job(self, name: str) -> dict[str, object]:
         seen = self._board.look()

@@ -65,7 +65,7 @@ class Doing:
         except StoreError as error:
             return store_problem(error)
         finally:
-            self._board.done(name)
+            self._board.done()
             self._details.done(name)
 
     def _run(self, name: str, body: Mapping[str, object], who: str) -> Reply:
