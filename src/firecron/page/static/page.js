@@ -351,7 +351,8 @@ class Row {
     mark(this.schedule, "title", joined([facts.line, facts.timezone], " · "));
     put(this.next, facts.next ? local(facts.next) : "");
     mark(this.next, "title", facts.next && utc(facts.next));
-    put(this.countdown, facts.next ? countdown(facts.next) : "");
+    const isHeldBack = facts.verdict === "paused" && !(facts.lock?.pausedUntil < facts.next);
+    put(this.countdown, !facts.next ? "" : isHeldBack ? "if resumed" : countdown(facts.next));
     const [first, second, isHot] = nowOf(facts);
     put(this.now, first);
     this.now.classList.toggle("hot", Boolean(isHot));
@@ -444,6 +445,7 @@ function settle() {
   const hasRetired = found($("retired"), order.filter(({ facts }) => facts.verdict === "retired"));
   $("list").hidden = $("legend").hidden = !hasActive;
   $("apart").hidden = !hasRetired;
+  $("search").hidden = rows.size === 0;
   $("nothing").hidden = hasActive || hasRetired || !known.heard;
   put($("nothing"), rows.size ? `No job matches “${$("filter").value}”.` : "A job appears here when the first instance that has it starts.");
 }
@@ -480,8 +482,7 @@ function sentence() {
 
 /** The line below it: who runs and who is next; or, what is wrong with the connection. */
 function showDetail() {
-  const { trouble, heard } = known;
-  if (trouble) return put($("detail"), heard ? `${trouble} What you see is of ${local(heard)}.` : trouble);
+  if (known.trouble) return put($("detail"), known.trouble);
   const all = active();
   const count = (test, word) => all.some(test) && `${all.filter(test).length} ${word}`;
   let first = null;
@@ -495,7 +496,8 @@ function showState() {
   const { trouble, heard, jobs } = known;
   document.body.className = trouble ? "away" : heard ? "live" : "";
   put($("live"), trouble ? "away" : !heard ? "connecting" : live.isPolling ? `asks every ${POLL / 1_000} s` : "live");
-  if (heard || trouble) put($("sentence"), heard ? sentence() : "Nothing is known yet");
+  if (heard) put($("sentence"), trouble ? `At ${local(heard)}: ${sentence()}` : sentence());
+  else if (trouble) put($("sentence"), "Nothing is known yet");
   const need = [...jobs.values()].filter(needsHand).length;
   const place = view.page?.job ?? VIEWS[view.kind].title ?? known.database;
   document.title = spelled(joined([need && `(${need})`, joined([place, "firecron"], " · ")], " "));
