@@ -54,9 +54,23 @@ class Paths:
         """The path of the steps that runs have recorded. The node has a child for each job, by name."""
         return self._below("cron-steps")
 
+    @property
+    def jobs(self) -> str:
+        """The path of the catalogue. The node has a child for each job, by name."""
+        return self._below("cron-jobs")
+
+    @property
+    def acts(self) -> str:
+        """The path of what operators have done. The keys are in the order of time."""
+        return self._below("cron-acts")
+
     def lock(self, name: str) -> str:
         """Return the path of the record of one lock."""
         return f"{self.locks}/{name}"
+
+    def job(self, name: str) -> str:
+        """Return the path of a job's entry in the catalogue."""
+        return f"{self.jobs}/{name}"
 
     def runs_of(self, name: str) -> str:
         """Return the path of the history of one job."""

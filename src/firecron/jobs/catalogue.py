@@ -1,0 +1,143 @@
+"""The catalogue's schema: what `cron-jobs/<name>` says of a job, written and read here alone. Pure.
+
+With the catalogue an operator's tools need no program of the jobs: they know each schedule, what it promises, and which
+service declared it. Durations are seconds, as in the program. `since` and `declaredAt` are milliseconds of RTDB's time.
+An entry that can't be read is None: the tools show the job without a schedule, and nothing is judged by a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from math import isfinite
+
+from firecron.base.exact import number
+from firecron.base.instants import check_instant, to_datetime, to_text
+from firecron.cron.schedule import Schedule
+from firecron.jobs.options import DEFAULT_GRACE, JobOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A job as a program declared it. Durations are milliseconds here, as in `JobOptions`.
+
+    `since` is when this schedule was first declared, `declared_at` when this entry was written; None before the write.
+    `ticks` is false if only triggers run the job. `where` is the job's function.
+    """
+
+    name: str
+    schedule: Schedule
+    grace: int
+    overlap: str
+    catch_up: str
+    once_per_tick: bool
+    disabled: bool
+    expected_runtime: int | None
+    alert_after: int
+    role: str | None
+    where: str
+    ticks: bool
+    service: str
+    revision: str | None
+    since: int | None = None
+    declared_at: int | None = None
+
+    def is_same_as(self, other: Declared) -> bool:
+        """Whether both say the same of the job, whenever they were written."""
+        return replace(self, since=None, declared_at=None) == replace(other, since=None, declared_at=None)
+
+    def to_node(self) -> dict[str, object]:
+        """Return the entry as it is stored, without the fields that are None."""
+        schedule = self.schedule
+        fields: dict[str, object] = {
+            "line": None if schedule.every is not None else schedule.line,
+            "timezone": None if schedule.every is not None else schedule.timezone,
+            "every": None if schedule.every is None else int(schedule.every.total_seconds()),
+            "starting": None if schedule.starting is None else to_text(schedule.starting),
+            "since": self.since,
+            "grace": self.grace / 1000,
+            "overlap": self.overlap,
+            "catchUp": self.catch_up,
+            "oncePerTick": self.once_per_tick,
+            "disabled": self.disabled,
+            "expectedRuntime": None if self.expected_runtime is None else self.expected_runtime / 1000,
+            "alertAfter": self.alert_after,
+            "role": self.role,
+            "where": self.where,
+            "ticks": self.ticks,
+            "service": self.service,
+            "revision": self.revision,
+            "declaredAt": self.declared_at,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+def declared(
+    options: JobOptions, *, where: str, ticks: bool, service: str, revision: str | None, alert_after: int
+) -> Declared:
+    """Return what a program declares of its job. `service` is what the program runs in, `local` outside Cloud Run."""
+    return Declared(
+        name=options.name,
+        schedule=options.schedule,
+        grace=options.grace,
+        overlap=options.overlap,
+        catch_up=options.catch_up,
+        once_per_tick=options.once_per_tick,
+        disabled=options.disabled,
+        expected_runtime=options.expected_runtime,
+        alert_after=alert_after,
+        role=options.role,
+        where=where,
+        ticks=ticks,
+        service=service,
+        revision=revision,
+    )
+
+
+def read_declared(name: str, node: object) -> Declared | None:
+    """Return what an entry says; None if it can't be read. A field that is missing or odd has its default."""
+    if not isinstance(node, Mapping):
+        return None
+    try:
+        schedule = _schedule(node)
+    except ValueError:
+        return None
+    return Declared(
+        name=name,
+        schedule=schedule,
+        grace=_duration(node.get("grace")) or DEFAULT_GRACE * 1000,
+        overlap=_text(node.get("overlap")) or "skip",
+        catch_up=_text(node.get("catchUp")) or "skip",
+        once_per_tick=node.get("oncePerTick") is not False,
+        disabled=node.get("disabled") is True,
+        expected_runtime=_duration(node.get("expectedRuntime")),
+        alert_after=number(node.get("alertAfter")) or 1,
+        role=_text(node.get("role")),
+        where=_text(node.get("where")) or "",
+        ticks=node.get("ticks") is not False,
+        service=_text(node.get("service")) or "local",
+        revision=_text(node.get("revision")),
+        since=number(node.get("since")),
+        declared_at=number(node.get("declaredAt")),
+    )
+
+
+def _schedule(node: Mapping[object, object]) -> Schedule:
+    every = number(node.get("every"))
+    if every is None:
+        return Schedule(_text(node.get("line")), _text(node.get("timezone")) or "UTC")
+    starting = _text(node.get("starting"))
+    return Schedule(
+        every=timedelta(seconds=every), starting=None if starting is None else to_datetime(check_instant(starting))
+    )
+
+
+def _duration(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return round(value * 1000) if isfinite(value) and value > 0 else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
