@@ -124,6 +124,7 @@ def monitor_config(job: Job) -> MonitorConfig | None:
         "checkin_margin": _minutes(options.grace + options.jitter),
         # Without it Sentry takes half an hour, and calls a longer run dead.
         "max_runtime": _minutes(options.expected_runtime or options.max_runtime),
+        "failure_issue_threshold": options.alert_after,
     }
     if schedule.every is not None:
         if schedule.every % timedelta(minutes=1):

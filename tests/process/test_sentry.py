@@ -66,7 +66,7 @@ def run(crons: FireCron, name: str = "Report") -> None:
 
 def test_a_run_is_one_check_in_with_a_start_and_an_end(sentry: Kept) -> None:
     """Both have the attempt's id, the monitor's slug and what to expect; the end says how long it took."""
-    crons = FireCron(declared(expected_runtime=90, timezone="Europe/Berlin"))
+    crons = FireCron(declared(expected_runtime=90, alert_after=3, timezone="Europe/Berlin"))
     stop = monitor(crons)
     run(crons)
     stop()
@@ -79,6 +79,7 @@ def test_a_run_is_one_check_in_with_a_start_and_an_end(sentry: Kept) -> None:
         "timezone": "Europe/Berlin",
         "checkin_margin": 1,
         "max_runtime": 2,
+        "failure_issue_threshold": 3,
     }
     assert last["duration"] >= 0
     run(crons)

@@ -49,7 +49,7 @@ class Jobs:
     def method(self, run: Run | None = None) -> int:
         return 5
 
-    @distributed_cron("async-method", "* * * * *", on_abandoned="rerun", catch_up="all")
+    @distributed_cron("async-method", "* * * * *", on_abandoned="rerun", catch_up="all", alert_after=3)
     async def async_method(self) -> list[int]:
         return []
 
@@ -110,6 +110,7 @@ def options_are_checked() -> None:
     distributed_cron("name", "* * * * *", lock_ttl="60")  # type: ignore[arg-type]
     distributed_cron("name", "* * * * *", overlap="wait")  # type: ignore[arg-type]
     distributed_cron("name", "* * * * *", catch_up=True)  # type: ignore[arg-type]
+    distributed_cron("name", "* * * * *", alert_after=timedelta(minutes=5))  # type: ignore[arg-type]
     distributed_cron("name", "* * * * *", on_abandoned="retry")  # type: ignore[arg-type]
     distributed_cron("name", "* * * * *", ttl=60)  # type: ignore[call-arg]
     distributed_cron("name", "* * * * *")(5)  # type: ignore[type-var]

@@ -2,6 +2,11 @@
 
 With the catalogue an operator's tools need no program of the jobs: they know each schedule, what it promises, and which
 service declared it. Durations are seconds, as in the program. `since` and `declaredAt` are milliseconds of RTDB's time.
+
+An entry has the `line` and its `timezone`, or `every` and `starting`; and `grace`, `overlap`, `catchUp`, `oncePerTick`,
+`disabled`, `expectedRuntime`, `alertAfter` and `role` as the job's options have them. `where` is the job's function,
+`ticks` is false if only triggers run the job. `service` and `revision` are of the program that declared it last.
+
 An entry that can't be read is None: the tools show the job without a schedule, and nothing is judged by a guess.
 """
 
@@ -9,13 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime
 from math import isfinite
 
 from firecron.base.exact import number
-from firecron.base.instants import check_instant, to_datetime, to_text
+from firecron.base.instants import check_instant, in_utc
 from firecron.cron.schedule import Schedule
 from firecron.jobs.options import DEFAULT_GRACE, JobOptions
+
+# A function's name has no bound; the node has.
+_LONGEST_TEXT = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,7 @@ class Declared:
             "line": None if schedule.every is not None else schedule.line,
             "timezone": None if schedule.every is not None else schedule.timezone,
             "every": None if schedule.every is None else int(schedule.every.total_seconds()),
-            "starting": None if schedule.starting is None else to_text(schedule.starting),
+            "starting": None if schedule.starting is None else in_utc(schedule.starting),
             "since": self.since,
             "grace": self.grace / 1000,
             "overlap": self.overlap,
@@ -73,9 +81,7 @@ class Declared:
         return {name: value for name, value in fields.items() if value is not None}
 
 
-def declared(
-    options: JobOptions, *, where: str, ticks: bool, service: str, revision: str | None, alert_after: int
-) -> Declared:
+def declared(options: JobOptions, *, where: str, ticks: bool, service: str, revision: str | None) -> Declared:
     """Return what a program declares of its job. `service` is what the program runs in, `local` outside Cloud Run."""
     return Declared(
         name=options.name,
@@ -86,9 +92,9 @@ def declared(
         once_per_tick=options.once_per_tick,
         disabled=options.disabled,
         expected_runtime=options.expected_runtime,
-        alert_after=alert_after,
+        alert_after=options.alert_after,
         role=options.role,
-        where=where,
+        where=where[:_LONGEST_TEXT],
         ticks=ticks,
         service=service,
         revision=revision,
@@ -112,7 +118,7 @@ def read_declared(name: str, node: object) -> Declared | None:
         once_per_tick=node.get("oncePerTick") is not False,
         disabled=node.get("disabled") is True,
         expected_runtime=_duration(node.get("expectedRuntime")),
-        alert_after=number(node.get("alertAfter")) or 1,
+        alert_after=max(1, number(node.get("alertAfter")) or 1),
         role=_text(node.get("role")),
         where=_text(node.get("where")) or "",
         ticks=node.get("ticks") is not False,
@@ -128,9 +134,7 @@ def _schedule(node: Mapping[object, object]) -> Schedule:
     if every is None:
         return Schedule(_text(node.get("line")), _text(node.get("timezone")) or "UTC")
     starting = _text(node.get("starting"))
-    return Schedule(
-        every=timedelta(seconds=every), starting=None if starting is None else to_datetime(check_instant(starting))
-    )
+    return Schedule(every=every, starting=None if starting is None else datetime.fromisoformat(check_instant(starting)))
 
 
 def _duration(value: object) -> int | None:

@@ -79,6 +79,7 @@ def distributed_cron(
     retry_backoff: Duration = 5,
     max_runtime: Duration = 86_400,
     expected_runtime: Duration | None = None,
+    alert_after: int = 1,
     jitter: Duration = 0,
     role: str | None = None,
     disabled: bool = False,
@@ -107,6 +108,7 @@ def distributed_cron(
         retry_backoff: The pause before the first of these retries. It doubles for each later one.
         max_runtime: The time after which a run is no longer renewed, and is asked to stop.
         expected_runtime: How long a run takes at most, for monitoring services. It ends no run.
+        alert_after: How many runs of ticks have to fail in a row until the job counts as failing. It ends no run.
         jitter: The longest random delay of the start.
         role: Run only on instances whose FIRECRON_ROLES contain this word.
         disabled: Declare and list the job, but never run it by its schedule.
@@ -130,6 +132,7 @@ def distributed_cron(
         retry_backoff=retry_backoff,
         max_runtime=max_runtime,
         expected_runtime=expected_runtime,
+        alert_after=alert_after,
         jitter=jitter,
         role=role,
         disabled=disabled,

@@ -24,6 +24,7 @@ OnAbandoned: TypeAlias = Literal["skip", "rerun"]
 DEFAULT_GRACE = 60
 
 _MOST_RETRIES = 100
+_MOST_FAILURES = 1_000
 _DURATIONS = frozenset(
     {
         "lock_ttl",
@@ -58,6 +59,7 @@ class JobOptions:
     retry_backoff: int
     max_runtime: int
     expected_runtime: int | None
+    alert_after: int
     jitter: int
     role: str | None
     disabled: bool
@@ -161,6 +163,7 @@ def check_options(
     retry_backoff: object,
     max_runtime: object,
     expected_runtime: object | None,
+    alert_after: int,
     jitter: object,
     role: str | None,
     disabled: bool,
@@ -181,12 +184,13 @@ def check_options(
         # An explicit grace also ends the wait of overlap="queue".
         grace_given=grace is not None,
         on_abandoned=_one_of(on_abandoned, "on_abandoned", OnAbandoned),  # type: ignore[arg-type]  # as above
-        retries=_count(retries, "retries"),
+        retries=_count(retries, "retries", 0, _MOST_RETRIES),
         retry_backoff=milliseconds(retry_backoff, "retry_backoff"),
         max_runtime=milliseconds(max_runtime, "max_runtime", least=0.1, most=7 * DAY),
         expected_runtime=None
         if expected_runtime is None
         else milliseconds(expected_runtime, "expected_runtime", least=0.1, most=7 * DAY),
+        alert_after=_count(alert_after, "alert_after", 1, _MOST_FAILURES),
         jitter=milliseconds(jitter, "jitter"),
         role=check_role(role),
         disabled=check_flag(disabled, "disabled"),
@@ -273,9 +277,9 @@ def check_flag(value: object, name: str) -> bool:
     return value
 
 
-def _count(value: object, name: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_RETRIES:
-        raise ConfigurationError(f"{name}={value!r} must be a number from 0 to {_MOST_RETRIES}")
+def _count(value: object, name: str, least: int, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ConfigurationError(f"{name}={value!r} must be a number from {least} to {most}")
     return value
 
 

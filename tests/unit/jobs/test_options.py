@@ -39,6 +39,7 @@ def test_the_defaults() -> None:
         "retry_backoff": 5_000,
         "max_runtime": 86_400_000,
         "expected_runtime": None,
+        "alert_after": 1,
         "jitter": 0,
         "role": None,
         "disabled": False,
@@ -189,6 +190,10 @@ REFUSED = [
     ({"retries": 101}, "retries=101 must be a number from 0 to 100"),
     ({"retries": 1.5}, "retries=1.5 must be a number from 0 to 100"),
     ({"retries": True}, "retries=True must be a number"),
+    *(
+        ({"alert_after": value}, f"alert_after={value!r} must be a number from 1 to 1000")
+        for value in (0, 1_001, 1.5, True, "2")
+    ),
     *(
         ({"role": role}, f"role={role!r} must be one name without commas or blanks around it, or None")
         for role in ("", " ", " worker", "a,b", 5)

@@ -1,0 +1,106 @@
+"""The catalogue's entry: what is written of a job, and what is read back, whatever the node holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from firecron import distributed_cron
+from firecron.jobs.catalogue import Declared, declared, read_declared
+from firecron.jobs.decorator import declared as options_of
+
+
+def entry(line: str | None = "0 9 * * *", where: str = "jobs.Jobs.digest", **options: object) -> Declared:
+    def job() -> None: ...
+
+    declare = distributed_cron("digest", line, **options)  # type: ignore[arg-type]  # any options
+    (found,) = options_of(declare(job))
+    return declared(found, where=where, ticks=True, service="api", revision="api-00042-abc")
+
+
+def test_an_entry_says_what_the_job_declares() -> None:
+    """Durations are seconds, as in the program, and what isn't there isn't stored."""
+    assert entry().to_node() == {
+        "line": "0 9 * * *",
+        "timezone": "UTC",
+        "grace": 60,
+        "overlap": "skip",
+        "catchUp": "skip",
+        "oncePerTick": True,
+        "disabled": False,
+        "alertAfter": 1,
+        "where": "jobs.Jobs.digest",
+        "ticks": True,
+        "service": "api",
+        "revision": "api-00042-abc",
+    }
+    found = entry(None, every=2700, starting=datetime(2026, 11, 18, 9, tzinfo=UTC), role="mail", expected_runtime=0.5)
+    node = found.to_node()
+    assert (node["every"], node["starting"], node["role"]) == (2700, "2026-11-18T09:00:00Z", "mail")
+    assert node["expectedRuntime"] == 0.5
+    assert not {"line", "timezone"} & node.keys()
+    assert len(entry(where="x" * 501).where) == 500
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        entry(),
+        entry(timezone="Europe/Berlin", disabled=True, overlap="queue", alert_after=7, catch_up="all"),
+        entry(once_per_tick=False, expected_runtime=timedelta(seconds=90), grace=0.1),
+        entry(None, every=2700),
+        entry(None, every=61, starting=datetime(1969, 12, 31, 9, tzinfo=UTC)),
+        replace(entry(), ticks=False, since=1, declared_at=2, revision=None),
+    ],
+)
+def test_what_was_written_is_read(made: Declared) -> None:
+    """An entry comes back as it was, also a schedule from before 1970."""
+    read = read_declared("digest", made.to_node())
+    assert read == made
+    assert read.is_same_as(replace(made, since=5, declared_at=7))
+    assert not read.is_same_as(replace(made, service="other"))
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        None,
+        "x",
+        {},
+        {"line": 5},
+        {"line": "soon"},
+        {"line": "0 9 * * *", "timezone": "Mars/Olympus"},
+        {"every": 0},
+        {"every": -60},
+        {"every": 1e300},
+        {"every": 60, "starting": "soon"},
+    ],
+)
+def test_an_entry_without_a_schedule_is_none(node: object) -> None:
+    """Nothing is judged by a guess."""
+    assert read_declared("digest", node) is None
+
+
+def test_odd_fields_have_their_defaults() -> None:
+    """What somebody has typed into the console stops no tool."""
+    odd = {
+        "grace": -1,
+        "overlap": 5,
+        "catchUp": [],
+        "oncePerTick": "no",
+        "disabled": 1,
+        "expectedRuntime": "1h",
+        "alertAfter": -3,
+        "role": {},
+        "where": 7,
+        "ticks": 0,
+        "service": None,
+        "revision": 9,
+        "since": "x",
+        "declaredAt": True,
+    }
+    found = read_declared("digest", {"line": "0 9 * * *", **odd})
+    assert found is not None
+    assert found == replace(entry(), where="", service="local", revision=None)
