@@ -31,6 +31,7 @@ LAYERS = (
     ("ops",),
     ("cloud_logging", "triggers"),
     ("page",),
+    ("doors",),
     ("app", "logging"),
     ("otel", "sentry", "pings"),
     ("testing",),

@@ -21,6 +21,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
+from firecron import doors
 from firecron.base.forks import tell_after_fork
 from firecron.errors import ConfigurationError
 from firecron.scheduler.stopper import Stopper
@@ -36,10 +37,6 @@ if TYPE_CHECKING:
     from firecron.settings import Settings
     from firecron.store import Store
     from firecron.testing.rehearsal import Rehearsal
-    from firecron.triggers.access import OneOrMore
-    from firecron.triggers.asgi import TriggerApp
-    from firecron.triggers.handler import Handler
-    from firecron.triggers.verifier import Verifier
 
 
 AppT = TypeVar("AppT")
@@ -107,6 +104,10 @@ class FireCron:
         from firecron.scheduler.guard import judge
 
         return judge(self._enabled, self.settings.runtime_variable, self.settings.runtime_value)
+
+    # What can be mounted. `crons.trigger_app(...)` is the function of that name in `doors`.
+    trigger_app = doors.trigger_app
+    trigger_blueprint = doors.trigger_blueprint
 
     # --- start and stop
 
@@ -276,57 +277,6 @@ class FireCron:
         extensions["firecron"] = self
         self.registry.context = cast("flask.Flask", app).app_context
         self.start()
-
-    def trigger_app(
-        self,
-        *,
-        audience: OneOrMore | None = None,
-        email: OneOrMore | None = None,
-        trust_cloud_run_iam: bool = False,
-        verifier: Verifier | None = None,
-    ) -> TriggerApp:
-        """Return an ASGI application that runs a job at a request, such as Cloud Scheduler's: `POST /<name>`.
-
-        Mount it, or serve it alone: then jobs start and stop with the server. No caller is allowed by default. Give
-        either `audience` and `email`, or `trust_cloud_run_iam`, or a `verifier`.
-
-        Args:
-            audience: The audience of the caller's OIDC token: the URL of the service, or several.
-            email: The service account of the token, or several.
-            trust_cloud_run_iam: True if Cloud Run asks IAM before each request; then no token is verified here.
-            verifier: A `Verifier` of your own, instead of the three above.
-        """
-        from firecron.triggers.access import choose_verifier
-        from firecron.triggers.asgi import TriggerApp
-
-        handler = self._handler(choose_verifier(self.events, audience, email, trust_cloud_run_iam, verifier))
-        return TriggerApp(handler, self, self.settings.workers)
-
-    def trigger_blueprint(
-        self,
-        *,
-        audience: OneOrMore | None = None,
-        email: OneOrMore | None = None,
-        trust_cloud_run_iam: bool = False,
-        verifier: Verifier | None = None,
-        name: str = "firecron",
-    ) -> flask.Blueprint:
-        """Return the triggers for Flask: `app.register_blueprint(crons.trigger_blueprint(...), url_prefix="/cron")`.
-
-        Args:
-            audience, email, trust_cloud_run_iam, verifier: As with `trigger_app`.
-            name: The blueprint's name, if an application has two.
-        """
-        from firecron.triggers.access import choose_verifier
-        from firecron.triggers.blueprint import make_blueprint
-
-        handler = self._handler(choose_verifier(self.events, audience, email, trust_cloud_run_iam, verifier))
-        return make_blueprint(handler, name)
-
-    def _handler(self, verifier: Verifier) -> Handler:
-        from firecron.triggers.handler import Handler
-
-        return Handler(self.registry, self.locks, self.history, verifier)
 
     def after_fork(self) -> None:
         """Stop ticking in a forked child, until `start` is called there. The jobs stay."""

@@ -1,0 +1,87 @@
+"""The HTTP doors of a `FireCron`: its methods that return something to mount, such as `crons.trigger_app(...)`.
+
+The functions here are methods of `FireCron`, which has them under the same names. They load the framework and the room
+behind the door when they are called. None of them starts a job or reads the database.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import flask
+
+    from firecron.base.events import Events
+    from firecron.jobs.registry import Registry
+    from firecron.lock.service import LockService
+    from firecron.runs.history import History
+    from firecron.settings import Settings
+    from firecron.triggers.access import OneOrMore
+    from firecron.triggers.asgi import TriggerApp
+    from firecron.triggers.handler import Handler
+    from firecron.triggers.verifier import Verifier
+
+
+class Program(AbstractAsyncContextManager[object], Protocol):
+    """The parts of a `FireCron` that its doors need. Entered and left, it starts and stops its jobs."""
+
+    settings: Settings
+    locks: LockService
+    events: Events
+    history: History
+    registry: Registry
+
+
+def trigger_app(
+    self: Program,
+    *,
+    audience: OneOrMore | None = None,
+    email: OneOrMore | None = None,
+    trust_cloud_run_iam: bool = False,
+    verifier: Verifier | None = None,
+) -> TriggerApp:
+    """Return an ASGI application that runs a job at a request, such as Cloud Scheduler's: `POST /<name>`.
+
+    Mount it, or serve it alone: then jobs start and stop with the server. No caller is allowed by default. Give
+    either `audience` and `email`, or `trust_cloud_run_iam`, or a `verifier`.
+
+    Args:
+        audience: The audience of the caller's OIDC token: the URL of the service, or several.
+        email: The service account of the token, or several.
+        trust_cloud_run_iam: True if Cloud Run asks IAM before each request; then no token is verified here.
+        verifier: A `Verifier` of your own, instead of the three above.
+    """
+    from firecron.triggers.access import choose_verifier
+    from firecron.triggers.asgi import TriggerApp
+
+    handler = _handler(self, choose_verifier(self.events, audience, email, trust_cloud_run_iam, verifier))
+    return TriggerApp(handler, self, self.settings.workers)
+
+
+def trigger_blueprint(
+    self: Program,
+    *,
+    audience: OneOrMore | None = None,
+    email: OneOrMore | None = None,
+    trust_cloud_run_iam: bool = False,
+    verifier: Verifier | None = None,
+    name: str = "firecron",
+) -> flask.Blueprint:
+    """Return the triggers for Flask: `app.register_blueprint(crons.trigger_blueprint(...), url_prefix="/cron")`.
+
+    Args:
+        audience, email, trust_cloud_run_iam, verifier: As with `trigger_app`.
+        name: The blueprint's name, if an application has two.
+    """
+    from firecron.triggers.access import choose_verifier
+    from firecron.triggers.blueprint import make_blueprint
+
+    handler = _handler(self, choose_verifier(self.events, audience, email, trust_cloud_run_iam, verifier))
+    return make_blueprint(handler, name)
+
+
+def _handler(crons: Program, verifier: Verifier) -> Handler:
+    from firecron.triggers.handler import Handler
+
+    return Handler(crons.registry, crons.locks, crons.history, verifier)
