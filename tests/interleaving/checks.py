@@ -76,7 +76,11 @@ class Monitor:
         if after is None:
             require(not {"fence", "slot", "paused"} & before.keys(), "a release forgot what had to be remembered")
         elif flight.kind == "release":
-            changed = {"expiresAt", "expires", "releasedAt", "outcome", "unfinished"}
+            newest = after.get("succeededSlot", "")
+            require(
+                before.get("succeededSlot", "") <= newest <= after.get("slot", ""), "the newest success fell, or leapt"
+            )
+            changed = {"expiresAt", "expires", "releasedAt", "outcome", "succeededSlot", "unfinished"}
             require(_without(before, changed) == _without(after, changed), "a release changed what is not its own")
         elif flight.kind == "cancel":
             require(after["cancel"] == before["fence"], "a cancel was written for another acquisition")
@@ -95,6 +99,7 @@ class Monitor:
         is_live = flight.reading.server < before.get("expiresAt", 0) + (0 if released else MARGIN)
         mine = before.get("holder") == request.holder and not released
         require(not (mine and is_live), "an acquire lengthened the lease that its own earlier write had begun")
+        require(after.get("succeededSlot") == before.get("succeededSlot"), "an acquire changed the newest success")
         if "slot" in before:
             require(after.get("slot", "") >= before["slot"], "the slot fell")
         if "slot" in before and request.slot is not None and request.slot <= before["slot"]:

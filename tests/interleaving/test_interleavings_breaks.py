@@ -8,12 +8,13 @@ from typing import Any, TypeAlias
 
 import pytest
 from tests.interleaving.checks import Violation
-from tests.interleaving.clocks import MARGIN
+from tests.interleaving.clocks import MARGIN, START
 from tests.interleaving.holder import Op
 from tests.interleaving.model import Model
 from tests.interleaving.scenarios import ACQUIRE, CANCEL, RELEASE, RENEW, SLOT, Scenario, explore
 
 from firecron.base.clocks import Moment
+from firecron.base.instants import to_text
 from firecron.lock import protocol, record
 from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.protocol import Answer, Exchange, Held, Now, Swapped
@@ -158,6 +159,16 @@ own_writes_are_not_known = _decide_by(lambda node, request, now, written: decide
 spent_slots_are_free = _decide_by(
     lambda node, request, now, written: decide(_without(node, "slot", "unfinished"), request, now, written)
 )
+successes_are_forgotten = _decide_by(
+    lambda node, request, now, written: decide(_without(node, "succeededSlot"), request, now, written)
+)
+
+
+def releases_lower_the_success(patch: pytest.MonkeyPatch) -> None:
+    def newest_success(self: LockRecord, also: str | None = None) -> str | None:
+        return "2026-01-01T00:00:00Z" if self.succeededSlot else also
+
+    patch.setattr(LockRecord, "newest_success", newest_success)
 
 
 def cancelled_slots_are_open(patch: pytest.MonkeyPatch) -> None:
@@ -177,6 +188,7 @@ pauses_are_ignored = _decide_by(
 )
 
 ONCE = (ACQUIRE,)
+NEXT = (Op("acquire", slot=to_text(START + 1000)), RELEASE)
 CLAIM = (Op("acquire", slot=SLOT), RELEASE)
 LATE_EARLY = ((-MARGIN, 1.0), (MARGIN, 1.0))
 EARLY_LATE = ((MARGIN, 1.0), (-MARGIN, 1.0))
@@ -217,6 +229,12 @@ BREAKS: dict[str, tuple[Break, Scenario, str]] = {
         "a slot was rerun while",
     ),
     "spent_slots_are_free": (spent_slots_are_free, Scenario((CLAIM, CLAIM)), "a slot that was spent"),
+    "successes_are_forgotten": (
+        successes_are_forgotten,
+        Scenario((CLAIM, ONCE)),
+        "an acquire changed the newest success",
+    ),
+    "releases_lower_the_success": (releases_lower_the_success, Scenario((CLAIM, NEXT)), "the newest success fell"),
     "pauses_are_ignored": (pauses_are_ignored, Scenario((ONCE,), budget={"pause": 1}), "a paused lock"),
     "cancelled_slots_are_rerun": (
         cancelled_slots_are_open,

@@ -68,13 +68,6 @@ RECORD = _in(
     ("now < self.expiresAt + (", "now <= self.expiresAt + (", DECIDE),
     ("self.expiresAt > now + _FURTHEST", "self.expiresAt >= now + _FURTHEST", PARSE),
     ("self.expiresAt > now + _FURTHEST", "self.expiresAt > now + DAY", PARSE),
-    ("_TOO_HIGH = 2**53 - 1", "_TOO_HIGH = 2**53", PARSE),
-    (
-        "Annotated[int, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)] | Annotated[float, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)]",
-        "int | float",
-        PARSE,
-    ),
-    ("Count: TypeAlias = Annotated[int, Field(ge=0,", "Count: TypeAlias = Annotated[int, Field(ge=-5,", PARSE),
     ("example = 1 if name ==", "example = 2 if name !=", PARSE),
     ("(margin if self.releasedAt is None else 0)", "0", DECIDE),
     ("(margin if self.releasedAt is None else 0)", "margin", DECIDE),
@@ -177,6 +170,26 @@ RECORD = _in(
     (" and not record.model_extra", "", HOLDING),
     (" and expires_at == now:", ":", HOLDING),
     ('            "outcome": outcome,\n', "", HOLDING),
+    # The newest tick that succeeded.
+    ('        "succeededSlot": record.succeededSlot if record else None,\n', "", CLAIM),
+    ("(self.succeededSlot, also) if slot", "(also,) if slot", HOLDING),
+    ("(self.succeededSlot, also) if slot", "(also or self.succeededSlot,) if slot", HOLDING),
+    ('slot <= (self.slot or "")', 'slot < (self.slot or "")', HOLDING),
+    ('if slot and slot <= (self.slot or "")', "if slot", HOLDING),
+    ("return max((slot for slot in (self", "return min((slot for slot in (self", HOLDING),
+    ("if finished and outcome", "if outcome", HOLDING),
+    ('if finished and outcome == "succeeded"', "if finished", HOLDING),
+)
+
+FIELDS = _in(
+    "lock/fields.py",
+    ("_TOO_HIGH = 2**53 - 1", "_TOO_HIGH = 2**53", PARSE),
+    (
+        "Annotated[int, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)] | Annotated[float, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)]",
+        "int | float",
+        PARSE,
+    ),
+    ("Count: TypeAlias = Annotated[int, Field(ge=0,", "Count: TypeAlias = Annotated[int, Field(ge=-5,", PARSE),
 )
 
 TERM = _in(
@@ -557,6 +570,7 @@ LOCK_MUTANTS = (
     + CONTENDER
     + UNDER_LOCK
     + RECENT
+    + FIELDS
     + REFUSAL
     + ROSTER
     + WAITING

@@ -112,6 +112,7 @@ MENDED = {
     "missedMore": "2024-02-29T08:40:00Z/2026-11-18T08:45:00Z 2026-11-18T08:50:00Z/2026-11-18T08:55:00Z",
     "missedUntil": "2026-11-18T08:30:00Z",
     "slot": "2026-11-18T09:00:00Z",
+    "succeededSlot": "2024-02-29T09:00:00Z",
 }
 WRONG_RUN: Node = {**RAN, "attempt": -5, "durationMs": -1, "endedAt": 1e15, "fence": 1e300, "startedAt": -1}
 WRONG_BEAT: Node = {**BEAT, "jobs": -1, "running": -1, "seenAt": NOW - 9, "startedAt": 1e15}
@@ -140,6 +141,9 @@ BY_HAND: Node = {**ENDED, **TAKEN, "fence": NOW}
 TYPED: Node = {"cancel": {"by": "Ann"}, "cancelWhy": {"by": "Ann"}, "renews": {"by": "Ann"}}
 WORDS: Node = {"cancel": "please", "cancelWhy": 7, "renews": "never"}
 SHARED = ("cron-instances", "cron-groups")
+SUCCEEDED: Node = {**ENDED, "releasedAt": NOW, "expiresAt": NOW}
+OLDER = "2026-11-18T08:00:00Z"
+NEWER = {"succeededSlot": RUNNING["slot"]}
 
 
 def beside_of(path: str) -> Node:
@@ -170,6 +174,15 @@ LEGAL = [
     put("renew", {**RUNNING, "expiresAt": NOW + 60_000}, RUNNING),
     put("renew what an operator has edited", {**HELD, "acquired": 9, "paused": "Ann"}, {**HELD, "paused": "Ann"}),
     put("release a tick", {**ENDED, "releasedAt": NOW, "expiresAt": NOW}, RUNNING),
+    put("release the first success", {**SUCCEEDED, "succeededSlot": RUNNING["slot"]}, RUNNING),
+    put(
+        "release a later success", {**SUCCEEDED, "succeededSlot": RUNNING["slot"]}, {**RUNNING, "succeededSlot": OLDER}
+    ),
+    put(
+        "release a failure after a success", {**SUCCEEDED, "succeededSlot": OLDER}, {**RUNNING, "succeededSlot": OLDER}
+    ),
+    put("claim after a success", {**CLAIMED, "succeededSlot": OLDER}, {**RELEASED, "succeededSlot": OLDER}),
+    put("release a success in place of a later one", {**SUCCEEDED, **NEWER}, {**RUNNING, "succeededSlot": GOOD_SLOT}),
     put("release into a minimum hold", {**HELD, "releasedAt": NOW}, HELD),
     put("release while it is paused", {**HELD, "releasedAt": NOW, "paused": "Ann"}, {**HELD, "paused": "Ann"}),
     put("release after the expiry", {**ENDED, "releasedAt": NOW, "expiresAt": NOW}, {**RUNNING, "expiresAt": 1}),
@@ -331,7 +344,8 @@ def _ill_typed() -> list[Row]:
             *((field, "1") for field in ("acquiredAt", "attempt", "expiresAt", "fence", "releasedAt")),
             *((field, 1) for field in ("holder", "instance", "instanceId", "kind", "outcome", "renews", "cancelWhy")),
             ("cancelWhy", "w" * 501),
-            *((field, value) for field in ("slot", "unfinished", *MISSED) for value in ILL_SLOTS),
+            *((field, value) for field in ("slot", "succeededSlot", "unfinished", *MISSED) for value in ILL_SLOTS),
+            ("succeededSlot", "2026-11-18T09:00:01Z"),
             *(("missedMore", value) for value in ILL_PAIRS),
         ]
     ]
@@ -356,6 +370,11 @@ FORBIDDEN = [
     put("a fence falls", {**CLAIMED, "fence": NOW - 10_001}, RELEASED),
     put("a fence vanishes", without(CLAIMED, "fence"), RELEASED),
     patch("a fence is taken away", {"fence": None}, RUNNING),
+    # 1. successes
+    put("a success falls", {**CLAIMED, "succeededSlot": OLDER}, {**RELEASED, "succeededSlot": RELEASED["slot"]}),
+    put("a success vanishes", CLAIMED, {**RELEASED, "succeededSlot": OLDER}),
+    patch("a success is taken away", {"succeededSlot": None}, {**RUNNING, "succeededSlot": OLDER}),
+    put("a success of a lock without a slot", {**TAKEN, "fence": NOW, "succeededSlot": OLDER}),
     # 1. kinds
     put("a kind vanishes", without({**LED, "fence": NOW + 1}, "kind"), {**LED, "expiresAt": NOW}),
     patch("a kind becomes another", {"kind": "once"}, LED),

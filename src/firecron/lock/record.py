@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from firecron.base.clocks import Moment
-from firecron.base.instants import check_instant, check_spans, to_milliseconds, to_text
+from firecron.base.instants import to_milliseconds, to_text
 from firecron.errors import Malformed
+from firecron.lock.fields import Count, Exact, Instant, Spans
 from firecron.lock.kinds import misfit
 from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.request import NONE_MISSED, Request
@@ -36,15 +37,7 @@ _OUT_OF_RANGE = frozenset({"greater_than", "greater_than_equal", "less_than"})
 # No ttl is longer than a day. The minute allows for clocks that differ.
 _FURTHEST = DAY + 60_000
 
-Instant = Annotated[str, AfterValidator(check_instant)]
-Spans = Annotated[str, AfterValidator(check_spans)]
 Number: TypeAlias = int | float
-# Doubles are exact up to 2^53 - 1. The limit is exclusive, because the next fence has to be exact too.
-_TOO_HIGH = 2**53 - 1
-Exact: TypeAlias = (
-    Annotated[int, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)] | Annotated[float, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)]
-)
-Count: TypeAlias = Annotated[int, Field(ge=0, lt=_TOO_HIGH)] | Annotated[float, Field(ge=0, lt=_TOO_HIGH)]
 
 
 class LockRecord(BaseModel):
@@ -71,6 +64,7 @@ class LockRecord(BaseModel):
     releasedAt: Exact | None = None
     renews: object = None  # False: the holder does not renew, so it would never meet a `cancel`
     slot: Instant | None = None
+    succeededSlot: Instant | None = None
     unfinished: Instant | None = None
 
     def to_json(self) -> dict[str, object]:
@@ -97,6 +91,10 @@ class LockRecord(BaseModel):
     def open_slot(self) -> str | None:
         """The unfinished slot, unless its run is cancelled: that is never run again."""
         return None if self.is_cancelled else self.unfinished
+
+    def newest_success(self, also: str | None = None) -> str | None:
+        """Return the newest tick that has succeeded, if `also` has. One later than `slot` was never claimed."""
+        return max((slot for slot in (self.succeededSlot, also) if slot and slot <= (self.slot or "")), default=None)
 
     def is_live(self, now: int, margin: int) -> bool:
         """Return whether the lock counts as held: to a margin after its expiry, or to the end of a minimum hold."""
@@ -236,6 +234,7 @@ def _taken(current: Current, request: Request, now: Moment) -> Take:
         "kind": request.kind,
         "paused": current.paused,
         "renews": False if request.fenced and not request.renews else None,
+        "succeededSlot": record.succeededSlot if record else None,
         **_claim(record, request),
     }
     if request.momentary:
@@ -315,8 +314,8 @@ def released(
 ) -> LockRecord | Lost | None:
     """Return the record after the release; None to delete the node, because it has nothing to remember.
 
-    `finished` is the slot whose run ends with this release, so that it does not count as unfinished any more. A holder
-    that claimed no slot `forgets_cancel`: a slot that is unfinished was another run's, which is not cancelled.
+    `finished` is the slot whose run ends with this release: unfinished no more, and remembered if it succeeded. A
+    holder that claimed no slot `forgets_cancel`: a slot that is unfinished was another run's, which is not cancelled.
     """
     record = check_holding(node, holder, now)
     if isinstance(record, Lost):
@@ -334,6 +333,7 @@ def released(
             "expires": to_text(expires_at),
             "outcome": outcome,
             "unfinished": unfinished,
+            **({"succeededSlot": record.newest_success(finished)} if finished and outcome == "succeeded" else {}),
             **({"cancel": None, "cancelWhy": None} if forgets_cancel else {}),
         }
     )

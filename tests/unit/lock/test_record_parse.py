@@ -13,7 +13,7 @@ from firecron.lock.record import LOCK_FIELDS, Idle, LockRecord, Refused, decide,
 
 NUMBERS = ("acquiredAt", "attempt", "expiresAt", "fence", "releasedAt")
 TEXTS = ("holder", "instance", "instanceId", "outcome")
-SLOTS = ("missedAfter", "missedUntil", "slot", "unfinished")
+SLOTS = ("missedAfter", "missedUntil", "slot", "succeededSlot", "unfinished")
 
 NO_INSTANTS = (
     "",
@@ -107,6 +107,7 @@ def test_every_field_of_the_contract_is_known() -> None:
         "releasedAt",
         "renews",
         "slot",
+        "succeededSlot",
         "unfinished",
     } == LOCK_FIELDS
 

@@ -39,6 +39,7 @@ STRANGE: list[tuple[str, object]] = [
     ("slot", "2020-11-18T09:00:00+00:00"),
     ("slot", "2020-13-18T09:00:00Z"),
     ("slot", "soon"),
+    ("succeededSlot", "yesterday"),
     ("unfinished", True),
     ("unfinished", "2020-11-18"),
 ]
