@@ -453,7 +453,7 @@ ROSTER = (
         "lock/refusal.py", ('    if refused.reason != "held" or record is None:\n', "    if record is None:\n", SILENT)
     )
     + _in("runs/policy.py", ("free(record, end, silent_since)", "free(record, end)", SILENT))
-    + _in("runs/missing.py", ("min(_ended(record), silent_since)", "silent_since", SILENT))
+    + _in("runs/missing.py", ("min(freed_at(record), silent_since)", "silent_since", SILENT))
     + _in("scheduler/heartbeat.py", ("        self._roster.note(", "        _ = (", SILENT))
 )
 

@@ -1,35 +1,63 @@
 """The verdict about a job: as it should be, or not and why. Pure: decided from nodes that were read, and RTDB's time.
 
-paused       somebody paused it, or it is declared disabled
-unattended   it ticks, and no live group of instances has it
-stuck        its lock is held longer than a run takes, or nobody can claim its node
-late         its lock is free, and a tick that should have been claimed was not
-failing      its last runs of ticks failed, were lost or died
-running      its lock is held
-ok           none of these
-retired      taken out on purpose: it is in no live group, while a newer group of its service lives
-unknown      the database can't be read, or the job's entry in the catalogue
+The first word that holds:
+
+    unknown      the job's entry in the catalogue can't be read
+    retired      taken out on purpose: no live group of instances has it, while a newer one of its service lives
+    paused       somebody paused it, or it is declared disabled
+    unattended   it ticks, and no live group of instances has it
+    stuck        its lock is held for longer than a run takes, or nobody can claim its node
+    running      its lock is held
+    late         its lock is free, and a tick that should have been claimed was not
+    failing      its last runs of ticks failed, were lost or died
+    ok           none of these
+
+A tick is late if it was due longer than the job's grace and a minute ago, and came when nothing spoke against its run:
+after the slot that was claimed last, after the lock became free, after this schedule was declared, and after the last
+pause. So what overlap skipped, a pause held back, or a new line had before its deployment is not late, and a job that
+never ran is.
+
+A job with overlap="allow" leaves no trace of its runs, so the node says of it only whether it is late. With
+once_per_tick=False it remembers no ticks, so nothing is judged by it. A node that nobody can claim is stuck for both.
+
+Limit: after an unlock (`expiresAt = 0`) the node doesn't show when the lock was freed. So a tick that came while the
+lock was held is late then, until the next claim.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from firecron.base.exact import number, whole
+from firecron.base.instants import to_datetime, to_milliseconds, to_text
+from firecron.errors import Malformed
+from firecron.jobs.catalogue import Declared
+from firecron.lock.instances import how_to_free
+from firecron.lock.kinds import misfit
+from firecron.lock.record import DAY, LockRecord, parse
+from firecron.ops.views import plain
+from firecron.runs.missing import freed_at
+
 VerdictWord: TypeAlias = Literal[
-    "paused", "unattended", "stuck", "late", "failing", "running", "ok", "retired", "unknown"
+    "unknown", "retired", "paused", "unattended", "stuck", "running", "late", "failing", "ok"
 ]
 
 # The words that somebody has to be told.
 ALARMS: frozenset[VerdictWord] = frozenset({"unattended", "stuck", "late", "failing"})
+
+# How long after the end of its grace a tick is late. A claim, and its retries while RTDB is slow, take this at most.
+ALERT_MARGIN = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class JobVerdict:
     """What is to be said of one job. Instants are milliseconds of RTDB's clock.
 
-    `since` is when this state began, `due` the tick that is late; None where there is none. `why` is one sentence for
-    people. `is_warning` marks what is no alarm, but should be looked at, as a pause of more than a day.
+    `since` is when this state began, `due` the first tick that is late; None where there is none, or it is not known.
+    `why` is one sentence for people. `is_warning` marks what is no alarm, but should be looked at, as a pause of more
+    than a day.
     """
 
     job: str
@@ -43,3 +71,173 @@ class JobVerdict:
     def is_alarm(self) -> bool:
         """Whether somebody has to be told."""
         return self.word in ALARMS
+
+    def to_json(self) -> dict[str, object]:
+        """Return the verdict for programs: it always has every field, and instants are texts."""
+        return {
+            "job": self.job,
+            "verdict": self.word,
+            "since": None if self.since is None else to_text(self.since),
+            "due": None if self.due is None else to_text(self.due),
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Attendance:
+    """Who has a job, by the groups of instances: whether a live group has it, and when one was last seen.
+
+    `is_retired` means that the job was taken out on purpose. Where the groups can't be read, everybody attends.
+    """
+
+    is_attended: bool = True
+    is_retired: bool = False
+    last_seen: int | None = None
+
+
+def judge(
+    declared: Declared,
+    node: object,
+    attendance: Attendance,
+    now: int,
+    margin: int,
+    alert_margin: int = ALERT_MARGIN,
+) -> JobVerdict:
+    """Return the verdict about a job, given its lock's node. `now` is RTDB's time; all durations are milliseconds."""
+    job, fields = plain(declared.name), node if isinstance(node, dict) else {}
+    if attendance.is_retired:
+        return JobVerdict(job, "retired", why=f"taken out: newer instances of {_service(declared)} don't have it")
+    if _is_paused(fields, now):
+        return _paused(job, fields, now)
+    if declared.disabled:
+        return JobVerdict(job, "paused", why=f"declared disabled: {plain(declared.where)}")
+    if declared.ticks and not attendance.is_attended:
+        return _unattended(job, declared, attendance.last_seen)
+    try:
+        current = parse(node, now)
+    except Malformed as error:
+        return _malformed(job, str(error))
+    record = current if isinstance(current, LockRecord) else None
+    if wrong := misfit(current.kept.get("kind"), record.slot if record else None, None):
+        return _malformed(job, wrong)
+    is_free = record is None or not record.is_live(now, margin)
+    if record is not None and not is_free and (held := _held(job, declared, record, now)):
+        return held
+    if not declared.once_per_tick:
+        return JobVerdict(job, "ok", why="nothing is judged: with once_per_tick=False no tick is remembered")
+    limit = now - declared.grace - alert_margin
+    due = _late_before(limit, declared, record, fields, now) if is_free else None
+    if due is not None:
+        return _late(job, declared, due, due + now - limit)
+    if not declared.has_lease:
+        return JobVerdict(job, "ok", why="no tick is late; of how its runs ended, overlap='allow' leaves no trace")
+    return _ended(job, declared, record, fields)
+
+
+def _is_paused(fields: Mapping[str, object], now: int) -> bool:
+    paused, until = fields.get("paused"), number(fields.get("pausedUntil"))
+    return paused is not None and paused is not False and (until is None or now < until)
+
+
+def _paused(job: str, fields: Mapping[str, object], now: int) -> JobVerdict:
+    since, until = number(fields.get("pausedAt")), number(fields.get("pausedUntil"))
+    by, why = fields.get("pausedBy"), fields.get("pausedWhy")
+    said = f"paused by {plain(by) if isinstance(by, str) else 'somebody'}"
+    said += "" if since is None else f" at {to_text(since)}"
+    said += "" if until is None else f" until {to_text(until)}"
+    said += f": {plain(why)}" if isinstance(why, str) else ""
+    return JobVerdict(job, "paused", since, why=said, is_warning=since is not None and now - since > DAY)
+
+
+def _unattended(job: str, declared: Declared, last_seen: int | None) -> JobVerdict:
+    seen = "" if last_seen is None else f"; one was last seen at {to_text(last_seen)}"
+    why = f"no live instance has it, so nobody runs its ticks: start {_service(declared)}{seen}"
+    return JobVerdict(job, "unattended", last_seen, why=why)
+
+
+def _malformed(job: str, problem: str) -> JobVerdict:
+    why = f"nobody can claim its node, so it doesn't run: {plain(problem)}; mend the node in the Firebase console"
+    return JobVerdict(job, "stuck", why=why)
+
+
+def _held(job: str, declared: Declared, record: LockRecord, now: int) -> JobVerdict | None:
+    """Return the verdict about a job whose lock is not free; None if it is only kept for its minimum time."""
+    since = None if record.acquiredAt is None else whole(record.acquiredAt)
+    if record.is_stuck(now):
+        until = to_text(whole(record.expiresAt))
+        why = f"its lock blocks it until {until}, which is later than any lease can expire: {how_to_free(job)}"
+        return JobVerdict(job, "stuck", since, why=why)
+    if record.releasedAt is not None:
+        return None
+    owner, expected = plain(record.owner), declared.expected_runtime
+    what = "runs without a tick" if record.unfinished is None else f"runs its tick {record.unfinished}"
+    said = f"{owner} {what}{'' if since is None else f', since {to_text(since)}'}"
+    # By once_per_tick=False or overlap="allow", other holders of the lock count as its runs.
+    if since is None or expected is None or now - since <= expected or not declared.once_per_tick:
+        return JobVerdict(job, "running", since, why=said)
+    why = f"{said}, longer than the {expected / 1000:g} s that are expected; to end it, run: firecron cancel {job}"
+    return JobVerdict(job, "stuck", since + expected, why=why)
+
+
+def _late_before(
+    limit: int, declared: Declared, record: LockRecord | None, fields: Mapping[str, object], now: int
+) -> int | None:
+    """Return the first tick that should have been claimed and was not, if it is from before this limit."""
+    after = max(_since_when(declared, record, fields, now), default=limit)
+    # Most jobs have been claimed since: they are decided without the schedule.
+    if after >= limit:
+        return None
+    due = to_milliseconds(declared.schedule.after(to_datetime(after)))
+    return due if due < limit else None
+
+
+def _since_when(declared: Declared, record: LockRecord | None, fields: Mapping[str, object], now: int) -> Iterator[int]:
+    """Yield the instants after which nothing speaks against a tick's run. A tick has to be newer than each of them."""
+    if record is not None:
+        yield freed_at(record)
+        if record.slot is not None:
+            yield to_milliseconds(record.slot)
+    since = declared.since if declared.since is not None else declared.declared_at
+    if since is not None:
+        yield since
+    for field in ("resumedAt", "pausedUntil"):
+        over = number(fields.get(field))
+        if over is not None and over <= now:
+            yield over
+
+
+def _late(job: str, declared: Declared, due: int, since: int) -> JobVerdict:
+    whom = "instances are" if declared.ticks else "trigger is"
+    why = (
+        f"nobody has claimed its tick {to_text(due)}, although its lock was free, and it was to start within "
+        f"{declared.grace / 1000:g} s: see whether its {whom} alive, and what {_service(declared)} logs"
+    )
+    return JobVerdict(job, "late", since, due, why)
+
+
+def _ended(job: str, declared: Declared, record: LockRecord | None, fields: Mapping[str, object]) -> JobVerdict:
+    """Return the verdict about a job of which no tick is late, by how its last runs have ended."""
+    if record is None or record.slot is None:
+        return JobVerdict(job, "ok", why="no tick of it was due yet")
+    died = record.open_slot is not None and record.releasedAt is None
+    failures = max(0, number(fields.get("failures")) or 0) + died
+    last = f"its last tick {record.slot} " + (
+        f"died with {plain(record.owner)}" if died else plain(record.outcome or "was claimed")
+    )
+    if failures < declared.alert_after:
+        counted = f", {failures} of {declared.alert_after} failures in a row that are reported" if failures else ""
+        return JobVerdict(job, "ok", why=f"{last}{counted}")
+    succeeded = fields.get("succeededSlot")
+    so_far = f", and the last that succeeded was {plain(succeeded)}" if isinstance(succeeded, str) else ""
+    runs = "its last run" if failures == 1 else f"its last {failures} runs"
+    why = f"{runs} of ticks failed, was lost or died" if failures == 1 else f"{runs} of ticks failed, were lost or died"
+    return JobVerdict(
+        job,
+        "failing",
+        freed_at(record) if failures == declared.alert_after else None,
+        why=f"{why}: {last}{so_far}; see firecron runs {job}",
+    )
+
+
+def _service(declared: Declared) -> str:
+    return plain(declared.service)
