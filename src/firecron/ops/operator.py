@@ -26,6 +26,7 @@ from firecron.lock.instances import Instances, inspect_instances
 from firecron.lock.names import check_name
 from firecron.lock.protocol import OVERTAKEN
 from firecron.lock.service import LockService
+from firecron.ops.nodes import children
 from firecron.ops.step_views import TickSteps, inspect_steps
 from firecron.ops.views import (
     LockView,
@@ -102,7 +103,7 @@ class Operator:
     def look_at_all(self, *, with_holders: bool = False) -> SeenAll:
         """Return every lock that has a node. `with_holders` also finds out whether the holders' instances are alive."""
         node = self._locks.store.read(self._paths.locks, self._deadline()).node
-        nodes = _children(node, self._paths.locks)
+        nodes = children(node, self._paths.locks)
         instances = self._instances() if nodes and with_holders else None
         now = self._now()
         views = (
@@ -119,7 +120,7 @@ class Operator:
     def runs(self, name: str) -> tuple[Entry, ...]:
         """Return the history of one job, oldest first."""
         path = self._paths.runs_of(check_name(name))
-        entries = _children(self._locks.store.read(path, self._deadline()).node, path)
+        entries = children(self._locks.store.read(path, self._deadline()).node, path)
         return tuple(inspect_run(key, entries[key]) for key in sorted(entries))
 
     def steps(self, name: str, ticks: Collection[str]) -> tuple[TickSteps, ...]:
@@ -149,7 +150,7 @@ class Operator:
 
     def _steps(self, name: str, tick: str) -> TickSteps:
         path = self._paths.steps_of(name, tick)
-        return inspect_steps(tick, _children(self._locks.store.read(path, self._deadline()).node, path))
+        return inspect_steps(tick, children(self._locks.store.read(path, self._deadline()).node, path))
 
     def _last_run(self, name: str, lock: LockView | None) -> LastRun:
         path = self._paths.runs_of(name)
@@ -229,15 +230,3 @@ class Operator:
 def _acquisition(node: dict[str, object]) -> tuple[object, ...]:
     """Return the fields that identify an acquisition: they stay the same until the lock is released."""
     return tuple(node.get(field) for field in ("holder", "acquiredAt", "releasedAt"))
-
-
-def _children(node: object, path: str) -> dict[str, object]:
-    if node is None:
-        return {}
-    if isinstance(node, list):  # the database returns keys that are small numbers as a list
-        return {str(index): child for index, child in enumerate(node) if child is not None}
-    if not isinstance(node, dict):
-        raise Malformed(
-            f"{path} holds {node!r:.40}, but must hold one node for each name: delete it in the Firebase console"
-        )
-    return node

@@ -1,0 +1,209 @@
+"""The status of all jobs: what the catalogue, the locks and the groups of instances say of each of them, in a row.
+
+Three requests are enough for all rows: the catalogue, the locks and the groups. The newest entry of each history costs
+one more request a job, several of them at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from firecron.base.clocks import Deadline
+from firecron.base.instants import in_utc, to_datetime, to_milliseconds, to_text
+from firecron.cron.words import without_place
+from firecron.errors import Denied
+from firecron.jobs.catalogue import Declared, read_declared
+from firecron.lock.service import LockService
+from firecron.ops.attendance import EVERYBODY, attendances
+from firecron.ops.health import JobVerdict, judge
+from firecron.ops.nodes import children
+from firecron.ops.views import LockView, inspect_lock, inspect_run, plain
+from firecron.runs.entry import Entry
+
+_AT_A_TIME = 8
+_UNREADABLE = (
+    "its entry in the catalogue can't be read, so its schedule is not known: start its service again, or delete the "
+    "entry in the Firebase console"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A job at one instant: the verdict, the declaration, the lock, the next tick, and the newest entry of its history.
+
+    `declared` is None if the entry in the catalogue can't be read. `lock` is None without a node. `next` is None if no
+    tick will come. `last` is None if there is no entry, or it was not asked for. Texts are safe to print.
+    """
+
+    verdict: JobVerdict
+    declared: Declared | None = None
+    lock: LockView | None = None
+    next: int | None = None
+    last: Entry | None = None
+
+    @property
+    def job(self) -> str:
+        """The job's name."""
+        return self.verdict.job
+
+    @property
+    def words(self) -> str | None:
+        """What the schedule means, without its time zone."""
+        return None if self.declared is None else without_place(self.declared.schedule)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the row for programs: it always has every field, and instants are texts."""
+        declared = self.declared
+        schedule = None if declared is None else declared.schedule
+        return {
+            **self.verdict.to_json(),
+            "warning": self.verdict.is_warning,
+            "line": schedule and schedule.line,
+            "timezone": schedule and schedule.timezone,
+            "every": None if schedule is None or schedule.every is None else int(schedule.every.total_seconds()),
+            "starting": None if schedule is None or schedule.starting is None else in_utc(schedule.starting),
+            "words": self.words,
+            "next": None if self.next is None else to_text(self.next),
+            "lock": self.lock and self.lock.to_json(),
+            "last": self.last and self.last.to_json(),
+            "service": declared and declared.service,
+            "revision": declared and declared.revision,
+            "where": declared and declared.where,
+            "role": declared and declared.role,
+            "ticks": declared is not None and declared.ticks,
+            "disabled": declared is not None and declared.disabled,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SeenJobs:
+    """All jobs at one instant, `now` on RTDB's clock, in the order of their names.
+
+    `others` are the locks that belong to no job of the catalogue: those of leaders, of plain locks, and of jobs that
+    have no entry.
+    """
+
+    rows: tuple[Row, ...]
+    others: tuple[LockView, ...]
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """What is judged: the entries of the catalogue, the nodes of all locks, and the groups, as they were at `now`.
+
+    An entry that can't be read is None. `groups` is None where the security rules don't let this user read them.
+    """
+
+    catalogue: Mapping[str, Declared | None]
+    locks: Mapping[str, object]
+    groups: Mapping[str, object] | None
+    now: int
+
+
+class Status:
+    """Reads the status of all jobs of one database. Every method raises StoreError."""
+
+    def __init__(self, locks: LockService) -> None:
+        self._locks = locks
+        self._store = locks.store
+        self._paths = locks.paths
+        self._heartbeat = locks.settings.heartbeat
+        self._margin = locks.settings.margin_ms
+
+    def look(self, names: Collection[str] | None = None, *, with_last: bool = True) -> SeenJobs:
+        """Return all jobs, or those of these names. `with_last` also reads the newest entries of their histories."""
+        nodes = self.read()
+        seen = self.judge(nodes, names)
+        return self.with_last(seen) if with_last else seen
+
+    def read(self, catalogue: Mapping[str, Declared | None] | None = None) -> Nodes:
+        """Return the nodes to judge. A `catalogue` that was read before is not read again."""
+        if catalogue is None:
+            catalogue = self.catalogue()
+        locks = self._children(self._paths.locks)
+        try:
+            groups: Mapping[str, object] | None = self._children(self._paths.groups)
+        except Denied:
+            groups = None
+        return Nodes(catalogue, locks, groups, self._locks.clock.now(self._deadline()).server)
+
+    def catalogue(self) -> dict[str, Declared | None]:
+        """Return the entries of the catalogue, by the name of their job."""
+        return {name: read_declared(name, node) for name, node in self._children(self._paths.jobs).items()}
+
+    def verdicts(self, nodes: Nodes) -> list[JobVerdict]:
+        """Return the verdicts about all jobs, in the order of their names."""
+        known = [declared for declared in nodes.catalogue.values() if declared is not None]
+        attending = {} if nodes.groups is None else attendances(known, nodes.groups, nodes.now, self._heartbeat)
+        return [
+            JobVerdict(plain(name), "unknown", why=_UNREADABLE, is_warning=True)
+            if declared is None
+            else judge(declared, nodes.locks.get(name), attending.get(name, EVERYBODY), nodes.now, self._margin)
+            for name, declared in sorted(nodes.catalogue.items())
+        ]
+
+    def judge(self, nodes: Nodes, names: Collection[str] | None = None) -> SeenJobs:
+        """Return what these nodes say of all jobs, or of those of these names, without their histories."""
+        rows = (
+            self._row(name, verdict, nodes)
+            for name, verdict in zip(sorted(nodes.catalogue), self.verdicts(nodes), strict=True)
+            if names is None or name in names
+        )
+        others = (
+            self._view(name, node, nodes.now)
+            for name, node in sorted(nodes.locks.items())
+            if name not in nodes.catalogue
+        )
+        return SeenJobs(tuple(rows), tuple(others), nodes.now)
+
+    def with_last(self, seen: SeenJobs) -> SeenJobs:
+        """Return the jobs with the newest entries of their histories: one request a job."""
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            last = pool.map(self.last, (row.job for row in seen.rows))
+            return replace(
+                seen, rows=tuple(replace(row, last=entry) for row, entry in zip(seen.rows, last, strict=True))
+            )
+
+    def last(self, name: str) -> Entry | None:
+        """Return the newest entry of a job's history; None if it has none."""
+        newest = self._store.newest(self._paths.runs_of(name), self._deadline())
+        return None if newest is None else inspect_run(*newest)
+
+    def _row(self, name: str, verdict: JobVerdict, nodes: Nodes) -> Row:
+        declared, node = nodes.catalogue[name], nodes.locks.get(name)
+        return Row(
+            verdict,
+            None if declared is None else _printable(declared),
+            None if node is None else self._view(name, node, nodes.now),
+            None if declared is None else _next_tick(declared, verdict, nodes.now),
+        )
+
+    def _view(self, name: str, node: object, now: int) -> LockView:
+        return inspect_lock(name, self._paths.lock(name), node, now, self._margin)
+
+    def _children(self, path: str) -> dict[str, object]:
+        return children(self._store.read(path, self._deadline()).node, path)
+
+    def _deadline(self) -> Deadline:
+        return self._locks.deadline(self._locks.settings.request_timeout)
+
+
+def _next_tick(declared: Declared, verdict: JobVerdict, now: int) -> int | None:
+    if declared.disabled or verdict.word == "retired":
+        return None
+    return to_milliseconds(declared.schedule.after(to_datetime(now)))
+
+
+def _printable(declared: Declared) -> Declared:
+    """Return the declaration with texts that are safe to print."""
+    return replace(
+        declared,
+        name=plain(declared.name),
+        where=plain(declared.where),
+        service=plain(declared.service),
+        revision=declared.revision and plain(declared.revision),
+        role=declared.role and plain(declared.role),
+    )
