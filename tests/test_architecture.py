@@ -46,7 +46,7 @@ ALLOWED_UPWARDS = {("app", "testing.rehearsal")}
 # Where a package may be imported at module level: rooms, or modules of them.
 HOMES = {
     **dict.fromkeys(
-        ("requests", "urllib3", "google", "firebase_admin"), ("rtdb", "triggers.oidc", "cloud_logging", "demo")
+        ("requests", "urllib3", "google", "firebase_admin"), ("rtdb", "triggers.tokens", "cloud_logging", "demo")
     ),
     "croniter": (),
     **dict.fromkeys(("pydantic", "pydantic_core", "pydantic_settings"), ("settings", "lock.record", "lock.fields")),
@@ -58,7 +58,7 @@ KNOWS_RTDB = ("rtdb", "lock.service", "ops", "cli")
 # A server of certificates or pings that drips must not hold a thread, and only the transport has a wall deadline
 # (decision 0019).
 ALLOWED_PAST_THE_PORT = {
-    (room, f"rtdb.{module}") for room in ("triggers.oidc", "pings") for module in ("transport", "connection", "replies")
+    (room, f"rtdb.{module}") for room in ("triggers.tokens", "pings") for module in ("transport", "connection", "replies")
 }
 
 CONVERSIONS = ("to_text", "to_milliseconds", "to_datetime")
