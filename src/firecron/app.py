@@ -4,8 +4,8 @@
     app = FastAPI(lifespan=crons.lifespan)      # or:  with crons: …     or:  crons.start() … crons.stop()
 
 Importing this module loads only the standard library: its functions import what they need. Creating a FireCron finds
-the jobs and does no I/O. The program calls `start` once per process. A forked child has the jobs, but ticks only if it
-calls `start` itself. The threads are daemons. `stop` is called at the end of the process, if not before.
+the jobs and does no I/O. The program calls `start` once per process; a forked child ticks only if it calls it, too. The
+threads are daemons. `stop` is called at the end of the process, if not before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import random
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from types import TracebackType
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     from firecron.base.clocks import Timing
     from firecron.base.workers import Crew
+    from firecron.jobs.around import Around
     from firecron.leaders.leadership import Leadership
     from firecron.scheduler.guard import Verdict
     from firecron.settings import Settings
     from firecron.store import Store
     from firecron.testing.rehearsal import Rehearsal
-
 
 AppT = TypeVar("AppT")
 StateT = TypeVar("StateT")
@@ -55,6 +55,7 @@ class FireCron:
         app: A Firebase app; without one, the default app, or an app of the environment's `FIREBASE_CONFIG`.
         settings: Settings; without them, those of the environment.
         enabled: Overrides the production guard, and nothing else: the parent of a reloader still doesn't tick.
+        around: What each run is called in: functions of the run that return a context manager, the outermost first.
         store: A store to use instead of the Realtime Database, such as `firecron.testing.MemoryStore`.
         timing: The clocks, such as a `firecron.testing.FakeClock`.
         crew: The workers that run the jobs, instead of threads; for tests.
@@ -68,6 +69,7 @@ class FireCron:
         app: firebase_admin.App | None = None,
         settings: Settings | None = None,
         enabled: bool | None = None,
+        around: Sequence[Around] = (),
         store: Store | None = None,
         timing: Timing | None = None,
         crew: Crew | None = None,
@@ -92,7 +94,7 @@ class FireCron:
         self._started_in: int | None = None
         self._stops = 0
         self._stopper = Stopper(self._stop, has_threads=has_threads)
-        self.engine = Engine(self.locks, self.history, self._timing, crew, chance, has_threads=has_threads)
+        self.engine = Engine(self.locks, self.history, self._timing, crew, chance, around, has_threads=has_threads)
         self.registry = self.engine.registry
         self.engine.explore(*providers)
         self._jobless = without_jobs(*providers)
@@ -114,8 +116,7 @@ class FireCron:
     def start(self) -> Self:
         """Start ticking, if the production guard allows it. A second call in the same process changes nothing.
 
-        Raises ConfigurationError if a job's timings are too short for the lock's promises. If jobs should tick here, it
-        also raises ConfigurationError if no database is named.
+        Raises ConfigurationError for timings too short for the lock's promises, or if jobs tick without a database.
         """
         from firecron.scheduler.frameworks import reason_not_to_start
         from firecron.scheduler.startup import named_database, say_start

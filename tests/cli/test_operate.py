@@ -18,6 +18,8 @@ from rtdb_emulator.pytest_plugin import Rtdb
 
 PATH = "/cron-locks/job"
 COMMANDS = [
+    ("status",),
+    ("check",),
     ("locks",),
     ("locks", "job"),
     ("runs", "job"),
@@ -225,7 +227,7 @@ def test_a_database_that_is_gone_is_unreachable(command: tuple[str, ...], monkey
     assert f"firecron emulator --port {emulator.host.rpartition(':')[2]}" in said
 
 
-@pytest.mark.parametrize("command", COMMANDS[1:], ids=" ".join)
+@pytest.mark.parametrize("command", COMMANDS[3:], ids=" ".join)
 @pytest.mark.usefixtures("rtdb")
 def test_a_name_that_no_lock_can_have_is_wrong_usage(command: tuple[str, ...]) -> None:
     """A name that is none is exit code 2, in one line that says what a name is."""

@@ -11,6 +11,7 @@ from tests.interleaving.clocks import MARGIN, START, TTL
 
 from firecron.base.clocks import Moment
 from firecron.lock import protocol
+from firecron.lock.pauses import PAUSE_FIELDS
 from firecron.lock.protocol import Action, Answer, Held, Now, Read, Swap, Swapped
 from firecron.lock.record import LockRecord, Refused
 from firecron.lock.request import Request
@@ -94,7 +95,10 @@ class Monitor:
     def _on_take(self, flight: Flight, before: Node, after: Node) -> None:
         request = flight.request
         self._landed[_key(request.holder, after)] = self._model.freed, self._deletions
-        require(not before.get("paused"), "a paused lock was acquired")
+        is_over = "pausedUntil" in before and flight.reading.server >= before["pausedUntil"]
+        require(not before.get("paused") or is_over, "a paused lock was acquired")
+        kept = {field: before[field] for field in PAUSE_FIELDS if field in before}
+        require(kept == {field: after[field] for field in PAUSE_FIELDS if field in after}, "an acquire changed a pause")
         released = "releasedAt" in before
         is_live = flight.reading.server < before.get("expiresAt", 0) + (0 if released else MARGIN)
         mine = before.get("holder") == request.holder and not released

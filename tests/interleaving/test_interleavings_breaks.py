@@ -187,6 +187,13 @@ pauses_are_ignored = _decide_by(
     lambda node, request, now, written: decide(_without(node, "paused") or None, request, now, written)
 )
 
+
+def _ends_early(node: Node) -> Node:
+    return {**node, "pausedUntil": node["pausedUntil"] - 1} if node and "pausedUntil" in node else node
+
+
+pauses_end_early = _decide_by(lambda node, request, now, written: decide(_ends_early(node), request, now, written))
+
 ONCE = (ACQUIRE,)
 NEXT = (Op("acquire", slot=to_text(START + 1000)), RELEASE)
 CLAIM = (Op("acquire", slot=SLOT), RELEASE)
@@ -236,6 +243,7 @@ BREAKS: dict[str, tuple[Break, Scenario, str]] = {
     ),
     "releases_lower_the_success": (releases_lower_the_success, Scenario((CLAIM, NEXT)), "the newest success fell"),
     "pauses_are_ignored": (pauses_are_ignored, Scenario((ONCE,), budget={"pause": 1}), "a paused lock"),
+    "pauses_end_early": (pauses_end_early, Scenario((ONCE,), budget={"pause_until": 1, "jump": 1}), "a paused lock"),
     "cancelled_slots_are_rerun": (
         cancelled_slots_are_open,
         Scenario((CLAIM[:1], (Op("acquire", slot=SLOT, rerun=True),)), budget={"jump": 1, "cancel": 1}),

@@ -20,6 +20,7 @@ I_HOLDER = "tests/invariants/test_holder.py"
 I_LEASE = "tests/invariants/test_lease.py tests/invariants/test_renewal.py"
 I_STORE = "tests/invariants/test_store.py"
 PATIENCE = "tests/unit/lock/test_waiting.py"
+PAUSED = "tests/unit/lock/test_pauses.py"
 HEARS = "tests/unit/lock/test_hearing.py"
 SHARED = "tests/unit/lock/test_streams.py"
 SENT = "tests/stores/test_stream.py"
@@ -61,8 +62,8 @@ RECORD = _in(
     ("if not LOCK_FIELDS & node.keys():", "if False:", PARSE),
     ("strict=True, frozen=True", "strict=False, frozen=True", PARSE),
     ('extra="allow"', 'extra="ignore"', CLAIM),
-    (' - {"paused", "cancel", "cancelWhy"}', "", PARSE),
-    (', "cancel", "cancelWhy"}', "}", PARSE),
+    (' - {"cancel", "cancelWhy"}', "", PARSE),
+    ('- {"cancel", "cancelWhy"}', '- {"cancelWhy"}', PARSE),
     ("> now + DAY:", ">= now + DAY:", PARSE),
     ("> now + DAY:", "> now + 2 * DAY:", DECIDE),
     ("now < self.expiresAt + (", "now <= self.expiresAt + (", DECIDE),
@@ -78,9 +79,8 @@ RECORD = _in(
     ("if term is not None and (request.momentary or term.is_trusted(now.mono, request.margin)):", "if term:", DECIDE),
     ("return Mine(record, term)", "return Mine(record, LeaseTerm(term.expires_at, now))", DECIDE),
     # Paused.
-    ("if current.paused is not None and current.paused is not False:", "if current.paused is True:", DECIDE),
-    ("if current.paused is not None and current.paused is not False:", "if current.paused is not None:", DECIDE),
-    ("if current.paused is not None and current.paused is not False:", "if False:", DECIDE),
+    ("if is_paused(current.kept, now.server):", "if False:", DECIDE),
+    ("if is_paused(current.kept, now.server):", "if is_paused(current.kept, 0):", DECIDE),
     # The tick.
     ("request.slot <= record.slot:", "request.slot < record.slot:", DECIDE),
     ("request.slot <= record.slot:", "request.slot == record.slot:", DECIDE),
@@ -94,7 +94,6 @@ RECORD = _in(
     ("> now.server + request.margin:", "> now.server + 10**12:", DECIDE),
     # The claim.
     ("        **current.kept,\n", "", CLAIM),
-    ('        "paused": current.paused,\n', "", CLAIM),
     ("        **_claim(record, request),\n", "", CLAIM),
     ("if request.fenced:", "if True:", CLAIM),
     ("int(record.fence or 0) + 1 if", "int(record.fence or 0) if", CLAIM),
@@ -163,10 +162,9 @@ RECORD = _in(
     ("max(now, int(record.acquiredAt or 0) + hold_at_least)", "now", HOLDING),
     ("max(now, int(record.acquiredAt or 0) + hold_at_least)", "int(record.acquiredAt or 0) + hold_at_least", HOLDING),
     ("finished is not None and record.unfinished == finished", "finished is not None", HOLDING),
-    ("(record.slot, record.fence, record.paused, unfinished)", "(record.fence, record.paused, unfinished)", HOLDING),
-    ("(record.slot, record.fence, record.paused, unfinished)", "(record.slot, record.paused, unfinished)", HOLDING),
-    ("(record.slot, record.fence, record.paused, unfinished)", "(record.slot, record.fence, unfinished)", HOLDING),
-    ("(record.slot, record.fence, record.paused, unfinished)", "(record.slot, record.fence, record.paused)", HOLDING),
+    ("(record.slot, record.fence, unfinished)", "(record.fence, unfinished)", HOLDING),
+    ("(record.slot, record.fence, unfinished)", "(record.slot, unfinished)", HOLDING),
+    ("(record.slot, record.fence, unfinished)", "(record.slot, record.fence)", HOLDING),
     (" and not record.model_extra", "", HOLDING),
     (" and expires_at == now:", ":", HOLDING),
     ('            "outcome": outcome,\n', "", HOLDING),
@@ -469,10 +467,21 @@ WAITING = _in(
     ("yield min(backoff(tries + 2, random.random()), left)", "yield backoff(tries + 2, random.random())", PATIENCE),
 )
 
+PAUSES = _in(
+    "lock/pauses.py",
+    ("if value is None or value is False:", "if value is None:", PAUSED),
+    ("if value is None or value is False:", "if value is not True:", PAUSED),
+    ("self.until is None or now < self.until", "self.until is None or now <= self.until", PAUSED),
+    ("self.until is None or now < self.until", "self.until is not None and now < self.until", PAUSED),
+    ("return max((instant", "return min((instant", PAUSED),
+    ("if pause is None or pause.holds(now) else", "if pause is None else", PAUSED),
+)
+
 HEARING = _in(
     "lock/hearing.py",
     ("return 0\n    if not isinstance", "return inf\n    if not isinstance", HEARS),
-    ("current.paused is not None and current.paused is not False", "False", HEARS),
+    ("or is_paused(current.kept, now)", "or False", HEARS),
+    ("is_paused(current.kept, now)", "is_paused(current.kept, 0)", HEARS),
     ("(margin if current.releasedAt is None else 0)", "margin", HEARS),
     ("self._number = 0 if heard is None else heard.number", "self._number = 0", HEARS),
     ("is_news = heard.number > self._number", "is_news = True", HEARS),

@@ -43,7 +43,7 @@ BREAKS = (
     Break("a claimed tick may be claimed again", "lock.record",
           "request.slot <= record.slot:", "request.slot < record.slot:"),
     Break("a pause is not looked at", "lock.record",
-          "if current.paused is not None and current.paused is not False:", "if False:"),
+          "if is_paused(current.kept, now.server):", "if False:"),
     Break("a tick may be claimed early", "lock.record",
           "to_milliseconds(request.slot) > now.server + request.margin:",
           "to_milliseconds(request.slot) > now.server + 20 * request.margin:"),

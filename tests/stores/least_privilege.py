@@ -73,6 +73,7 @@ STAMP: Node = {".sv": "timestamp"}
 ONE_MORE: Node = {".sv": {"increment": 1}}
 COUNTED: Node = {"beats": 7, "seenAt": NOW - 9}
 TICKET: Node = {"beats": ONE_MORE, "seenAt": STAMP}
+TOLD: Node = {**TICKET, "firstSeenAt": NOW - 9, "heartbeat": 30, "jobs": "digest mail", "service": "api"}
 BEAT: Node = {"instanceId": "api-00042-abc", "jobs": 2, "running": 0, "seenAt": STAMP, "startedAt": NOW - 10}
 
 

@@ -25,6 +25,7 @@ from tests.stores.least_privilege import (
     STAMP,
     TAKEN,
     TICKET,
+    TOLD,
     UNRUN,
     Node,
     Row,
@@ -68,6 +69,32 @@ INSTANTS = [
     "2099-12-31T23:59:59Z",
 ]
 
+ACT = "cron-acts/2026-11-18T09:00:00Z-000-a1b2c3"
+OLD_ACT = "2026-11-18T08:00:00Z-999-ffffff"
+DONE: Node = {"act": "pause", "at": NOW, "name": "job", "who": "w" * 200, "why": "w" * 500}
+PAUSED: Node = {
+    "paused": True,
+    "pausedAt": NOW,
+    "pausedBy": "w" * 200,
+    "pausedUntil": NOW + 3_600_000,
+    "pausedWhy": "w" * 500,
+}
+OVER: Node = {**PAUSED, "pausedAt": NOW - 9, "pausedUntil": NOW}
+FIRST_PAUSE: Node = {"paused": True, "pausedUntil": 946_684_800_000}
+RESUMED: Node = {**dict.fromkeys(PAUSED), "resumedAt": NOW}
+MISTYPED: Node = {
+    **{name: {"by": "Ann"} for name in ("pausedAt", "pausedBy", "pausedUntil", "pausedWhy", "resumedAt")},
+    "paused": True,
+}
+PAUSE_WORDS: Node = {
+    **MISTYPED,
+    "pausedAt": "now",
+    "pausedBy": 7,
+    "pausedUntil": "soon",
+    "pausedWhy": 8,
+    "resumedAt": "x",
+}
+
 # Each number that firecron writes, with the least and the greatest that it may be.
 BOUNDS: list[tuple[str, Node, str, int, int]] = [
     ("cron-locks/job", CLAIMED, "acquiredAt", 0, NOW + MINUTE),
@@ -75,6 +102,9 @@ BOUNDS: list[tuple[str, Node, str, int, int]] = [
     ("cron-locks/job", CLAIMED, "expiresAt", 0, NOW + DAY + MINUTE),
     ("cron-locks/job", CLAIMED, "fence", 0, NOW + MINUTE),
     ("cron-locks/job", CLAIMED, "releasedAt", 0, NOW + MINUTE),
+    ("cron-locks/job", PAUSED, "pausedAt", 0, NOW + MINUTE),
+    ("cron-locks/job", RESUMED, "resumedAt", 0, NOW + MINUTE),
+    (ACT, DONE, "at", 0, NOW + MINUTE),
     (RUN, RAN, "attempt", 1, 1_000),
     (RUN, UNRUN, "count", 1, 1_000),
     (RUN, RAN, "durationMs", 0, NOW),
@@ -88,6 +118,8 @@ BOUNDS: list[tuple[str, Node, str, int, int]] = [
     (INSTANCE, BEAT, "running", 0, 1_000_000),
     (INSTANCE, BEAT, "seenAt", 0, NOW),
     (INSTANCE, BEAT, "startedAt", 0, NOW),
+    (GROUP, TOLD, "firstSeenAt", 0, NOW),
+    (GROUP, TOLD, "heartbeat", 1, 3_600),
 ]
 GOOD_SLOT = str(CLAIMED["slot"])
 IMPOSSIBLE = ["2024-02-30T09:00:00Z", "2025-02-29T09:00:00Z", "2026-06-31T09:00:00Z", "2026-13-01T09:00:00Z"]
@@ -115,6 +147,7 @@ MENDED = {
     "succeededSlot": "2024-02-29T09:00:00Z",
 }
 WRONG_RUN: Node = {**RAN, "attempt": -5, "durationMs": -1, "endedAt": 1e15, "fence": 1e300, "startedAt": -1}
+WRONG_GROUP: Node = {**COUNTED, "firstSeenAt": 1e15, "heartbeat": 0, "jobs": 7, "service": {"a": "b"}}
 WRONG_BEAT: Node = {**BEAT, "jobs": -1, "running": -1, "seenAt": NOW - 9, "startedAt": 1e15}
 
 
@@ -132,6 +165,8 @@ def _a_day_ahead(later: int) -> Iterator[Row]:
     yield put(
         f"a run whose key is a day and {later} ms ahead", {"outcome": "missed"}, None, f"cron-runs/job/{key}", now
     )
+    act = f"cron-acts/{key}-000-a1b2c3"
+    yield put(f"an act whose key is a day and {later} ms ahead", {**DONE, "at": now}, None, act, now)
 
 
 RERUN: Node = {**CLAIMED, "slot": RUNNING["slot"], "unfinished": RUNNING["unfinished"], "attempt": 2}
@@ -159,6 +194,13 @@ LEGAL = [
     put("take a lock with a name of 100 characters", TAKEN, path=f"cron-locks/{LONGEST}"),
     put("take a lock beside somebody's notes", {**TAKEN, "note": {"a": "b"}}, {"note": {"a": "b"}}),
     put("take a lock that was resumed", {**TAKEN, "paused": False}, {"paused": False}),
+    put("take a lock whose pause is over", {**CLAIMED, **OVER}, {**RELEASED, **OVER}),
+    put(
+        "take it the greatest margin before its pause ends",
+        {**CLAIMED, **OVER, "pausedUntil": NOW + 60_000},
+        {**RELEASED, **OVER, "pausedUntil": NOW + 60_000},
+    ),
+    put("take it after the first pause that there can have been", {**TAKEN, **FIRST_PAUSE}, FIRST_PAUSE),
     put("take a dead holder's lock at its expiry", CLAIMED, {**RUNNING, "expiresAt": NOW}),
     put("take a lock that was unlocked", CLAIMED, {**RUNNING, "expiresAt": 0}),
     put("take a lock of which an operator left only that", TAKEN, {"expiresAt": 0}),
@@ -205,6 +247,24 @@ LEGAL = [
     patch("pause a released lock", {"paused": True}, RELEASED),
     patch("pause a lock that is not there", {"paused": True}),
     patch("pause a lock of the original", {"paused": True}, ORIGINAL),
+    patch("pause until then, and say why", PAUSED, RUNNING),
+    patch("pause once more, in other words", {**PAUSED, "pausedWhy": None}, {**RUNNING, **PAUSED}),
+    patch("resume and say when", RESUMED, {**RELEASED, **PAUSED}),
+    patch("resume what was only paused, and say when", RESUMED, PAUSED),
+    put("renew what is paused", {**RUNNING, **PAUSED, "expiresAt": NOW + 60_000}, {**RUNNING, **PAUSED}),
+    put("renew beside a pause that was typed", {**HELD, **MISTYPED, "expiresAt": NOW + 60_000}, {**HELD, **MISTYPED}),
+    put("renew beside a pause of words", {**HELD, **PAUSE_WORDS, "expiresAt": NOW + 60_000}, {**HELD, **PAUSE_WORDS}),
+    patch("pause in place of what was typed", PAUSED, {**HELD, **MISTYPED}),
+    patch("resume in place of what was typed", {"resumedAt": NOW}, {"resumedAt": {"by": "Ann"}}),
+    patch(
+        "record a pause in its own write", {f"cron-locks/job/{k}": v for k, v in PAUSED.items()} | {ACT: DONE}, path=""
+    ),
+    put("record an act", DONE, path=ACT),
+    put("record an act without a reason", without(DONE, "why"), path=ACT),
+    put("record an act on a name of 100 characters", {**DONE, "name": LONGEST}, path=ACT),
+    patch("record an act and prune", {ACT[-31:]: DONE, OLD_ACT: None}, {OLD_ACT: DONE}, "cron-acts"),
+    delete("prune an act", DONE, ACT),
+    get("read the acts", "cron-acts"),
     patch("resume a job", {"paused": None}, {**RELEASED, "paused": True}),
     patch("resume what was only paused", {"paused": None}, {"paused": True}),
     patch("unlock", {"expiresAt": 0}, RUNNING),
@@ -254,6 +314,11 @@ LEGAL = [
     patch("take the first ticket", TICKET, path=GROUP),
     patch("take a ticket", TICKET, COUNTED, GROUP),
     patch("take a ticket of a counter that is no number", TICKET, {"beats": "many", "seenAt": 1}, GROUP),
+    patch("tell who runs what", TOLD, path=GROUP),
+    patch("tell of very many jobs", {**TOLD, "jobs": "j" * 100_000, "service": "s" * 1_000}, path=GROUP),
+    patch("take no ticket", {"seenAt": STAMP}, COUNTED, GROUP),
+    patch("take no ticket the first time", {"seenAt": STAMP, "jobs": ""}, path=GROUP),
+    patch("take a ticket beside what is wrong", TICKET, WRONG_GROUP, GROUP),
     delete("remove a counter", {**COUNTED, "seenAt": NOW - HOUR - 1}, GROUP),
     # numbers and instants
     *(
@@ -317,6 +382,8 @@ OF_STRANGERS = (
     "ask for the time",
     "take a ticket",
     "remove a counter",
+    "record an act",
+    "prune an act",
 )
 STRANGERS = {"nobody": None, "another user": {"uid": "somebody"}, "a user without a uid": {"admin": True}}
 ILL_SLOTS = [
@@ -355,6 +422,16 @@ def _ill_typed() -> list[Row]:
             *((field, "1") for field in ("attempt", "count", "durationMs", "endedAt", "fence", "startedAt", "atLeast")),
             *((field, 1) for field in ("error", "instance", "instanceId", "outcome", "recordedBy", "trigger")),
             *(("slot", value) for value in ILL_SLOTS),
+        ]
+    ]
+    rows += [
+        patch(f"a group's {field} that is {str(value)[:20]!r}", {**TOLD, field: value}, path=GROUP)
+        for field, value in [
+            ("firstSeenAt", "1"),
+            ("heartbeat", "30"),
+            *((field, 1) for field in ("jobs", "service")),
+            ("jobs", "j" * 100_001),
+            ("service", "s" * 1_001),
         ]
     ]
     beats = [("instanceId", 1), ("jobs", "1"), ("running", "1"), ("startedAt", "1"), ("seenAt", "1")]
@@ -420,6 +497,15 @@ FORBIDDEN = [
     put("a paused lock is taken", {**CLAIMED, "paused": True}, {**RELEASED, "paused": True}),
     put("a lock that is paused with a word is taken", TAKEN, {"paused": "no"}),
     put("a lock that is paused with a list is taken", TAKEN, {"paused": {"by": "Ann"}}),
+    put("a lock is taken before its pause ends", {**CLAIMED, **PAUSED}, {**RELEASED, **PAUSED}),
+    *(
+        put(
+            f"a lock that is paused until {until} is taken",
+            {**TAKEN, **OVER, "pausedUntil": until},
+            {**OVER, "pausedUntil": until},
+        )
+        for until in (NOW + 60_001, "soon", True, 946_684_799_999)
+    ),
     put("a pause is taken away with the lock", CLAIMED, {**RELEASED, "paused": True}),
     put("a fence falls that can rise for ages", {**CLAIMED, "fence": NOW}, {**RELEASED, "fence": 9 * 10**15 - 1}),
     put(
@@ -439,6 +525,37 @@ FORBIDDEN = [
     put("a text in place of a record", "locked"),
     put("a holder without an expiry", without(TAKEN, "expiresAt")),
     patch("an expiry is taken away", {"expiresAt": None}, RUNNING),
+    patch("a pause by a number", {"pausedBy": 7}, RUNNING),
+    patch("a pause by too long a name", {"pausedBy": "w" * 201}, RUNNING),
+    patch("a pause for a number", {"pausedWhy": 7}, RUNNING),
+    patch("a pause for too long a reason", {"pausedWhy": "w" * 501}, RUNNING),
+    patch("a pause until a word", {"pausedUntil": "soon"}, RUNNING),
+    put("an act is changed", {**DONE, "who": "eve@laptop"}, DONE, ACT),
+    *(put(f"an act without {name}", without(DONE, name), path=ACT) for name in ("act", "at", "name", "who")),
+    *(
+        put(f"an act whose {name} is {value!r:.20}", {**DONE, name: value}, path=ACT)
+        for name, value in (
+            ("act", 7),
+            ("act", "a" * 51),
+            ("name", "my job"),
+            ("name", f"{LONGEST}j"),
+            ("who", 7),
+            ("who", "w" * 201),
+            ("why", 7),
+            ("why", "w" * 501),
+        )
+    ),
+    *(
+        put(f"an act under the key {key}", DONE, path=f"cron-acts/{key}")
+        for key in (
+            "latest",
+            ACT[10:30],
+            ACT[10:34],
+            f"{ACT[10:]}0",
+            f"{ACT[10:-1]}g",
+            *(f"{day}-000-a1b2c3" for day in IMPOSSIBLE),
+        )
+    ),
     put("a run of no job", RAN, path=RUN.replace("job", "1job")),
     put("a run of a job with too long a name", RAN, path=RUN.replace("job", f"{LONGEST}j")),
     put("a run under a key that is no instant", RAN, path="cron-runs/job/latest"),
@@ -448,17 +565,15 @@ FORBIDDEN = [
     put("a clock without a time", {"note": 1}, path="cron-instances/clock"),
     *(
         patch(f"a counter that goes from 7 to {beats}", {**TICKET, "beats": beats}, COUNTED, GROUP)
-        for beats in (6, 7, 9, "8", None)
+        for beats in (6, 9, "8", None)
     ),
     patch("a counter that begins with 2", {**TICKET, "beats": 2}, path=GROUP),
-    patch("a counter without a number", {"seenAt": STAMP}, path=GROUP),
     patch("a counter without a time", {"beats": ONE_MORE}, path=GROUP),
     *(
         patch(f"a ticket at {later} ms", {**TICKET, "seenAt": NOW + later}, {**COUNTED, "seenAt": NOW}, GROUP)
         for later in (-1, 1)
     ),
     patch("a ticket without a time", {"beats": ONE_MORE}, COUNTED, GROUP),
-    patch("a time without a ticket", {"seenAt": STAMP}, COUNTED, GROUP),
     *(
         patch(f"a ticket of the group {name}", TICKET, path=f"cron-groups/{name}")
         for name in ("0123456789abcde", "0123456789abcdef0", "0123456789ABCDEF", "0123456789abcdeg")

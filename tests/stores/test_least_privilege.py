@@ -16,6 +16,8 @@ from tests.stores.least_privilege_rows import DAY, FORBIDDEN, LEGAL
 from tests.stores.rule_mutants import Mutant, mutants
 from tests.stores.rule_questions import question
 
+from firecron.jobs.groups import group_fields
+from firecron.lock.pauses import PAUSE_FIELDS
 from firecron.lock.record import LOCK_FIELDS
 from firecron.lock.step_record import StepRecord
 from firecron.runs.entry import Entry
@@ -166,6 +168,7 @@ def test_the_digits_add_up_to_the_instant() -> None:
         assert [question(row)(rules) for row in claim] == [True, False, False], text
 
 
+BESIDE = {"cancel", "cancelWhy", "kind", "resumedAt", *PAUSE_FIELDS} - {"paused"}
 ENTRY = Entry("key", "failed", "slot", "http", 1, 2, 1, 1, 1, 2, True, "bookkeeper", "revision", "instance", "error")
 
 
@@ -173,10 +176,13 @@ ENTRY = Entry("key", "failed", "slot", "http", 1, 2, 1, 1, 1, 2, True, "bookkeep
     ("below", "fields"),
     [
         # `acquired` and `expires` are texts for people, and any value of `paused` means something.
-        (("cron-locks", "$name"), (LOCK_FIELDS - {"acquired", "expires"}) | {"cancel", "cancelWhy", "kind"}),
+        (("cron-locks", "$name"), (LOCK_FIELDS - {"acquired", "expires"}) | BESIDE),
+        (("cron-acts", "$key"), {"act", "at", "name", "who", "why"}),
         (("cron-runs", "$name", "$key"), set(ENTRY.to_node())),
         (("cron-steps", "$name", "$tick", "$step"), set(StepRecord(1, 1, 1, "me", 1, "1").to_node())),
         (("cron-instances", "$id"), {"seenAt", "startedAt", "instanceId", "jobs", "running"}),
+        # `beats` and `seenAt` are judged together.
+        (("cron-groups", "$group"), {*group_fields([], "api", 30), "firstSeenAt"}),
     ],
 )
 def test_each_field_has_a_rule_of_its_own(below: tuple[str, ...], fields: set[str]) -> None:

@@ -39,6 +39,18 @@ def find_cloud_run(environment: Mapping[str, str] = os.environ) -> CloudRun | No
     return None
 
 
+def find_service(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the name of the service, job or worker pool that this process runs in, `local` outside Cloud Run."""
+    place = find_cloud_run(environment)
+    return "local" if place is None else place.name
+
+
+def find_revision(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return the revision that this process belongs to. The execution of a Cloud Run job is none: it has an end."""
+    revisions = (environment.get(variable) for kind, _, variable in _KINDS if kind != "job")
+    return next((revision for revision in revisions if revision), None)
+
+
 def find_owner(environment: Mapping[str, str] = os.environ) -> str | None:
     """Return the revision or execution that this process belongs to, also if the variable was set by hand."""
     return next((owner for _, _, variable in _KINDS if (owner := environment.get(variable))), None)

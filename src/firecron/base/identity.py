@@ -12,7 +12,7 @@ import threading
 import uuid
 from collections.abc import Mapping
 
-from firecron.base.cloud_run import find_cloud_run, find_owner
+from firecron.base.cloud_run import find_cloud_run, find_owner, find_revision, find_service
 from firecron.base.metadata import ask_metadata
 
 _LENGTH = 12
@@ -32,12 +32,15 @@ def attempt_id(key: str, attempt: object) -> uuid.UUID:
 class Identity:
     """The `instance_id` and the `instance` of this process.
 
-    `instance_id` is known at once. On Cloud Run a thread asks the metadata server for `instance`, once. `known` is set
-    when the server has answered, or when the wait for the answer is over.
+    `instance_id` is known at once, and so are the `service` and its `revision`, for people as well. On Cloud Run a
+    thread asks the metadata server for `instance`, once. `known` is set when the server has answered, or when the wait
+    for the answer is over.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self.instance_id = find_owner(environment) or "local"
+        self.service = find_service(environment)
+        self.revision = find_revision(environment)
         self._instance = secrets.token_hex(_LENGTH // 2)
         self.known = threading.Event()
         if find_cloud_run(environment):

@@ -1,8 +1,8 @@
 """Tickets: how a few instances of a large group ask for a tick, and the others don't. Pure arithmetic.
 
-Instances with the same jobs are a group, and the group shares a counter. Each heartbeat increments the counter. The
-number that comes back is the instance's ticket. From its own last tickets an instance knows how large the group is, and
-from its ticket's place on a circle how many others are nearer to a tick than itself:
+Instances of a service with the same jobs are a group, and the group shares a counter. Each heartbeat increments the
+counter. The number that comes back is the instance's ticket. From its own last tickets an instance knows how large the
+group is, and from its ticket's place on a circle how many others are nearer to a tick than itself:
 
     size      the difference of its last two tickets, over the time between them; the smaller of the last two sizes
     place     the ticket times the golden ratio, without its whole part: consecutive tickets lie evenly spread
@@ -45,7 +45,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 # The version of all this. Instances that judge in another way are in another group.
-SCHEME = 1
+SCHEME = 2
 # 2 ** 64 divided by the golden ratio.
 _GOLDEN = 11_400_714_819_323_198_485
 _TURN = 2**64
@@ -141,9 +141,12 @@ def is_long_enough(time: float, heartbeat: float) -> bool:
     return time >= _LEAST_TIME * heartbeat
 
 
-def group_of(members: Iterable[tuple[str, ...]], heartbeat: float, contenders: int) -> str:
-    """Return the name of the group of instances that have these members: name, line and time zone of each job."""
-    return _hash(json.dumps([SCHEME, heartbeat, contenders, sorted(members)])).hex()
+def group_of(members: Iterable[tuple[str, ...]], heartbeat: float, contenders: int, service: str) -> str:
+    """Return the name of the group of instances that have these members: name, line and time zone of each job.
+
+    Instances of two services are two groups: what is said of a group is said of its service.
+    """
+    return _hash(json.dumps([SCHEME, heartbeat, contenders, service, sorted(members)])).hex()
 
 
 def odds_of_round(size: float | None, heartbeat: float, interval: float) -> float | None:

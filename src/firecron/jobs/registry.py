@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal, Protocol, TypeAlias
 
 from firecron.errors import ConfigurationError, UnknownJob
+from firecron.jobs.around import Around, check_fit, checked, nothing
 from firecron.jobs.declarations import where_of
 from firecron.jobs.decorator import declared
 from firecron.jobs.job import Job, make_job
@@ -52,10 +53,15 @@ class JobControl(Protocol):
 
 
 class Registry:
-    """The jobs, by name. Their functions are called in `context`, unless a job has a context of its own."""
+    """The jobs, by name. Around their runs are the application's `context`, and what is `given` as `around`.
 
-    def __init__(self, roles: tuple[str, ...], control: JobControl) -> None:
+    A job that another registry has set up keeps what that one has put around it.
+    """
+
+    def __init__(self, roles: tuple[str, ...], control: JobControl, given: Sequence[Around] = ()) -> None:
         self.context: Callable[[], AbstractContextManager[object]] = nullcontext
+        self._outer: tuple[Around, ...] = ()
+        self._given = checked(given)
         self._roles = roles
         self._control = control
         self._lock = threading.Lock()
@@ -121,8 +127,9 @@ class Registry:
         if not jobs:
             raise ConfigurationError(f"{job!r} is not a job: decorate it with distributed_cron")
         for given in jobs:
-            # A context that another FireCron's registry set stays: a rehearsal calls jobs in the application's context.
-            one = given if given.around is not nullcontext else replace(given, around=self.around)
+            # What another FireCron's registry set stays: a rehearsal calls jobs in the application's context.
+            one = given if given.around is not nothing else replace(given, around=self.around)
+            check_fit(self._given, one.name, one.where, is_async=one.is_async)
             self._control.check(one)
             with self._lock:
                 other = self._jobs.get(one.name)
@@ -209,9 +216,22 @@ class Registry:
             return self._control.resume(self.get(name), resume, source)
         return self._control.run_now(self.get(name), slot, source)
 
-    def around(self) -> AbstractContextManager[object]:
-        """Return the context in which functions are called, as it is set now."""
-        return self.context()
+    def around(self) -> Sequence[Around]:
+        """Return what is around each run now, the outermost first."""
+        return (*self._outer, *self.surroundings(), *self._given)
+
+    def surroundings(self) -> Sequence[Callable[[object], AbstractContextManager[object]]]:
+        """Return what is around the functions of leaders, too: the application's context, as it is set now."""
+        return (lambda _: self.context(),)
+
+    def wrap(self, around: Around) -> Callable[[], None]:
+        """Put one more around each run, outside of the others. Return a function that ends this."""
+        self._outer = (around, *self._outer)
+
+        def unwrap() -> None:
+            self._outer = tuple(other for other in self._outer if other is not around)
+
+        return unwrap
 
     def after_fork(self) -> None:
         """Replace the lock in a forked child: a thread that only the parent has may hold it."""

@@ -6,12 +6,11 @@ share nothing but the database: jobs tick whether or not anybody leads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from firecron.errors import UnknownJob
-from firecron.leaders.leader import Leader
+from firecron.jobs.around import nothing
+from firecron.leaders.leader import Leader, Surroundings
 from firecron.leaders.office import Office, Staff
 from firecron.lock.following import Nobody, Ranks
 from firecron.settings import Settings
@@ -20,7 +19,7 @@ from firecron.settings import Settings
 class Leaders:
     """The leaders of this process, by name, in the order in which they were found."""
 
-    def __init__(self, settings: Settings, staff: Staff, around: Callable[[], AbstractContextManager[object]]) -> None:
+    def __init__(self, settings: Settings, staff: Staff, around: Surroundings) -> None:
         self._settings = settings
         self._staff = staff
         self._around = around
@@ -30,7 +29,7 @@ class Leaders:
 
     def add(self, leader: Leader) -> None:
         """Add a leader before the start. Its function is called in the application's context."""
-        one = leader if leader.around is not nullcontext else replace(leader, around=self._around)
+        one = leader if leader.around is not nothing else replace(leader, around=self._around)
         office = self._offices[leader.name] = Office(one, self._staff)
         office.candidate.ranks = self.ranks
 

@@ -52,6 +52,7 @@ from firecron.lock.following import GOOD_TERM, LOOK, Following, Nobody, Ranks, p
 from firecron.lock.hearing import Heard
 from firecron.lock.kinds import LEADER
 from firecron.lock.lease import Lease
+from firecron.lock.pauses import pause_in
 from firecron.lock.record import LockRecord
 from firecron.lock.refusal import Refusal, not_known
 from firecron.lock.streams import Follow
@@ -322,16 +323,16 @@ class Candidate:
 
     def _say_it_lingers(self, tenure: Tenure) -> None:
         if not tenure.has_ended:
-            after = f"{self.election.ttl / 1000:g} s"
             message = (
-                f'The body of "{self.election.name}" still runs {after} after its term was lost, perhaps beside the '
-                "next leader's: let it look at term.lost, and pass term.fence to what it writes to"
+                f'The body of "{self.election.name}" still runs {self.election.ttl / 1000:g} s after its term was lost'
+                ", perhaps beside the next leader's: let it look at term.lost, and pass term.fence to what it writes to"
             )
             self._emit("leader.lingers", logging.WARNING, message, tenure)
 
     def _look_for_pause(self, record: LockRecord) -> None:
-        if record.paused is not None and record.paused is not False:
-            self.tell("an operator has paused it")
+        pause, now = pause_in(record.kept), self._clock.peek()
+        if pause is not None and (now is None or pause.holds(now.server)):
+            self.tell(f"it is {pause}")
 
     def _tell_change(self, tenure: Tenure) -> None:
         if self._on_change is not None:

@@ -29,6 +29,7 @@ from firecron.base.clocks import Moment
 from firecron.base.instants import exact_milliseconds
 from firecron.base.tickets import has_fallen, wave_of
 from firecron.lock.hearing import Heard, Hearing
+from firecron.lock.pauses import pause_in
 from firecron.lock.refusal import Refusal
 
 # Seconds between two asks at the most, and at the least, and at the most for those who are far.
@@ -106,11 +107,20 @@ class Following:
         if heard.number != self._seen[0]:
             self._seen = heard.number, mono
         if refusal.reason == "paused":
-            is_paused = isinstance(heard.node, dict) and heard.node.get("paused") not in (None, False)
-            return self._asked + 1000 * (FAR if is_paused else LONGEST * self._luck)
+            return self._due_after_pause(heard.node, moment)
         if wave is not None:
             return self._hearing.due(heard, moment, mono) + wave
         return self._due_afar(heard, refusal, moment)
+
+    def _due_after_pause(self, node: object, moment: Moment | None) -> float:
+        """Return when a follower of a paused node asks: spread over some seconds after the end of the pause."""
+        pause, spread = pause_in(node) if isinstance(node, dict) else None, 1000 * LONGEST * self._luck
+        if pause is None:
+            return self._asked + spread
+        latest = self._asked + 1000 * FAR
+        if pause.until is None or moment is None:
+            return latest
+        return min(latest, max(self._asked, moment.mono + pause.until - moment.server) + spread)
 
     def _due_afar(self, heard: Heard, refusal: Refusal, moment: Moment | None) -> float:
         """Return when a follower of `releasedAt` asks: while its newest rank is low, and the node seems free."""

@@ -28,6 +28,7 @@ from firecron.errors import Malformed
 from firecron.lock.fields import Count, Exact, Instant, Spans
 from firecron.lock.kinds import misfit
 from firecron.lock.lease_term import LeaseTerm
+from firecron.lock.pauses import is_paused
 from firecron.lock.request import NONE_MISSED, Request
 
 Reason: TypeAlias = Literal["held", "slot_done", "slot_early", "paused", "malformed", "unavailable", "denied"]
@@ -60,7 +61,6 @@ class LockRecord(BaseModel):
     missedMore: Spans | None = None
     missedUntil: Instant | None = None
     outcome: str | None = None
-    paused: object = None
     releasedAt: Exact | None = None
     renews: object = None  # False: the holder does not renew, so it would never meet a `cancel`
     slot: Instant | None = None
@@ -74,7 +74,7 @@ class LockRecord(BaseModel):
 
     @property
     def kept(self) -> Mapping[str, object]:
-        """The fields that don't belong to the lock, and that every write carries over."""
+        """The fields that don't belong to the lock, such as a pause: every write carries them over."""
         return self.model_extra or {}
 
     @property
@@ -105,18 +105,14 @@ class LockRecord(BaseModel):
         return self.expiresAt > now + _FURTHEST
 
 
-LOCK_FIELDS = frozenset(LockRecord.model_fields) - {"paused", "cancel", "cancelWhy"}
+LOCK_FIELDS = frozenset(LockRecord.model_fields) - {"cancel", "cancelWhy"}
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A node without a lock: absent, or with only `paused` and fields that firecron doesn't know."""
+    """A node without a lock: absent, or with only a pause and fields that firecron doesn't know."""
 
     kept: Mapping[str, object]
-
-    @property
-    def paused(self) -> object:
-        return self.kept.get("paused")
 
 
 IDLE = Idle({})
@@ -194,8 +190,8 @@ def decide(node: object, request: Request, now: Moment, written: Mapping[Number,
         if term is not None and (request.momentary or term.is_trusted(now.mono, request.margin)):
             return Mine(record, term)
 
-    # 4. Has an operator paused the lock?
-    if current.paused is not None and current.paused is not False:
+    # 4. Has an operator paused the lock, and is that not over?
+    if is_paused(current.kept, now.server):
         return Refused("paused", current)
 
     # 5. Is the tick claimed already? A rerun may claim it again if its run never ended and the lock is not held.
@@ -232,7 +228,6 @@ def _taken(current: Current, request: Request, now: Moment) -> Take:
         "instance": request.instance,
         "instanceId": request.instance_id,
         "kind": request.kind,
-        "paused": current.paused,
         "renews": False if request.fenced and not request.renews else None,
         "succeededSlot": record.succeededSlot if record else None,
         **_claim(record, request),
@@ -323,7 +318,7 @@ def released(
     # The `acquiredAt` of this holder's record is a number, unless it was removed by hand.
     expires_at = max(now, int(record.acquiredAt or 0) + hold_at_least)
     unfinished = None if finished is not None and record.unfinished == finished else record.unfinished
-    remembers = (record.slot, record.fence, record.paused, unfinished)
+    remembers = (record.slot, record.fence, unfinished)
     if all(item is None for item in remembers) and not record.model_extra and expires_at == now:
         return None
     return record.model_copy(

@@ -155,7 +155,7 @@ class Examination:
                 writes_elsewhere = self._is_written(self._name, NULL_ETAG, {"probe": True})
                 takes_live_locks = self._takes_live_lock()
                 about_rules = list(findings.rules(target.user, writes_elsewhere, takes_live_locks))
-                if self._settings.contenders and not self._may_see(self._paths.groups):
+                if not self._may_see(self._paths.groups):
                     about_rules.append(findings.no_tickets())
                 if not self._may_see(self._paths.steps):
                     about_rules.append(findings.no_steps())

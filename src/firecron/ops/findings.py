@@ -254,7 +254,8 @@ def no_tickets() -> Finding:
     """Return that the security rules are older than the counters of heartbeats."""
     return warning(
         "rules",
-        "the rules don't know cron-groups, so every instance asks for every tick, however large the fleet is",
+        "the rules don't know cron-groups, so every instance asks for every tick, however large the fleet is, and "
+        "nobody sees which jobs it runs",
         "deploy what `firecron rules` prints",
     )
 

@@ -26,18 +26,20 @@ lock was held is late then, until the next claim.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from firecron.base.exact import number, whole
 from firecron.base.instants import to_datetime, to_milliseconds, to_text
+from firecron.base.plain import plain
 from firecron.errors import Malformed
 from firecron.jobs.catalogue import Declared
+from firecron.jobs.groups import Group, live_groups_of, retired
 from firecron.lock.instances import how_to_free
 from firecron.lock.kinds import misfit
+from firecron.lock.pauses import Pause, pause_in, resumed_at
 from firecron.lock.record import DAY, LockRecord, parse
-from firecron.ops.views import plain
 from firecron.runs.missing import freed_at
 
 VerdictWord: TypeAlias = Literal[
@@ -83,36 +85,28 @@ class JobVerdict:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Attendance:
-    """Who has a job, by the groups of instances: whether a live group has it, and when one was last seen.
-
-    `is_retired` means that the job was taken out on purpose. Where the groups can't be read, everybody attends.
-    """
-
-    is_attended: bool = True
-    is_retired: bool = False
-    last_seen: int | None = None
-
-
 def judge(
     declared: Declared,
     node: object,
-    attendance: Attendance,
+    groups: Collection[Group] | None,
     now: int,
     margin: int,
     alert_margin: int = ALERT_MARGIN,
 ) -> JobVerdict:
-    """Return the verdict about a job, given its lock's node. `now` is RTDB's time; all durations are milliseconds."""
+    """Return the verdict about a job at the time `now` of RTDB's clock, given the node of its lock.
+
+    Without `groups`, because they can't be read, somebody is taken to have the job. Durations are milliseconds.
+    """
     job, fields = plain(declared.name), node if isinstance(node, dict) else {}
-    if attendance.is_retired:
+    if groups is not None and retired(declared, groups, now):
         return JobVerdict(job, "retired", why=f"taken out: newer instances of {_service(declared)} don't have it")
-    if _is_paused(fields, now):
-        return _paused(job, fields, now)
+    pause = pause_in(fields)
+    if pause is not None and pause.holds(now):
+        return _paused(job, pause, now)
     if declared.disabled:
         return JobVerdict(job, "paused", why=f"declared disabled: {plain(declared.where)}")
-    if declared.ticks and not attendance.is_attended:
-        return _unattended(job, declared, attendance.last_seen)
+    if groups is not None and declared.ticks and not live_groups_of(declared.name, groups, now):
+        return _unattended(job, declared, groups)
     try:
         current = parse(node, now)
     except Malformed as error:
@@ -134,22 +128,15 @@ def judge(
     return _ended(job, declared, record, fields)
 
 
-def _is_paused(fields: Mapping[str, object], now: int) -> bool:
-    paused, until = fields.get("paused"), number(fields.get("pausedUntil"))
-    return paused is not None and paused is not False and (until is None or now < until)
+def _paused(job: str, pause: Pause, now: int) -> JobVerdict:
+    since = "" if pause.at is None else f"; since {to_text(pause.at)}"
+    is_warning = pause.at is not None and now - pause.at > DAY
+    return JobVerdict(job, "paused", pause.at, why=f"{pause}{since}", is_warning=is_warning)
 
 
-def _paused(job: str, fields: Mapping[str, object], now: int) -> JobVerdict:
-    since, until = number(fields.get("pausedAt")), number(fields.get("pausedUntil"))
-    by, why = fields.get("pausedBy"), fields.get("pausedWhy")
-    said = f"paused by {plain(by) if isinstance(by, str) else 'somebody'}"
-    said += "" if since is None else f" at {to_text(since)}"
-    said += "" if until is None else f" until {to_text(until)}"
-    said += f": {plain(why)}" if isinstance(why, str) else ""
-    return JobVerdict(job, "paused", since, why=said, is_warning=since is not None and now - since > DAY)
-
-
-def _unattended(job: str, declared: Declared, last_seen: int | None) -> JobVerdict:
+def _unattended(job: str, declared: Declared, groups: Collection[Group]) -> JobVerdict:
+    named = (group for group in groups if group.jobs is not None and declared.name in group.jobs)
+    last_seen = max((group.seen_at for group in named if group.seen_at is not None), default=None)
     seen = "" if last_seen is None else f"; one was last seen at {to_text(last_seen)}"
     why = f"no live instance has it, so nobody runs its ticks: start {_service(declared)}{seen}"
     return JobVerdict(job, "unattended", last_seen, why=why)
@@ -200,10 +187,9 @@ def _since_when(declared: Declared, record: LockRecord | None, fields: Mapping[s
     since = declared.since if declared.since is not None else declared.declared_at
     if since is not None:
         yield since
-    for field in ("resumedAt", "pausedUntil"):
-        over = number(fields.get(field))
-        if over is not None and over <= now:
-            yield over
+    resumed = resumed_at(fields, now)
+    if resumed is not None and resumed <= now:
+        yield resumed
 
 
 def _late(job: str, declared: Declared, due: int, since: int) -> JobVerdict:
@@ -227,15 +213,13 @@ def _ended(job: str, declared: Declared, record: LockRecord | None, fields: Mapp
     if failures < declared.alert_after:
         counted = f", {failures} of {declared.alert_after} failures in a row that are reported" if failures else ""
         return JobVerdict(job, "ok", why=f"{last}{counted}")
-    succeeded = fields.get("succeededSlot")
-    so_far = f", and the last that succeeded was {plain(succeeded)}" if isinstance(succeeded, str) else ""
-    runs = "its last run" if failures == 1 else f"its last {failures} runs"
-    why = f"{runs} of ticks failed, was lost or died" if failures == 1 else f"{runs} of ticks failed, were lost or died"
+    so_far = "" if record.succeededSlot is None else f", and the last that succeeded was {record.succeededSlot}"
+    in_a_row = f"its last {failures} runs failed, were lost or died: " if failures > 1 else ""
     return JobVerdict(
         job,
         "failing",
         freed_at(record) if failures == declared.alert_after else None,
-        why=f"{why}: {last}{so_far}; see firecron runs {job}",
+        why=f"{in_a_row}{last}{so_far}; see firecron runs {job}",
     )
 
 

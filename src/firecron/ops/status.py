@@ -15,14 +15,16 @@ from firecron.base.instants import in_utc, to_datetime, to_milliseconds, to_text
 from firecron.cron.words import without_place
 from firecron.errors import Denied
 from firecron.jobs.catalogue import Declared, read_declared
+from firecron.jobs.groups import Group, read_groups
 from firecron.lock.service import LockService
-from firecron.ops.attendance import EVERYBODY, attendances
 from firecron.ops.health import JobVerdict, judge
 from firecron.ops.nodes import children
 from firecron.ops.views import LockView, inspect_lock, inspect_run, plain
 from firecron.runs.entry import Entry
 
 _AT_A_TIME = 8
+# How long after the lock's release the entry of a run may come, in milliseconds.
+_SETTLED = 30_000
 _UNREADABLE = (
     "its entry in the catalogue can't be read, so its schedule is not known: start its service again, or delete the "
     "entry in the Firebase console"
@@ -99,7 +101,7 @@ class Nodes:
 
     catalogue: Mapping[str, Declared | None]
     locks: Mapping[str, object]
-    groups: Mapping[str, object] | None
+    groups: tuple[Group, ...] | None
     now: int
 
 
@@ -110,14 +112,11 @@ class Status:
         self._locks = locks
         self._store = locks.store
         self._paths = locks.paths
-        self._heartbeat = locks.settings.heartbeat
         self._margin = locks.settings.margin_ms
 
-    def look(self, names: Collection[str] | None = None, *, with_last: bool = True) -> SeenJobs:
-        """Return all jobs, or those of these names. `with_last` also reads the newest entries of their histories."""
-        nodes = self.read()
-        seen = self.judge(nodes, names)
-        return self.with_last(seen) if with_last else seen
+    def look(self) -> SeenJobs:
+        """Return all jobs, with the newest entries of their histories."""
+        return self.with_last(self.judge(self.read()))
 
     def read(self, catalogue: Mapping[str, Declared | None] | None = None) -> Nodes:
         """Return the nodes to judge. A `catalogue` that was read before is not read again."""
@@ -125,23 +124,26 @@ class Status:
             catalogue = self.catalogue()
         locks = self._children(self._paths.locks)
         try:
-            groups: Mapping[str, object] | None = self._children(self._paths.groups)
+            groups: tuple[Group, ...] | None = read_groups(self._store.read(self._paths.groups, self._deadline()).node)
         except Denied:
             groups = None
         return Nodes(catalogue, locks, groups, self._locks.clock.now(self._deadline()).server)
 
     def catalogue(self) -> dict[str, Declared | None]:
         """Return the entries of the catalogue, by the name of their job."""
-        return {name: read_declared(name, node) for name, node in self._children(self._paths.jobs).items()}
+        try:
+            nodes = self._children(self._paths.jobs)
+        except Denied as error:
+            remedy = "The rules may be older than the catalogue: deploy those that `firecron rules` prints"
+            raise Denied(f"{self._paths.jobs} can't be read. {error} {remedy}") from error
+        return {name: read_declared(name, node) for name, node in nodes.items()}
 
     def verdicts(self, nodes: Nodes) -> list[JobVerdict]:
         """Return the verdicts about all jobs, in the order of their names."""
-        known = [declared for declared in nodes.catalogue.values() if declared is not None]
-        attending = {} if nodes.groups is None else attendances(known, nodes.groups, nodes.now, self._heartbeat)
         return [
             JobVerdict(plain(name), "unknown", why=_UNREADABLE, is_warning=True)
             if declared is None
-            else judge(declared, nodes.locks.get(name), attending.get(name, EVERYBODY), nodes.now, self._margin)
+            else judge(declared, nodes.locks.get(name), nodes.groups, nodes.now, self._margin)
             for name, declared in sorted(nodes.catalogue.items())
         ]
 
@@ -159,13 +161,22 @@ class Status:
         )
         return SeenJobs(tuple(rows), tuple(others), nodes.now)
 
-    def with_last(self, seen: SeenJobs) -> SeenJobs:
-        """Return the jobs with the newest entries of their histories: one request a job."""
+    def with_last(self, seen: SeenJobs, before: SeenJobs | None = None) -> SeenJobs:
+        """Return the jobs with the newest entries of their histories: one request for each job.
+
+        A job whose lock has not been acquired or released since the look `before`, nor just before it, has its entry
+        from there.
+        """
+        known = {row.job: row for row in before.rows} if before is not None else {}
+
+        def last(row: Row) -> Row:
+            earlier = known.get(row.job)
+            if before is not None and earlier is not None and _is_settled(earlier, row, before.now):
+                return replace(row, last=earlier.last)
+            return replace(row, last=self.last(row.job))
+
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
-            last = pool.map(self.last, (row.job for row in seen.rows))
-            return replace(
-                seen, rows=tuple(replace(row, last=entry) for row, entry in zip(seen.rows, last, strict=True))
-            )
+            return replace(seen, rows=tuple(pool.map(last, seen.rows)))
 
     def last(self, name: str) -> Entry | None:
         """Return the newest entry of a job's history; None if it has none."""
@@ -189,6 +200,12 @@ class Status:
 
     def _deadline(self) -> Deadline:
         return self._locks.deadline(self._locks.settings.request_timeout)
+
+
+def _is_settled(earlier: Row, row: Row, at: int) -> bool:
+    """Return whether the history that was read with the row `earlier`, at this time, has no newer entry now."""
+    changes, others = ([one.since, one.released_at] if one else [None, None] for one in (earlier.lock, row.lock))
+    return changes == others and all(change is None or change < at - _SETTLED for change in changes)
 
 
 def _next_tick(declared: Declared, verdict: JobVerdict, now: int) -> int | None:

@@ -10,7 +10,7 @@ Before `start` nothing runs but jobs that are started by hand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -18,6 +18,7 @@ from firecron.base.clocks import Timing
 from firecron.base.instants import to_datetime, to_text
 from firecron.base.workers import Crew, Workers
 from firecron.errors import ConfigurationError, Stopping
+from firecron.jobs.around import Around
 from firecron.jobs.checks import Checks
 from firecron.jobs.explorer import explore
 from firecron.jobs.job import Job
@@ -53,6 +54,7 @@ class Engine:
         timing: Timing,
         crew: Crew | None,
         chance: Callable[[], float],
+        around: Sequence[Around],
         *,
         has_threads: bool,
     ) -> None:
@@ -63,7 +65,7 @@ class Engine:
         self._has_threads = has_threads
         self.is_ticking = False
         self.checks = Checks(settings, locks.events)
-        self.registry = Registry(settings.roles, self)
+        self.registry = Registry(settings.roles, self, around)
         self.crew = crew or Workers(settings.workers)
         scribe = crew or Workers(1, lingers=False)
         self.bookkeeper = Bookkeeper(history, scribe, locks.identity, timing, locks.events, locks.contender.roster)
@@ -73,10 +75,12 @@ class Engine:
             locks, timing, history, locks.identity, self.registry, self.claimer, self.lanes, self.bookkeeper
         )
         staff = Staff(locks, timing, history, scribe, self.runner.outstanding, lambda: self.runner.loop)
-        self.leaders = Leaders(settings, staff, self.registry.around)
+        self.leaders = Leaders(settings, staff, self.registry.surroundings)
         self.recovery = Recovery(locks, timing, self.registry, self.runner, self)
         self.ticker = self._make_ticker()
-        self.waves = Waves(settings, timing, locks.clock, self.registry, self.leaders, self.crew, self)
+        self.waves = Waves(
+            settings, timing, locks.clock, self.registry, self.leaders, self.crew, self, locks.identity.service
+        )
         self.leaders.ranks = self.waves
         self.heartbeat = Heartbeat(locks, timing, self.registry, self.runner, self.recovery, self.waves, chance)
 

@@ -1,8 +1,8 @@
 """The heartbeat: writes signs of life to `cron-instances/<id>`, one node a process, and makes the rounds of recovery.
 
-The reply to each beat contains RTDB's time, so an instance that beats never has to ask for it. The same write takes a
-ticket from the counter of the instance's group, in `cron-groups` (see `base/tickets`). If the security rules refuse the
-ticket, because they are older than it, the beat is sent again without a ticket.
+The reply to each beat contains RTDB's time, so an instance that beats never has to ask for it. The same write shows
+that the instance's group lives, in `cron-groups` (see `membership`), and takes a ticket from the group's counter (see
+`base/tickets`). If the security rules refuse that, because they are older, the beat is sent again without the group.
 
 A round that is due follows a beat, and has to stop at the next beat. After a completed round the nodes of dead
 instances are removed, and counters that no instance has used for an hour. Rounds read everything, so in a large group
@@ -27,6 +27,7 @@ from firecron.jobs.registry import Registry
 from firecron.lock.instances import PRUNED_BEATS, inspect_instances
 from firecron.lock.service import LockService
 from firecron.runs.runner import Runner
+from firecron.scheduler.membership import Membership
 from firecron.scheduler.recovery import Recovery
 from firecron.scheduler.waves import Draw, Waves
 from firecron.store import ONE_MORE, SERVER_TIME
@@ -76,6 +77,7 @@ class Heartbeat:
         self._peak = 0.0
         # Until when no ticket is asked for, because the security rules have refused one.
         self._refused_until = 0.0
+        self._membership = Membership()
 
     @property
     def id(self) -> str:
@@ -130,23 +132,29 @@ class Heartbeat:
     def _write(self, fields: dict[str, object], draw: Draw | None) -> None:
         """Write the fields, and take the ticket in the same write. Raise StoreError."""
         node = f"{self._root}/{self.id}"
-        counter = None if draw is None else f"{self._paths.groups}/{draw.group}"
         sent = self._timing.mono()
-        if counter is None:
+        if draw is None:
             stored: object = self._store.merge(node, fields, self._deadline())
             ticket = None
         else:
-            here, beats, seen = map(self._paths.relative, (node, f"{counter}/beats", f"{counter}/seenAt"))
-            values = {here: fields, beats: ONE_MORE, seen: SERVER_TIME}
+            here, group = map(self._paths.relative, (node, f"{self._paths.groups}/{draw.group}"))
+            values = {here: fields, **{f"{group}/{name}": value for name, value in self._of_group(draw).items()}}
             answered = self._store.merge(self._paths.prefix, values, self._deadline())
-            stored, ticket = answered[here], number(answered[beats])
+            stored, ticket = answered[here], number(answered.get(f"{group}/beats"))
         received = self._timing.mono()
         seen_at = stored.get("seenAt") if isinstance(stored, dict) else None
         if isinstance(seen_at, int):
             self._clock.note(seen_at, sent, received)
             self._started_at = self._started_at or seen_at
+        if draw is not None:
+            self._membership = self._membership.after(draw.group, ticket, number(seen_at))
         # The ticket was given at some time in between.
         self._waves.note(draw, ticket, (sent + received) / 2)
+
+    def _of_group(self, draw: Draw) -> dict[str, object]:
+        """Return what a beat writes into the node of its group."""
+        told = self._membership.fields(draw.group, draw.jobs, self._identity.service, self._settings.heartbeat)
+        return {**told, "seenAt": SERVER_TIME, **({"beats": ONE_MORE} if draw.takes_ticket else {})}
 
     def prune(self, deadline: Deadline) -> None:
         """Note the silent instances in the roster, and remove the nodes of instances not seen for ten beats.
@@ -162,8 +170,7 @@ class Heartbeat:
         dead = [key for key in _unseen(nodes, limit) if key != self.id]
         if dead:
             self._store.merge(self._root, dict.fromkeys(dead), deadline)
-        if self._settings.contenders:
-            self._prune_groups(now.server - _FORGOTTEN - self._settings.margin_ms, deadline)
+        self._prune_groups(now.server - _FORGOTTEN - self._settings.margin_ms, deadline)
 
     def work(self) -> None:
         """Beat once, and make a round of recovery if one is due."""
@@ -199,6 +206,7 @@ class Heartbeat:
         self._at_work = set()
         self._random = secrets.token_hex(3)
         self._started_at = None
+        self._membership = Membership()
 
     def _run(self) -> None:
         me = threading.current_thread()
@@ -249,7 +257,8 @@ class Heartbeat:
         if is_first:
             message = (
                 "The security rules refuse the heartbeat its ticket, so this instance asks for every tick, however "
-                f"large the fleet is: deploy the rules that `firecron rules` prints. {error}"
+                "large the fleet is, and nobody sees which jobs it runs: deploy the rules that `firecron rules` "
+                f"prints. {error}"
             )
             self._events.emit("heartbeat.no_ticket", "heartbeat", logging.WARNING, message, why=str(error))
 

@@ -49,10 +49,14 @@ class Asker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A ticket to take: the group whose counter gives it, and the jobs that it is for, by name."""
+    """The group of an instance, and the jobs that it runs, by name.
+
+    `takes_ticket` is False for an instance without a free worker: it would only delay a tick.
+    """
 
     group: str
     jobs: dict[str, Job]
+    takes_ticket: bool = True
 
 
 NOTHING = Draw("", {})
@@ -81,6 +85,7 @@ class Waves:
         leaders: Leaders,
         crew: Crew,
         asker: Asker,
+        service: str,
     ) -> None:
         self.contenders = settings.contenders
         self._heartbeat = settings.heartbeat * 1000
@@ -90,6 +95,7 @@ class Waves:
         self._leaders = leaders
         self._crew = crew
         self._asker = asker
+        self._service = service
         self._lock = threading.Lock()
         self.forget()
 
@@ -117,20 +123,21 @@ class Waves:
                 return None
             return Rank(size * self._tickets.distance(place_of_tick(name, LEADER)), size)
 
-    def draw(self) -> Draw | None:
-        """Return the ticket that the next beat should take.
-
-        Return None if it should take none: an instance without a free worker would only delay a tick.
-        """
-        if not self.contenders or self._crew.is_full:
-            return None
+    def draw(self) -> Draw:
+        """Return the group that the next beat belongs to."""
         jobs = {job.name: job for job in self._registry.jobs() if self._registry.is_wanted(job)}
         members = ((name, job.options.schedule.line, job.options.schedule.timezone) for name, job in jobs.items())
-        return Draw(group_of([*members, *self._leaders.members()], self._heartbeat, self.contenders), jobs)
+        everything = [*members, *self._leaders.members()]
+        group = group_of(everything, self._heartbeat, self.contenders, self._service)
+        return Draw(group, jobs, not self._crew.is_full)
 
     def note(self, draw: Draw | None, number: int | None, at: float) -> None:
-        """Take the number that a beat has brought at this monotonic time, if any, and judge the open ticks again."""
+        """Take the number that a beat has brought at this monotonic time, if any, and judge the open ticks again.
+
+        Where all are to ask, the number counts for nothing.
+        """
         draw = draw or NOTHING
+        number = number if self.contenders else None
         with self._lock:
             before = self._tickets if draw.group == self._draw.group else Tickets(self._heartbeat)
             self._tickets, self._draw = before.take(number, at), draw

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from firecron.base.cloud_run import find_revision, find_service
 from firecron.base.identity import Identity, new_holder
 
 INSTANCE = "00bf4b9c3f2a6d5e8c7b1a0f9e8d7c6b5a4f3e2d1c0b"
@@ -67,6 +68,25 @@ NAMES = [
 def test_the_owner_that_a_person_reads(environment: dict[str, str], name: str) -> None:
     """The revision, else the execution of a Cloud Run job, else a worker pool's revision, else `local`."""
     assert Identity(environment).instance_id == name
+
+
+@pytest.mark.parametrize(
+    ("environment", "service", "revision"),
+    [
+        ({}, "local", None),
+        ({"K_SERVICE": "api", "K_REVISION": "api-00042-abc"}, "api", "api-00042-abc"),
+        ({"CLOUD_RUN_JOB": "nightly", "CLOUD_RUN_EXECUTION": "nightly-x7"}, "nightly", None),
+        (
+            {"CLOUD_RUN_WORKER_POOL": "ticks", "CLOUD_RUN_REVISION": "ticks-00007-xyz"},
+            "ticks",
+            "ticks-00007-xyz",
+        ),
+    ],
+)
+def test_what_an_instance_runs_in(environment: dict[str, str], service: str, revision: str | None) -> None:
+    """The service, job or worker pool; an execution of a job is no revision, because each start would be a new one."""
+    assert find_service(environment) == service
+    assert find_revision(environment) == revision
 
 
 def test_elsewhere_an_instance_has_a_random_id() -> None:

@@ -196,20 +196,21 @@ def test_a_third() -> None:
 
 
 def test_groups() -> None:
-    """A group is what its instances run, in any order: each name, line and zone, the heartbeat, the contenders."""
+    """A group is what its instances run, in any order: name, line and zone, service, heartbeat, contenders."""
     jobs = [("a", "* * * * *", "UTC"), ("b", "0 9 * * *", "UTC")]
-    group = group_of(jobs, 30.0, 3)
+    group = group_of(jobs, 30.0, 3, "api")
     assert len(group) == 16
     assert int(group, 16)
-    assert group_of(reversed(jobs), 30.0, 3) == group
+    assert group_of(reversed(jobs), 30.0, 3, "api") == group
     others = [
-        group_of(jobs[:1], 30.0, 3),
-        group_of([("a", "* * * * *", "Europe/Berlin"), jobs[1]], 30.0, 3),
-        group_of([("a", "*/2 * * * *", "UTC"), jobs[1]], 30.0, 3),
-        group_of([("c", "* * * * *", "UTC"), jobs[1]], 30.0, 3),
-        group_of(jobs, 5.0, 3),
-        group_of(jobs, 30.0, 4),
-        group_of([], 30.0, 3),
+        group_of(jobs[:1], 30.0, 3, "api"),
+        group_of([("a", "* * * * *", "Europe/Berlin"), jobs[1]], 30.0, 3, "api"),
+        group_of([("a", "*/2 * * * *", "UTC"), jobs[1]], 30.0, 3, "api"),
+        group_of([("c", "* * * * *", "UTC"), jobs[1]], 30.0, 3, "api"),
+        group_of(jobs, 5.0, 3, "api"),
+        group_of(jobs, 30.0, 4, "api"),
+        group_of(jobs, 30.0, 3, "web"),
+        group_of([], 30.0, 3, "api"),
     ]
     assert len({group, *others}) == len(others) + 1
 

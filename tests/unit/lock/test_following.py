@@ -119,6 +119,17 @@ def test_polling_asks_just_after_the_expiry() -> None:
     assert following(Ranks(None), refusal=soon).due(None, now(), 0) == 1_550
 
 
+@pytest.mark.parametrize(("chance", "spread"), [(0.0, 0), (1.0, 5_000)])
+def test_the_end_of_a_pause_is_known_before(chance: float, spread: int) -> None:
+    """All ask within 5 s after it, and every 30 s while it is far."""
+    one = following(Ranks(50.0), refusal=Refusal("feed", "paused", ""), chance=chance)
+    assert one.due(Heard(1, {"paused": True, "pausedUntil": NOW + 7_000}), now(10), 10) == 7_000 + spread
+    assert one.due(Heard(2, {"paused": True, "pausedUntil": NOW - 7_000}), now(10), 10) == spread
+    assert one.due(Heard(3, {"paused": True, "pausedUntil": NOW + 70_000}), now(10), 10) == 30_000
+    assert one.due(Heard(4, {"paused": True, "pausedUntil": "soon"}), now(10), 10) == 30_000
+    assert one.due(Heard(5, {"paused": True, "pausedUntil": NOW + 7_000}), None, 10) == 30_000
+
+
 def test_a_paused_name_is_watched() -> None:
     """All follow the whole node of a paused name, and ask when it is resumed; else every 30 s."""
     one = following(Ranks(50.0), refusal=Refusal("feed", "paused", ""))

@@ -21,6 +21,7 @@ FREE = [
     {"expiresAt": AHEAD, "releasedAt": AHEAD, "holder": "a"},
     {"fence": 3, "expiresAt": AHEAD - 5_000, "holder": "a"},
     {"paused": True},
+    {"paused": True, "pausedUntil": AHEAD + 9, "expiresAt": AHEAD + EXPIRES, "holder": "a"},
     {"paused": True, "expiresAt": AHEAD + EXPIRES, "holder": "a"},
     {"holder": 7},
     "odd",

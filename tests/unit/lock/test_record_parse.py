@@ -78,7 +78,6 @@ def test_a_node_without_a_lock_field_is_idle(idle: dict[str, object]) -> None:
     current = parse(idle, NOW)
     assert isinstance(current, Idle)
     assert current.kept == idle
-    assert current.paused == idle.get("paused")
 
 
 def test_nothing_there_is_idle() -> None:

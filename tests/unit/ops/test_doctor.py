@@ -265,18 +265,14 @@ def test_rules_that_open_other_paths_are_warned_of_alone(rtdb: Rtdb) -> None:
     assert by_check(examine())["rules"][1:] == [("warning", "the rules let it write outside of its own paths")]
 
 
-@pytest.mark.parametrize("contenders", ["3", "0"])
-def test_rules_that_are_older_than_tickets_are_warned_of(
-    rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch, contenders: str
-) -> None:
-    """Where rules don't know cron-groups, that is a warning with the remedy, unless tickets are switched off."""
-    monkeypatch.setenv("FIRECRON_CONTENDERS", contenders)
+def test_rules_that_are_older_than_tickets_are_warned_of(rtdb: Rtdb) -> None:
+    """Where rules don't know cron-groups, that is a warning with the remedy."""
     shipped = adapted(RULES.read_text("utf-8"), "", "firecron")["rules"]
     assert isinstance(shipped, dict)
     rtdb.set_rules({"rules": {name: block for name, block in shipped.items() if name != "cron-groups"}})
     user(rtdb)
     told = [finding for finding in examine() if finding.check == "rules" and finding.level == "warning"]
-    assert [finding.remedy for finding in told] == ["deploy what `firecron rules` prints"] * (contenders == "3")
+    assert [finding.remedy for finding in told] == ["deploy what `firecron rules` prints"]
     assert all("cron-groups" in finding.message for finding in told)
 
 

@@ -9,17 +9,23 @@ from tests.unit.ops.declared import JOB, job
 from firecron.base.instants import to_text
 from firecron.cron.schedule import Schedule
 from firecron.jobs.catalogue import Declared
-from firecron.ops.health import ALARMS, Attendance, JobVerdict, judge
+from firecron.jobs.groups import Group
+from firecron.ops.health import ALARMS, JobVerdict, judge
 
 HOUR = 3_600_000
 # Nine o'clock of the test is the job's tick. This is the first instant at which it is late: grace, a minute, and one.
 LATE = NOW + 120_001
-ATTENDED = Attendance()
-EMPTY = Attendance(is_attended=False)
+# A group that has the job, however it is named: one that doesn't say what it has.
+ANY = (Group("0" * 16, None, None, 0, LATE + 1_000 * DAY),)
+NOBODY: tuple[Group, ...] = ()
 
 
-def verdict(declared: Declared, found: object, now: int = NOW, attendance: Attendance = ATTENDED) -> JobVerdict:
-    return judge(declared, found, attendance, now, MARGIN)
+def group(jobs: str = "digest", seen_at: int = NOW, first_seen_at: int | None = 0, service: str = "api") -> Group:
+    return Group("0" * 16, frozenset(jobs.split()), service, first_seen_at, seen_at)
+
+
+def verdict(declared: Declared, found: object, now: int = NOW, groups: tuple[Group, ...] | None = ANY) -> JobVerdict:
+    return judge(declared, found, groups, now, MARGIN)
 
 
 def yesterday(**fields: object) -> dict[str, object]:
@@ -48,7 +54,7 @@ def test_a_tick_is_late_after_its_grace_and_a_minute() -> None:
 
 def test_a_job_of_triggers_is_late_without_its_trigger() -> None:
     """A job that doesn't tick is judged by its schedule, too, and its sentence asks for the trigger."""
-    found = verdict(job(ticks=False), yesterday(), LATE, EMPTY)
+    found = verdict(job(ticks=False), yesterday(), LATE, NOBODY)
     assert found.word == "late"
     assert "see whether its trigger is alive" in found.why
 
@@ -170,7 +176,7 @@ def test_a_job_fails_after_so_many_failures(failures: object, word: str) -> None
         assert found.why == f"its last tick {slot(-86_400)} failed, 1 of 2 failures in a row that are reported"
     if word == "failing":
         assert found.why == (
-            f"its last {failures} runs of ticks failed, were lost or died: its last tick {slot(-86_400)} failed, "
+            f"its last {failures} runs failed, were lost or died: its last tick {slot(-86_400)} failed, "
             f"and the last that succeeded was {slot(-DAY)}; see firecron runs digest"
         )
         # When it began is known only of the failure that made it so.
@@ -188,10 +194,7 @@ def test_a_run_that_died_has_failed() -> None:
     died = yesterday(unfinished=slot(-86_400), releasedAt=None, outcome=None)
     found = verdict(JOB, died)
     assert (found.word, found.since) == ("failing", NOW - DAY + 5_000)
-    assert found.why == (
-        f"its last run of ticks failed, was lost or died: its last tick {slot(-86_400)} died with rev-2/i2; see "
-        "firecron runs digest"
-    )
+    assert found.why == (f"its last tick {slot(-86_400)} died with rev-2/i2; see firecron runs digest")
     assert verdict(job(alert_after=2), died).word == "ok"
     assert verdict(job(alert_after=2), {**died, "failures": 1}).word == "failing"
     assert verdict(JOB, {**died, "fence": 7, "cancel": 7}).word == "ok"
@@ -207,15 +210,15 @@ def test_late_comes_before_failing() -> None:
 def test_a_pause_says_who_when_and_why() -> None:
     """The words of the pause, whatever else there is to say; one by hand in the console has none."""
     fields = {"paused": True, "pausedBy": "ops@host", "pausedAt": NOW - 5_000, "pausedWhy": "a new\nbank"}
-    found = verdict(JOB, yesterday(**fields, pausedUntil=LATE + 1, failures=5), LATE, EMPTY)
+    found = verdict(JOB, yesterday(**fields, pausedUntil=LATE + 1, failures=5), LATE, NOBODY)
     assert found == JobVerdict(
         "digest",
         "paused",
         NOW - 5_000,
-        why=f"paused by ops@host at {slot(-5)} until {to_text(LATE + 1)}: a new ⏎ bank",
+        why=f"paused by ops@host until {to_text(LATE + 1)} (a new ⏎ bank); since {slot(-5)}",
     )
     assert verdict(JOB, "text").word == "stuck"
-    assert verdict(JOB, {"paused": "yes"}) == JobVerdict("digest", "paused", why="paused by somebody")
+    assert verdict(JOB, {"paused": "yes"}) == JobVerdict("digest", "paused", why="paused by an operator")
 
 
 def test_a_pause_that_is_over_is_none() -> None:
@@ -235,14 +238,14 @@ def test_a_pause_of_more_than_a_day_is_a_warning() -> None:
 
 def test_a_disabled_job_is_paused_by_its_program() -> None:
     """Nothing else is said of a job that is declared disabled."""
-    found = verdict(job(disabled=True), "text", LATE, EMPTY)
+    found = verdict(job(disabled=True), "text", LATE, NOBODY)
     assert found == JobVerdict("digest", "paused", why="declared disabled: jobs.digest (jobs.py:5)")
 
 
 @pytest.mark.parametrize("found", [None, "text", node()])
 def test_a_job_that_nobody_has_is_unattended(found: object) -> None:
     """If it ticks and no live group has it, whatever its node says; a job of triggers needs no group."""
-    seen = Attendance(is_attended=False, last_seen=NOW - HOUR)
+    seen = (group(seen_at=NOW - HOUR), group(seen_at=NOW - 2 * HOUR), group("other", LATE))
     unattended = verdict(JOB, found, LATE, seen)
     assert unattended == JobVerdict(
         "digest",
@@ -250,15 +253,25 @@ def test_a_job_that_nobody_has_is_unattended(found: object) -> None:
         NOW - HOUR,
         why=f"no live instance has it, so nobody runs its ticks: start api; one was last seen at {slot(-3_600)}",
     )
-    never = verdict(JOB, found, LATE, EMPTY)
+    never = verdict(JOB, found, LATE, NOBODY)
     assert (never.word, never.since) == ("unattended", None)
     assert never.why == "no live instance has it, so nobody runs its ticks: start api"
-    assert verdict(job(ticks=False, since=NOW), None, NOW, EMPTY).word == "ok"
+    assert verdict(job(ticks=False, since=NOW), None, NOW, NOBODY).word == "ok"
+
+
+def test_a_group_lives_for_three_heartbeats() -> None:
+    """A job is attended until the last of its groups has been silent for longer; unreadable groups are no alarm."""
+    silences = (90_000, 90_001)
+    assert [verdict(JOB, yesterday(), NOW, (group(seen_at=NOW - silence),)).word for silence in silences] == [
+        "ok",
+        "unattended",
+    ]
+    assert verdict(JOB, yesterday(), NOW, None).word == "ok"
 
 
 def test_a_job_that_was_taken_out_is_retired() -> None:
     """It is no alarm, whatever its node says."""
-    gone = Attendance(is_attended=False, is_retired=True)
+    gone = (group("other", LATE, first_seen_at=1),)
     for found in ("text", {"paused": True}, yesterday(failures=5)):
         assert verdict(JOB, found, LATE, gone) == JobVerdict(
             "digest", "retired", why="taken out: newer instances of api don't have it"
@@ -283,7 +296,7 @@ def test_without_once_per_tick_nothing_is_judged() -> None:
         assert verdict(plain, found, LATE) == nothing
     assert verdict(plain, node(acquiredAt=1)).word == "running"
     assert verdict(plain, {"paused": True}).word == "paused"
-    assert verdict(plain, None, NOW, EMPTY).word == "unattended"
+    assert verdict(plain, None, NOW, NOBODY).word == "unattended"
 
 
 def test_what_the_database_says_is_printed_safely() -> None:
@@ -294,8 +307,8 @@ def test_what_the_database_says_is_printed_safely() -> None:
         verdict(JOB, hostile).why,
         verdict(JOB, {"paused": True, "pausedBy": evil, "pausedWhy": evil}).why,
         verdict(JOB, yesterday(outcome=evil)).why,
-        verdict(JOB, yesterday(failures=2, succeededSlot=evil)).why,
-        verdict(job(service=evil), None, LATE, EMPTY).why,
+        verdict(JOB, yesterday(failures=2, succeededSlot=slot(-DAY))).why,
+        verdict(job(service=evil), None, LATE, NOBODY).why,
         verdict(job(where=evil, disabled=True), None).why,
         verdict(JOB, node(kind=evil)).why,
         verdict(job(name=evil), None).job,

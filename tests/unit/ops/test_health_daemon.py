@@ -15,7 +15,7 @@ from tests.unit.ops.declared import job
 
 from firecron.base.instants import exact_milliseconds, to_text
 from firecron.jobs.catalogue import Declared
-from firecron.ops.health import ALERT_MARGIN, Attendance, judge
+from firecron.ops.health import ALERT_MARGIN, judge
 
 MINUTE = 60_000
 # Ten zones, each with the night when its clocks go forward and the one when they go back.
@@ -90,7 +90,7 @@ class History:
 
 def check(declared: Declared, past: History, runs: list[int]) -> bool:
     """Compare the verdict with the daemon, and return whether the job is late."""
-    found = judge(declared, past.node, Attendance(), past.now, MARGIN)
+    found = judge(declared, past.node, None, past.now, MARGIN)
     late = past.late(runs)
     said = (declared.schedule, vars(past), found)
     assert (found.word == "late") == bool(late), said

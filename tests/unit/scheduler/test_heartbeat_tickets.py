@@ -36,7 +36,7 @@ def test_a_beat_takes_a_ticket_in_the_same_write() -> None:
         for each in (one, other):
             each.crons.engine.heartbeat.beat()
         ((name, counter),) = groups(fleet).items()
-        assert counter == {"beats": 2 * beats, "seenAt": fleet.world.now()}
+        assert (counter["beats"], counter["seenAt"]) == (2 * beats, fleet.world.now())
         assert len(name) == 16
         fleet.world.advance(30)
     assert one.network.requests() == ["merge", "merge"]
@@ -93,8 +93,46 @@ def test_a_beat_that_fails_leaves_the_size_unknown(error: Exception) -> None:
     assert sizes == [None, 1, None, None, 1]
 
 
+def test_a_beat_tells_who_would_run_what() -> None:
+    """A group's node says once which jobs of which service it runs, and when it was first seen; no request more."""
+    fleet = Fleet()
+    one, other = fleet.instance(heartbeat=20), fleet.instance(heartbeat=20)
+    one.crons.engine.heartbeat.beat()
+    (counter,) = groups(fleet).values()
+    told = {"jobs": "job", "service": "local", "heartbeat": 20}
+    assert counter == {"beats": 1, "seenAt": fleet.world.now(), **told}
+    began = fleet.world.now()
+    fleet.world.advance(10)
+    other.crons.engine.heartbeat.beat()
+    fleet.world.advance(10)
+    one.crons.engine.heartbeat.beat()
+    (counter,) = groups(fleet).values()
+    assert counter == {"beats": 3, "seenAt": fleet.world.now(), "firstSeenAt": began, **told}
+    fleet.world.store.set("cron-groups", {name: {"beats": 9} for name in groups(fleet)})
+    one.crons.engine.heartbeat.beat()
+    (counter,) = groups(fleet).values()
+    assert counter == {"beats": 10, "seenAt": fleet.world.now()}, "told once"
+    assert one.network.requests() == ["merge"] * 3
+
+
+def test_an_instance_without_a_free_worker_is_seen() -> None:
+    """It takes no ticket, but its group lives, and nobody takes its jobs for unattended."""
+    fleet = Fleet()
+    one = fleet.instance()
+    one.crew.is_full = True
+    one.crons.engine.heartbeat.beat()
+    (counter,) = groups(fleet).values()
+    assert counter == {"seenAt": fleet.world.now(), "jobs": "job", "service": "local", "heartbeat": 30}
+    one.crew.is_full = False
+    for _ in range(2):
+        fleet.world.advance(30)
+        one.crons.engine.heartbeat.beat()
+    (counter,) = groups(fleet).values()
+    assert (counter["beats"], counter["firstSeenAt"]) == (2, fleet.world.now() - 30_000)
+
+
 def test_all_ask_where_the_setting_says_so() -> None:
-    """With contenders=0 a beat is what it was before there were tickets, and so is the time of the next one."""
+    """With contenders=0 tickets say nothing, and every beat comes a whole period after the one before."""
     fleet = Fleet()
     one = fleet.instance(contenders=0)
     one.crons.engine.heartbeat.chance = lambda: 0.0
@@ -102,7 +140,8 @@ def test_all_ask_where_the_setting_says_so() -> None:
         one.crons.engine.heartbeat.work()
         assert one.crons.engine.heartbeat.work_if_due() == 30
         fleet.world.advance(30)
-    assert groups(fleet) == {}
+    ((_, counter),) = groups(fleet).items()
+    assert counter["jobs"] == "job"
     assert one.crons.engine.waves.size() is None
 
 
@@ -180,8 +219,8 @@ def test_the_shipped_rules_let_a_beat_through(rtdb: Rtdb) -> None:
 
 
 def test_counters_are_pruned_to_the_millisecond() -> None:
-    """A margin after the hour, because the rules judge by another clock; without tickets nobody reads them."""
-    for contenders, left in ((3, ["young"]), (0, ["dead", "young"])):
+    """A margin after the hour, because the rules judge by another clock; without tickets, too."""
+    for contenders, left in ((3, ["young"]), (0, ["young"])):
         fleet = Fleet()
         one = fleet.instance(contenders=contenders)
         for name, age in (("young", HOUR + 1_000), ("dead", HOUR + 1_001)):

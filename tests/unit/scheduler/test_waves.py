@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from firecron.base.server_clock import ServerClock
 from firecron.base.tickets import Tickets, place_of_tick
 from firecron.jobs.explorer import explore
 from firecron.jobs.job import Job
-from firecron.scheduler.waves import Draw, Waves
+from firecron.scheduler.waves import Waves
 from firecron.settings import load
 from firecron.testing import FakeTiming
 
@@ -77,7 +78,7 @@ class Bench:
         self.most_calls = 0
         self.looks = 0
         settings = load(contenders=contenders, heartbeat=HEARTBEAT)
-        self.waves = Waves(settings, self.timing, self.clock, self.jobs, self.leaders, self.room, self)  # type: ignore[arg-type]  # stand-ins
+        self.waves = Waves(settings, self.timing, self.clock, self.jobs, self.leaders, self.room, self, "api")  # type: ignore[arg-type]  # stand-ins
         self.number = 0
 
     def ask(self, job: Job, slot: str, *, is_later: bool) -> None:
@@ -356,12 +357,17 @@ def test_another_set_of_jobs_is_another_group() -> None:
 
 
 def test_who_takes_no_ticket() -> None:
-    """No ticket is drawn without a free worker, or where all are to ask."""
-    assert Bench(make_job(), contenders=0).waves.draw() is None
+    """No ticket is taken without a free worker; where all are to ask, a ticket says nothing. The group is the same."""
     bench = Bench(make_job())
-    assert isinstance(bench.waves.draw(), Draw)
+    draw = bench.waves.draw()
+    assert draw.takes_ticket
     bench.room.is_full = True
-    assert bench.waves.draw() is None
+    assert bench.waves.draw() == replace(draw, takes_ticket=False)
+    everybody = Bench(make_job(), contenders=0)
+    for _ in range(3):
+        everybody.beat(1)
+        everybody.until(everybody.timing.mono() / 1000 + HEARTBEAT)
+    assert everybody.waves.size() is None
 
 
 def test_what_is_forgotten_is_not_asked_for() -> None:
