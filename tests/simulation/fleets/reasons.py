@@ -97,7 +97,8 @@ class Reasons:
         instance, spec = self._instances[claim.machine], self._job.spec
         start, end = claim.at - SECOND, claim.at + self._needs
         lease_ends = claim.at + int((spec.lock_ttl - 3) * SECOND)
-        troubles = instance.wire.troubles
+        # Who has given up a write looks again only while the tick can still start.
+        troubles = [*instance.wire.troubles, *((at, at) for at in instance.wire.belated)]
         if any(until >= start and since <= end for since, until in troubles):
             if claim.slot is None or claim.attempt > 1 or not self._is_tried_again(claim):
                 return False

@@ -161,7 +161,9 @@ def _check_caught_up(oracle: Oracle, scenario: Scenario, job: History) -> None:
                         "2", "{} of {} is caught up, although the lock was held then by {}",
                         body.slot, spec.name, holder.machine,
                     )  # fmt: skip
-    if spec.catch_up != "all" or job.deleted or spec.work.most * (spec.retries + 1) > 0.2 * spec.period:
+    # How long each of them keeps the lock from the next one.
+    lasts = max(spec.work.most * (spec.retries + 1), spec.hold_at_least)
+    if spec.catch_up != "all" or job.deleted or lasts > 0.2 * spec.period:
         return
     first = next((claim.slot for claim in job.claims if claim.slot is not None), None)
     if first is None:
