@@ -46,6 +46,8 @@ class Claim:
     # Until when the lock counts as held by the last write of this holder, in the database's milliseconds.
     held_until: int
     expires: int
+    # Until when whoever asked found it held: a release is dated by its sender, and may arrive much later.
+    looked_held_until: int = 0
     is_released: bool = False
     released_at: int | None = None
     outcome: str | None = None
@@ -177,6 +179,7 @@ class Oracle:
         if new.get("releasedAt") is not None:
             last.is_released, last.released_at = True, now
             last.outcome = str(new.get("outcome"))
+            last.looked_held_until = min(last.held_until, _ms(now))
             last.held_until = last.expires
         else:
             last.held_until = last.expires + MARGIN
