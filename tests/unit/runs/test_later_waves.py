@@ -133,7 +133,7 @@ def test_only_the_first_try_is_judged_by_its_worker() -> None:
     one = Fleet(catch_up="all").instance()
     came, tried, caught_up = (one.runner.turn(one.job(), WantedClaim(slot(60), "schedule")) for _ in range(3))
     tried.pending = one.crons.engine.claimer.prepare(one.job(), tried.wanted)
-    caught_up.results.append(Result("succeeded", None, None))
+    caught_up.results.append(Result(None, "succeeded", None))
     for turn in (came, tried, caught_up):
         turn.take_up(turn.came + MARGIN, MARGIN)
         assert not turn.wanted.is_later
