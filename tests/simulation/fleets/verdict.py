@@ -71,7 +71,8 @@ def _check_own_ends(oracle: Oracle, scenario: Scenario, job: History, instances:
         trusted = None if claim.body is None else claim.body.trusted
         # The keeper ends the lease, after the renewal that is under way, and once it runs again. It rests once its
         # program has stopped: then a lease expires, and a run without a lease goes on as long as the process.
-        machine, limit = instances[claim.machine], claim.at + int((job.spec.max_runtime + 4) * SECOND)
+        begun = claim.at if claim.body is None else claim.body.begun
+        machine, limit = instances[claim.machine], begun + int((job.spec.max_runtime + 4) * SECOND)
         was_frozen = any(start <= (trusted or 0) and end >= claim.at for start, end in machine.frozen)
         expires = max(claim.expires * MILLISECOND - EPOCH, claim.released_at or 0)
         has_stopped = (
