@@ -42,6 +42,8 @@ class Claim:
     attempt: int
     fence: int | None
     at: int
+    # When it was sent, by its own record: it may have been on its way for long.
+    dated: int
     was_before: dict[str, object]
     # Until when the lock counts as held by the last write of this holder, in the database's milliseconds.
     held_until: int
@@ -206,6 +208,7 @@ class Oracle:
             _number(new.get("attempt")),
             None if fence is None else _number(fence),
             now,
+            _number(new.get("acquiredAt")) * MILLISECOND - EPOCH,
             old,
             _number(new.get("expiresAt")) + (0 if new.get("releasedAt") is not None else MARGIN),
             _number(new.get("expiresAt")),

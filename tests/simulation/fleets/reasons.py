@@ -192,6 +192,7 @@ def held(job: History, start: int, end: int, *, as_found: bool = False) -> Claim
         if as_found:
             until = max(until, claim.looked_held_until * MILLISECOND - EPOCH)
         after = job.claims[number + 1].at if number + 1 < len(job.claims) else until
-        if claim.at <= end and min(until, max(after, claim.at)) >= start:
+        since = claim.at if as_found else min(claim.at, claim.dated)
+        if since <= end and min(until, max(after, claim.at)) >= start:
             return claim
     return None
