@@ -70,7 +70,7 @@ CALLED_IN = {
     **dict.fromkeys(("wrap_future", "run_in_executor", "to_thread"), ("base.off_loop",)),
     # The prefix is put before the paths of the nodes once. The demonstration has none.
     "Paths": ("lock.service", "demo.show"),
-    "ask_metadata": ("base.identity", "cloud_logging"),
+    "ask_metadata": ("base.identity", "cloud_logging", "page.log_links"),
     # Each waits for something else: a lock, a renewal, a command's tick, a tick's grace, RTDB's time. Where a write
     # is tried again until a deadline, `wait_or_raise` waits.
     "backoff": ("base.backoff", "lock.hearing", "lock.keeper", "lock.waiting", "runs.claimer", "scheduler.ticker"),
