@@ -5,13 +5,15 @@
 
 const TICKS = 50;
 const ALARMS = new Set(["unattended", "stuck", "late", "failing"]);
-const ASK_AGAIN = 3_000; // ms, while the server is away
+// Milliseconds.
+const AGAIN = 3_000; // while the server is away
 const POLL = 5_000; // where there is no stream
-const QUIET = 60_000; // a stream that says nothing for so long is asked; also how long a refusal of streams counts
+const QUIET = 60_000; // then a silent stream is asked, and one that was refused is tried again
+const PATIENCE = 20_000; // for a reply
 
 const $ = (id) => document.getElementById(id);
 
-// --- texts and elements ------------------------------------------------------------------------------------------
+// --- texts and elements
 
 /** The text with every control character, mark of direction and invisible character spelled out. */
 function spelled(text) {
@@ -21,15 +23,18 @@ function spelled(text) {
   );
 }
 
-/** An element. Attributes that are null are left out; children are nodes and texts; those that are null, too. */
+/** An element. Children are nodes and texts. What is null or false is left out. */
 function h(tag, attributes, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes ?? {}))
     if (typeof value === "function") element.addEventListener(name, value);
     else if (value != null) element.setAttribute(name, spelled(value));
-  element.append(...children.flat().filter((child) => child != null).map((child) => (child instanceof Node ? child : spelled(child))));
+  for (const child of children.flat(2)) if (child != null && child !== false) element.append(child instanceof Node ? child : spelled(child));
   return element;
 }
+
+const row = (...cells) => h("div", { role: "row" }, cells);
+const cell = (attributes, ...children) => h("div", { role: "cell", ...attributes }, children);
 
 /** A text that somebody else wrote: its direction is its own. */
 const told = (text) => h("bdi", null, text);
@@ -39,21 +44,22 @@ function put(element, text) {
   if (element.textContent !== shown) element.textContent = shown;
 }
 
-function name(element, attribute, value) {
-  if (value == null) element.removeAttribute(attribute);
+function mark(element, attribute, value) {
+  if (value == null || value === false) element.removeAttribute(attribute);
   else if (element.getAttribute(attribute) !== spelled(value)) element.setAttribute(attribute, spelled(value));
 }
 
-/** Give the parent these children, and touch only what differs: what stays keeps its focus and its place. */
-function arrange(parent, children, after = null) {
-  let place = after ? after.nextSibling : parent.firstChild;
-  for (const child of children)
-    if (child === place) place = place.nextSibling;
-    else parent.insertBefore(child, place);
+/** Give the table these rows, below its labels. What stays keeps its focus and its place. */
+function arrange(table, rows) {
+  let place = table.firstElementChild;
+  if (place?.className === "labels") place = place.nextElementSibling;
+  for (const row of rows)
+    if (row === place) place = place.nextElementSibling;
+    else table.insertBefore(row, place);
   while (place) {
-    const next = place.nextSibling;
-    place.remove();
-    place = next;
+    const gone = place;
+    place = place.nextElementSibling;
+    gone.remove();
   }
 }
 
@@ -62,10 +68,10 @@ function redraw(element, facts, draw) {
   const seen = JSON.stringify(facts);
   if (element.seen === seen) return;
   element.seen = seen;
-  element.replaceChildren(...[draw(facts)].flat().filter((child) => child != null));
+  element.replaceChildren(...[draw(facts)].flat());
 }
 
-// --- time --------------------------------------------------------------------------------------------------------
+// --- time
 
 const clock = { at: Date.now(), mark: performance.now() };
 
@@ -79,15 +85,20 @@ function setClock(text) {
   clock.mark = performance.now();
 }
 
-/** "1 min 12 s": two units at most. */
-function span(ms) {
-  const seconds = Math.floor(ms / 1_000);
-  const minutes = Math.floor(seconds / 60);
-  const hours = Math.floor(minutes / 60);
-  if (seconds < 60) return `${Math.max(seconds, 0)} s`;
-  if (hours === 0) return `${minutes} min ${seconds % 60} s`;
-  if (hours < 24) return `${hours} h ${minutes % 60} min`;
-  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["min", 60_000], ["s", 1_000]];
+
+/** "1 min 12 s", or "1 min": as many units as are asked for, and no zeros. */
+function span(ms, units = 2) {
+  const parts = [];
+  let left = Math.max(0, ms);
+  for (const [unit, size] of UNITS) {
+    const count = Math.floor(left / size);
+    if (count === 0 && parts.length) break;
+    if (count) parts.push(`${count} ${unit}`);
+    if (parts.length === units) break;
+    left -= count * size;
+  }
+  return parts.join(" ") || "0 s";
 }
 
 /** How long something took, to the precision that matters. */
@@ -98,108 +109,80 @@ function took(ms) {
 }
 
 /** "3 min ago": one unit, because the second is noise. */
-function ago(text) {
-  const ms = now() - Date.parse(text);
-  if (ms < 60_000) return "just now";
-  const [many, unit] = ms < 3_600_000 ? [60_000, "min"] : ms < 172_800_000 ? [3_600_000, "h"] : [86_400_000, "d"];
-  return `${Math.floor(ms / many)} ${unit} ago`;
-}
+const ago = (text) => (now() - Date.parse(text) < 5_000 ? "just now" : `${span(now() - Date.parse(text), 1)} ago`);
 
-const format = (options) => new Intl.DateTimeFormat("en-GB", { hourCycle: "h23", ...options });
-const TIME = format({ hour: "2-digit", minute: "2-digit" });
-const SECOND = format({ hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const WEEKDAY = format({ weekday: "short" });
-const DAY = format({ day: "numeric", month: "short" });
-const YEAR = format({ day: "numeric", month: "short", year: "numeric" });
+const DAY = { day: "numeric", month: "short" };
+const format = (at, options) => at.toLocaleString("en-GB", options);
 
-/** An instant in the reader's zone: as short as it can be without a doubt. */
-function local(text, exact = false) {
+/** An instant in the reader's zone, as short as it can be without a doubt. */
+function local(text) {
   const at = new Date(text);
   if (Number.isNaN(at.getTime())) return String(text);
-  const time = (exact || at.getSeconds() ? SECOND : TIME).format(at);
-  const today = new Date(now());
-  const distance = Math.abs(at - today);
-  if (YEAR.format(at) === YEAR.format(today)) return time;
-  if (distance < 6 * 86_400_000) return `${WEEKDAY.format(at)} ${time}`;
-  return `${(distance < 300 * 86_400_000 ? DAY : YEAR).format(at)} ${time}`;
+  const distance = Math.abs(at - now());
+  const time = at.toTimeString().slice(0, at.getSeconds() ? 8 : 5);
+  if (at.toDateString() === new Date(now()).toDateString()) return time;
+  if (distance < 6 * 86_400_000) return `${format(at, { weekday: "short" })} ${time}`;
+  return distance < 300 * 86_400_000 ? `${format(at, DAY)} ${time}` : format(at, { ...DAY, year: "numeric" });
 }
+
+/** A sentence of the server's, with its instants in the reader's zone. */
+const localized = (text) => text?.replace(/\b\d{4}-\d\d-\d\dT[\d:]{8}Z/g, local) ?? "";
 
 const utc = (text) => `${text.replace("T", " ").replace("Z", "")} UTC`;
 
-function time(text, exact = false) {
-  return text == null ? null : h("time", { datetime: text, title: utc(text) }, local(text, exact));
-}
+const time = (text) => text && h("time", { datetime: text, title: utc(text) }, local(text));
 
-// --- what the facts are called -------------------------------------------------------------------------------------
+// --- what the facts are called
 
-const SHAPES = {
-  succeeded: "ran",
-  failed: "bad",
-  lost: "lost",
-  abandoned: "lost",
-  interrupted: "cut",
-  cancelled: "cut",
-  skipped: "hole",
-  missed: "hole",
-  running: "going",
+const SHAPES = { succeeded: "ran", failed: "bad", lost: "lost", abandoned: "lost", skipped: "hole", missed: "hole", running: "going" };
+const LEGEND = {
+  succeeded: "succeeded",
+  failed: "failed",
+  lost: "lost, or abandoned: nobody saw its end",
+  cancelled: "cancelled, or interrupted",
+  missed: "did not run",
+  running: "running",
 };
-const LEGEND = [
-  ["succeeded", "succeeded"],
-  ["failed", "failed"],
-  ["lost", "lost, or abandoned: nobody saw its end"],
-  ["interrupted", "interrupted, or cancelled"],
-  ["missed", "did not run"],
-  ["running", "running"],
-];
 // What can be begun again, as `firecron run --resume`.
 const RESUMABLE = new Set(["failed", "lost", "abandoned", "interrupted", "cancelled"]);
 
-const shapeOf = (outcome) => SHAPES[outcome] ?? (outcome == null ? "hole" : "cut");
+const shapeOf = (outcome) => (outcome == null ? "hole" : (SHAPES[outcome] ?? "cut"));
 
-const owner = (of) => [of?.instanceId, of?.instance].filter(Boolean).join("/");
+const owner = (of) => joined([of?.instanceId, of?.instance], "/");
 
 const zone = (timezone) => timezone?.replace(/^.*\//, "").replaceAll("_", " ");
 
-const schedule = (row) => [row.words ?? row.line, zone(row.timezone)].filter(Boolean).join(", ");
+const joined = (texts, between = ", ") => texts.filter(Boolean).join(between);
+
+const schedule = (row) => joined([localized(row.words ?? row.line), row.every ? "" : zone(row.timezone)]);
 
 const needsHand = (row) => ALARMS.has(row.verdict);
 
 const isHeld = (lock) => lock?.state === "held";
 
-const jobs = (count) => `${count.toLocaleString("en")} ${count === 1 ? "job" : "jobs"}`;
+const counted = (count) => `${count.toLocaleString("en")} ${count === 1 ? "job" : "jobs"}`;
 
-/** What happens now, on two lines: [first, second, whether the first asks for a hand]. */
+/** What happens now, on two lines: [first, second, whether somebody should look]. */
 function nowOf(row) {
-  const { lock, why } = row;
-  const since = (text) => (text == null ? "" : span(now() - Date.parse(text)));
+  const { lock, verdict } = row;
+  const why = localized(row.why);
   const by = owner(lock) && `on ${owner(lock)}`;
-  switch (row.verdict) {
-    case "running":
-      return [`running ${since(lock?.since ?? row.since)}`, by || why];
-    case "paused": {
-      const until = lock?.pausedUntil ? ` until ${local(lock.pausedUntil)}` : "";
-      const whose = [lock?.pausedBy && `by ${lock.pausedBy}`, lock?.pausedWhy].filter(Boolean).join(": ");
-      const still = isHeld(lock) ? `, still running ${by}` : "";
-      return [row.disabled && !lock?.paused ? "disabled" : `paused${until}${still}`, whose || why, row.warning];
-    }
-    case "late":
-      return [`late ${since(row.due ?? row.since)}`, why, true];
-    case "stuck":
-      return [`stuck ${since(lock?.since ?? row.since)}`, [why, by].filter(Boolean).join(", "), true];
-    case "failing":
-      return [`failing ${row.since ? `for ${since(row.since)}` : ""}`, row.last?.error ?? why, true];
-    case "unattended":
-      return [`unattended ${row.since ? `for ${since(row.since)}` : ""}`, why, true];
-    case "retired":
-      return ["retired", why];
-    case "unknown":
-      return ["not known", why, true];
-    default:
-      return ["", row.last?.note ?? "", row.warning];
-  }
+  const lasting = (text, units = 1) => (text ? ` ${span(now() - Date.parse(text), units)}` : "");
+  const whileFor = row.since ? ` for${lasting(row.since)}` : "";
+  if (verdict === "running") return [`running${lasting(lock?.since ?? row.since, 2)}`, by || why];
+  if (verdict === "late") return [`late${lasting(row.due ?? row.since)}`, why, true];
+  if (verdict === "stuck") return [`stuck${lasting(lock?.since ?? row.since)}`, joined([why, by]), true];
+  if (verdict === "failing") return [`failing${whileFor}`, row.last?.error ?? why, true];
+  if (verdict === "unattended") return [`unattended${whileFor}`, why, true];
+  if (verdict === "unknown") return ["not known", why, true];
+  if (verdict === "ok") return ["", row.last?.note ?? "", row.warning];
+  if (verdict !== "paused") return [verdict, why];
+  const until = lock?.pausedUntil ? ` until ${local(lock.pausedUntil)}` : "";
+  const whose = joined([lock?.pausedBy && `by ${lock.pausedBy}`, lock?.pausedWhy], ": ");
+  return [joined([lock?.paused ? `paused${until}` : "disabled", isHeld(lock) && `still running ${by}`]), whose || why, row.warning];
 }
 
-// --- pictures: a unit is a pixel of the strip ------------------------------------------------------------------------
+// --- pictures: a unit is a pixel of the strip
 
 const PITCH = 5;
 const WIDTH = 4;
@@ -231,12 +214,12 @@ const drawn = (paths) => Object.entries(paths).map(([kind, d]) => svg("path", { 
 /** The picture of one outcome, as beside a run and in the legend. */
 function glyph(outcome) {
   const paths = {};
-  drawTick(paths, outcome, 1, 11, 10);
-  return svg("svg", { class: "glyph", viewBox: "0 0 7 18", "aria-hidden": "true" }, ...drawn(paths));
+  drawTick(paths, outcome, 1, 12, 12);
+  return svg("svg", { class: "glyph", viewBox: "0 0 6 18", "aria-hidden": "true" }, ...drawn(paths));
 }
 
 const MARKS = {
-  ok: ["ran", "M4.2 10a2.3 2.3 0 1 0 4.6 0a2.3 2.3 0 1 0 -4.6 0"],
+  ok: ["dot", "M4.2 10a2.3 2.3 0 1 0 4.6 0a2.3 2.3 0 1 0 -4.6 0"],
   running: ["going", "M2.5 10a4 4 0 1 0 8 0a4 4 0 1 0 -8 0"],
   paused: ["ink", "M2.5 6h2.8v8h-2.8zM7.7 6h2.8v8h-2.8z"],
   late: ["ring", "M1.5 10a5 5 0 1 0 10 0a5 5 0 1 0 -10 0M6.5 6.8v3.4l2.4 1.5"],
@@ -255,7 +238,7 @@ function setMark(element, verdict) {
   path.setAttribute("d", d);
 }
 
-const mark = () => svg("svg", { class: "mark", viewBox: "0 0 13 20", "aria-hidden": "true" }, svg("path", { d: "" }));
+const emptyMark = () => svg("svg", { class: "mark", viewBox: "0 0 13 20", "aria-hidden": "true" }, svg("path", { d: "" }));
 
 /** A strip of the last ticks, the newest at the right end. */
 class Strip {
@@ -267,18 +250,19 @@ class Strip {
     this.show([], null);
   }
 
+  /** `running` is the tick that runs now, by the lock; what the ticks say of it may be older. */
   show(ticks, running) {
-    const going = running && !ticks.some((tick) => tick.slot === running.slot) ? [{ ...running, outcome: "running" }] : [];
-    const shown = [...ticks, ...going].slice(-TICKS);
+    const ended = ticks.filter((tick) => tick.outcome !== "running" && tick.slot !== running?.slot);
+    const shown = [...ended, ...(running ? [running] : [])].slice(-TICKS);
     const seen = JSON.stringify(shown);
     if (this.seen === seen) return;
     this.seen = seen;
     this.ticks = shown;
     const line = this.height - 7;
-    const longest = Math.max(1, ...shown.map((tick) => tick.durationMs ?? 0));
+    const longest = Math.max(1, ...ended.map((tick) => tick.durationMs ?? 0));
     const paths = { floor: `M0 ${line + 0.5}h${TICKS * PITCH - 1}` };
     shown.forEach((tick, index) => {
-      const height = 3 + Math.round((line - 4) * Math.sqrt((tick.durationMs ?? 0) / longest));
+      const height = 3 + Math.round((line - 4) * Math.sqrt(Math.min(1, (tick.durationMs ?? 0) / longest)));
       drawTick(paths, tick.outcome, (TICKS - shown.length + index) * PITCH, line, height);
     });
     this.element.replaceChildren(...drawn(paths));
@@ -317,7 +301,7 @@ class Strip {
 
 const runningOf = (row) =>
   isHeld(row.lock) && row.lock.unfinished
-    ? { slot: row.lock.unfinished, durationMs: Math.max(0, now() - Date.parse(row.lock.since)) || 0 }
+    ? { slot: row.lock.unfinished, outcome: "running", durationMs: Math.max(0, now() - Date.parse(row.lock.since)) || 0 }
     : null;
 
 document.addEventListener("pointermove", (event) => {
@@ -327,7 +311,7 @@ document.addEventListener("pointermove", (event) => {
   strip.tell(Math.floor(((event.clientX - box.left) / box.width) * TICKS));
 });
 
-// --- what is known -----------------------------------------------------------------------------------------------------
+// --- what is known
 
 const known = {
   isLoaded: false,
@@ -364,106 +348,84 @@ function setTrouble(trouble) {
   showState();
 }
 
-// --- the overview ----------------------------------------------------------------------------------------------------------
+// --- the overview
 
 /** One job on two lines. */
 class Row {
-  constructor(row) {
-    this.mark = mark();
-    this.word = h("span", { class: "unseen" });
-    this.link = h("a", { href: `#job/${encodeURIComponent(row.job)}`, class: "name" }, told(row.job));
-    this.schedule = h("span", { class: "sub" });
-    this.next = h("time", { class: "first" });
-    this.countdown = h("span", { class: "sub" });
-    this.now = h("span", { class: "first" });
-    this.why = h("bdi", { class: "sub" });
-    this.strip = new Strip(36);
-    this.last = h("span", { class: "first" });
-    this.ago = h("span");
-    this.took = h("span", { class: "sub" });
-    this.nowCell = h("div", { role: "cell", class: "now" }, this.now, this.why);
-    this.element = h(
-      "div",
-      { role: "row" },
-      h("div", { role: "cell" }, this.mark, this.word),
-      h("div", { role: "cell", class: "job" }, h("span", { class: "first" }, this.link), this.schedule),
-      h("div", { role: "cell", class: "next" }, this.next, this.countdown),
+  constructor(facts) {
+    const leaf = (tag, kind) => h(tag, { class: kind });
+    const cell = (kind, ...children) => h("div", { role: "cell", class: kind }, children);
+    this.mark = emptyMark();
+    this.word = leaf("span", "unseen");
+    this.link = h("a", { href: hashOf(facts.job), class: "name" }, told(facts.job));
+    this.schedule = leaf("span", "sub");
+    this.next = leaf("time", "first");
+    this.countdown = leaf("span", "sub");
+    this.now = leaf("span", "first");
+    this.why = leaf("bdi", "sub");
+    this.strip = new Strip(34);
+    this.last = leaf("span", "first");
+    this.ago = leaf("span");
+    this.took = leaf("span", "sub");
+    this.nowCell = cell("now", this.now, this.why);
+    this.element = row(
+      cell(null, this.mark, this.word),
+      cell(null, h("span", { class: "first" }, this.link), this.schedule),
+      cell(null, this.next, this.countdown),
       this.nowCell,
-      h("div", { role: "cell", class: "picture" }, this.strip.element),
-      h("div", { role: "cell", class: "last" }, this.last, this.took),
+      cell(null, this.strip.element),
+      cell(null, this.last, this.took),
     );
     this.element.row = this;
-    this.isVisible = false;
-    this.stripOf = null;
     this.ticks = [];
-    this.update(row);
+    this.facts = facts;
+    this.draw();
     inSight.observe(this.element);
   }
 
-  get wantsStrip() {
-    return this.isVisible && this.stripOf !== this.strips();
-  }
-
-  /** What the strip was made of: if that changes, it is old. */
-  strips() {
-    return `${this.row.last?.key} ${this.row.last?.outcome} ${this.row.lock?.slot}`;
-  }
-
-  update(row) {
-    this.row = row;
-    const { last } = row;
-    this.element.classList.toggle("need", needsHand(row));
-    setMark(this.mark, row.verdict);
-    put(this.word, row.verdict);
-    put(this.schedule, schedule(row));
-    name(this.schedule, "title", [row.line, row.timezone].filter(Boolean).join(" · ") || null);
-    name(this.next, "datetime", row.next);
-    name(this.next, "title", row.next && utc(row.next));
-    if (last?.outcome !== this.outcome) {
-      this.outcome = last?.outcome;
-      const word = this.outcome === "succeeded" ? h("span", { class: "unseen" }, "succeeded ") : `${this.outcome} `;
-      this.last.replaceChildren(...(last ? [glyph(this.outcome), word instanceof Node ? word : spelled(word), this.ago] : []));
-    }
-    const at = last?.ended ?? last?.slot ?? last?.started;
-    name(this.last, "title", at ? utc(at) : null);
-    this.at = at;
-    put(this.took, last?.durationMs == null ? (last?.count > 1 ? `${last.count} ticks` : "") : took(last.durationMs));
-    this.strip.show(this.ticks, runningOf(row));
-    this.tick();
-    want(this);
-  }
-
-  setTicks(ticks, of) {
-    this.stripOf = of;
-    this.ticks = ticks;
-    this.strip.show(ticks, runningOf(this.row));
-  }
-
-  /** What time alone changes. */
-  tick() {
-    const { row } = this;
-    put(this.next, row.next ? local(row.next) : "");
-    put(this.countdown, row.next ? countdown(row.next) : "");
-    const [first, second, isHot] = nowOf(row);
+  draw() {
+    const { facts } = this;
+    const { last } = facts;
+    this.element.classList.toggle("need", needsHand(facts));
+    setMark(this.mark, facts.verdict);
+    put(this.word, facts.verdict);
+    put(this.schedule, schedule(facts));
+    mark(this.schedule, "title", joined([facts.line, facts.timezone], " · "));
+    put(this.next, facts.next ? local(facts.next) : "");
+    mark(this.next, "title", facts.next && utc(facts.next));
+    put(this.countdown, facts.next ? countdown(facts.next) : "");
+    const [first, second, isHot] = nowOf(facts);
     put(this.now, first);
-    put(this.why, second ?? "");
-    name(this.why, "title", second || null);
     this.now.classList.toggle("hot", Boolean(isHot));
+    put(this.why, second);
+    mark(this.why, "title", second);
     this.nowCell.classList.toggle("told", Boolean(first || second));
-    put(this.ago, this.at ? ago(this.at) : "");
+    if (last?.outcome !== this.outcome) this.last.replaceChildren(glyph(last.outcome), this.ago);
+    this.outcome = last?.outcome;
+    const at = last?.ended ?? last?.slot ?? last?.started;
+    put(this.ago, at ? ago(at) : "");
+    mark(this.last, "title", last && joined([last.outcome, at && utc(at)]));
+    put(this.took, joined([last?.outcome !== "succeeded" && last?.outcome, last?.count > 1 && `${last.count} ticks`, took(last?.durationMs)]));
+    this.strip.show(this.ticks, runningOf(facts));
+    if (this.isVisible && this.drawnOf !== this.stripOf) want(this);
+  }
+
+  /** What a strip is made of: if that changes, the strip is old. */
+  get stripOf() {
+    const { last, lock, verdict } = this.facts;
+    return [last?.key, last?.outcome, lock?.slot, verdict].join();
   }
 
   matches(words) {
-    const { row } = this;
-    const facts = [row.job, row.verdict, schedule(row), row.line, row.service, row.where, row.role, row.last?.outcome, owner(row.lock)];
-    const text = facts.join("\n").toLowerCase();
+    const { job, verdict, line, service, where, role, last, lock } = this.facts;
+    const text = [job, verdict, schedule(this.facts), line, service, where, role, last?.outcome, owner(lock)].join("\n").toLowerCase();
     return words.every((word) => text.includes(word));
   }
 }
 
 function countdown(text) {
   const left = Date.parse(text) - now();
-  return left < 0 ? "due" : `in ${span(left)}`;
+  return left < 0 ? "due" : left < 1_000 ? "now" : `in ${span(left)}`;
 }
 
 const rows = new Map();
@@ -471,10 +433,7 @@ const inSight = new IntersectionObserver(
   (entries) => {
     for (const { target, isIntersecting } of entries) {
       target.row.isVisible = isIntersecting;
-      if (isIntersecting) {
-        target.row.tick();
-        want(target.row);
-      }
+      if (isIntersecting) target.row.draw();
     }
   },
   { rootMargin: "200px" },
@@ -485,60 +444,54 @@ const wanted = new Set();
 let asking = 0;
 
 function want(row) {
-  if (!row.wantsStrip) return;
   wanted.add(row);
   asking ||= setTimeout(askStrips, 60);
 }
 
 async function askStrips() {
-  const asked = [...wanted].filter((row) => row.wantsStrip && row.element.isConnected).slice(0, 40);
-  for (const row of asked) wanted.delete(row);
-  if (asked.length) {
-    const of = asked.map((row) => row.strips());
-    try {
-      const { strips } = await get(`api/strips?names=${asked.map((row) => encodeURIComponent(row.row.job)).join(",")}`);
-      asked.forEach((row, index) => row.setTicks(strips[row.row.job] ?? [], of[index]));
-    } catch {
-      // They are asked for again when their rows change or come in sight; the connection's trouble is told elsewhere.
+  const batch = [...wanted].slice(0, 40);
+  for (const row of batch) {
+    wanted.delete(row);
+    row.drawnOf = row.stripOf;
+  }
+  try {
+    const { strips } = await get(`api/strips?names=${batch.map((row) => encodeURIComponent(row.facts.job)).join()}`);
+    for (const row of batch) {
+      row.ticks = strips[row.facts.job] ?? [];
+      row.draw();
     }
-  } else wanted.clear();
-  asking = wanted.size ? setTimeout(askStrips, 0) : 0;
+  } catch {
+    for (const row of batch) row.drawnOf = null; // asked for again when it is drawn again
+  }
+  asking = wanted.size ? setTimeout(askStrips, 60) : 0;
 }
 
 let touched = -Infinity;
 for (const kind of ["pointermove", "pointerdown", "keydown"])
-  $("v-jobs").addEventListener(kind, (event) => event.target.closest(".jobs") && (touched = performance.now()), { passive: true });
+  $("v-jobs").addEventListener(kind, ({ target }) => target.closest(".jobs") && (touched = performance.now()));
 
-const rank = (row) => (needsHand(row) ? 0 : row.verdict === "unknown" ? 1 : row.warning ? 2 : 3);
+const rank = ({ facts }) => (needsHand(facts) ? 0 : facts.verdict === "unknown" ? 1 : facts.warning ? 2 : 3);
 
 /** Put the rows in their order, with those in need on top. Not while somebody points at them or walks in them. */
 function settle() {
-  const order = [...rows.values()].sort(
-    (a, b) => rank(a.row) - rank(b.row) || (a.row.job < b.row.job ? -1 : a.row.job > b.row.job ? 1 : 0),
-  );
-  const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const order = [...rows.values()].sort((a, b) => rank(a) - rank(b) || (a.facts.job < b.facts.job ? -1 : 1));
+  const words = $("filter").value.toLowerCase().split(/\s+/);
+  const found = (place, rows) => {
+    const elements = rows.map((row) => row.element);
+    const isSame = elements.every((element) => element.parentNode === place);
+    if (!isSame || performance.now() - touched > 4_000) arrange(place, elements);
+    return elements.some((element) => !element.hidden);
+  };
   for (const row of order) row.element.hidden = !row.matches(words);
-  const isRetired = (row) => row.row.verdict === "retired";
-  const active = order.filter((row) => !isRetired(row));
-  const retired = order.filter(isRetired);
-  const isStill = performance.now() - touched > 4_000;
-  const elements = active.map((row) => row.element);
-  const isOther = elements.length !== $("list").childElementCount - 1 || elements.some((element) => element.parentNode !== $("list"));
-  if (isStill || isOther) arrange($("list"), elements, $("list").firstElementChild);
-  arrange($("retired"), retired.map((row) => row.element));
-  const isFound = (row) => !row.element.hidden;
-  $("list").hidden = !active.some(isFound);
-  $("apart").hidden = !retired.some(isFound);
-  document.querySelector(".legend").hidden = $("list").hidden;
-  const isNothing = known.isLoaded && !order.some(isFound);
-  $("nothing").hidden = !isNothing;
-  if (isNothing)
-    put(
-      $("nothing"),
-      rows.size
-        ? `No job matches “${$("filter").value}”.`
-        : "A job appears here when the first instance that has it starts, or when its trigger is called for the first time.",
-    );
+  const isRetired = ({ facts }) => facts.verdict === "retired";
+  const [hasActive, hasRetired] = [
+    found($("list"), order.filter((row) => !isRetired(row))),
+    found($("retired"), order.filter(isRetired)),
+  ];
+  $("list").hidden = $("legend").hidden = !hasActive;
+  $("apart").hidden = !hasRetired;
+  $("nothing").hidden = hasActive || hasRetired || !known.isLoaded;
+  put($("nothing"), rows.size ? `No job matches “${$("filter").value}”.` : "A job appears here when the first instance that has it starts.");
 }
 
 function showJobs() {
@@ -551,361 +504,238 @@ function showJobs() {
   for (const [job, facts] of known.jobs) {
     const row = rows.get(job);
     if (!row) rows.set(job, new Row(facts));
-    else if (row.row !== facts) row.update(facts);
+    else if (row.facts !== facts) {
+      row.facts = facts;
+      row.draw();
+    }
   }
   settle();
-  showSentence();
 }
+
+const active = () => [...known.jobs.values()].filter((row) => row.verdict !== "retired");
 
 /** The first thing to read. */
-function sentence(all) {
+function sentence() {
+  const all = active();
   const need = all.filter(needsHand).length;
-  const warned = all.filter((row) => !needsHand(row) && (row.warning || row.verdict === "unknown")).length;
+  const odd = all.filter((row) => row.warning || row.verdict === "unknown").length;
+  if (need) return `${need === all.length ? "" : `${need} of `}${counted(all.length)} ${need === 1 ? "needs" : "need"} a hand`;
   if (all.length === 0) return "No jobs yet";
-  if (need) return `${need === all.length && need > 1 ? `All ${jobs(need)} need` : `${need} of ${jobs(all.length)} ${need === 1 ? "needs" : "need"}`} a hand`;
-  const fine = all.length === 1 ? "1 job, as it should be" : `${jobs(all.length)}, all as they should be`;
-  return warned ? `${fine}; ${warned === all.length && warned > 1 ? "all" : warned} worth a look` : fine;
+  return `${counted(all.length)}, ${all.length === 1 ? "" : "all "}as ${all.length === 1 ? "it" : "they"} should be${odd ? `; ${odd} worth a look` : ""}`;
 }
 
-function showSentence() {
-  if (!known.isLoaded) return;
-  const all = [...known.jobs.values()].filter((row) => row.verdict !== "retired");
-  const said = sentence(all);
-  put($("sentence"), said);
-  const need = all.filter(needsHand).length;
-  if (view.kind === "jobs") document.title = need ? `${need} need a hand · firecron` : `firecron ${known.database}`.trim();
-}
-
-/** The line below the sentence: who runs and who is next; or, what is wrong with the connection. */
+/** The line below it: who runs and who is next; or, what is wrong with the connection. */
 function showDetail() {
-  const { trouble } = known;
-  if (trouble) return put($("detail"), known.heard ? `${trouble} What you see is of ${local(known.heard, true)}.` : trouble);
-  if (!known.isLoaded) return;
-  const all = [...known.jobs.values()].filter((row) => row.verdict !== "retired");
-  const count = (test) => all.filter(test).length;
-  const running = count((row) => isHeld(row.lock));
-  const paused = count((row) => row.verdict === "paused");
-  const states = [running && `${running} running`, paused && `${paused} paused`].filter(Boolean);
-  let next = null;
+  const { trouble, heard } = known;
+  if (trouble) return put($("detail"), heard ? `${trouble} What you see is of ${local(heard)}.` : trouble);
+  const all = active();
+  const count = (test, word) => all.some(test) && `${all.filter(test).length} ${word}`;
+  let first = null;
   for (const row of all)
-    if (row.next && row.verdict !== "paused" && Date.parse(row.next) >= now() && (!next || row.next < next.next)) next = row;
-  const coming = next && `Next: ${next.job} ${countdown(next.next)}.`;
-  put($("detail"), [states.length && `${states.join(", ")}.`, coming].filter(Boolean).join(" "));
+    if (row.next && row.verdict !== "paused" && Date.parse(row.next) > now() && !(row.next > first?.next)) first = row;
+  const states = joined([count((row) => isHeld(row.lock), "running"), count((row) => row.verdict === "paused", "paused")]);
+  put($("detail"), joined([states, first && `next: ${first.job} ${countdown(first.next)}`], " · "));
 }
 
 function showState() {
-  const { trouble } = known;
-  document.body.classList.toggle("away", Boolean(trouble));
-  document.body.classList.toggle("live", !trouble && known.isLoaded);
-  put($("live"), trouble ? "away" : known.isLoaded ? (live.isPolling ? `asks every ${POLL / 1000} s` : "live") : "connecting");
-  if (!known.isLoaded && trouble) put($("sentence"), "Nothing is known yet");
+  const { trouble, isLoaded, jobs } = known;
+  document.body.className = trouble ? "away" : isLoaded ? "live" : "";
+  put($("live"), trouble ? "away" : !isLoaded ? "connecting" : live.isPolling ? `asks every ${POLL / 1_000} s` : "live");
+  if (isLoaded || trouble) put($("sentence"), isLoaded ? sentence() : "Nothing is known yet");
+  const need = [...jobs.values()].filter(needsHand).length;
+  const place = view.page?.job ?? VIEWS[view.kind].title ?? known.database;
+  document.title = spelled(joined([need && `(${need})`, joined([place, "firecron"], " · ")], " "));
   showDetail();
 }
 
 $("v-jobs").addEventListener("click", (event) => {
   const row = event.target.closest("[role=row]")?.row;
-  const isPlain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey;
-  if (row && isPlain && !event.target.closest("a, svg.strip") && getSelection().isCollapsed) location.hash = row.link.hash;
+  const isPlain = !event.ctrlKey && !event.metaKey && !event.shiftKey && getSelection().isCollapsed;
+  if (row && isPlain && !event.target.closest("a, .strip")) location.hash = row.link.hash;
 });
 
 $("v-jobs").addEventListener("keydown", (event) => {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  const isInput = event.target === $("filter");
-  if (!step || !(isInput || event.target.classList.contains("name"))) return;
-  const links = [...$("v-jobs").querySelectorAll("[role=row]:not([hidden]) .name")];
-  const next = links[links.indexOf(event.target) + step] ?? (step < 0 ? $("filter") : null);
-  if (!next || (isInput && step < 0)) return;
+  if (!step) return;
+  const stops = [$("filter"), ...document.querySelectorAll("#v-jobs [role=row]:not([hidden]) .name")];
   event.preventDefault();
-  next.focus();
+  stops[stops.indexOf(event.target) + step]?.focus();
 });
 
 $("filter").addEventListener("input", () => {
-  history.replaceState(null, "", $("filter").value ? `#?${encodeURIComponent($("filter").value)}` : "#");
-  touched = -Infinity;
+  history.replaceState(null, "", overviewHash());
   settle();
-});
-
-$("filter").addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && $("filter").value) {
-    event.preventDefault();
-    $("filter").value = "";
-    $("filter").dispatchEvent(new Event("input"));
-  }
 });
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") $("tip").hidden = true;
-  const isTyping = event.target.closest?.("input, textarea, dialog");
-  if (event.key !== "/" || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key !== "/" || event.target.closest("input, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;
   event.preventDefault();
-  if (view.kind !== "jobs") location.hash = "";
-  else $("filter").focus();
+  if (view.kind !== "jobs") location.hash = overviewHash();
+  $("filter").focus();
 });
 
-// --- tables of the other views -----------------------------------------------------------------------------------------------
+// --- tables of the other views
 
-const cell = (attributes, ...children) => h("div", { role: "cell", ...attributes }, ...children);
+const head = (texts) => h("div", { role: "row", class: "labels" }, ...texts.map((text) => h("span", { role: "columnheader" }, text)));
 
-const labels = (...texts) =>
-  h("div", { role: "row", class: "labels" }, ...texts.map((text) => h("span", { role: "columnheader" }, text)));
-
-/** Show items as the children of a table, below its labels. What has not changed is left alone, and focus stays. */
+/** Show items as the rows of a table, below its labels. What has not changed is left alone, and focus stays. */
 function list(table, items, keyOf, make) {
-  const old = (table.made ??= new Map());
-  const made = new Map();
+  const before = table.made ?? new Map();
+  const focused = document.activeElement;
+  const isInside = table.contains(focused);
+  let heir = null;
+  table.made = new Map();
   for (const item of items) {
-    const key = keyOf(item);
     const facts = JSON.stringify([item, mayAct()]);
-    const before = old.get(key);
-    made.set(key, before?.facts === facts ? before : { facts, element: make(item) });
+    const old = before.get(keyOf(item));
+    const made = old?.facts === facts ? old : { facts, element: make(item) };
+    if (isInside && made !== old && old?.element.contains(focused))
+      heir = made.element.querySelector(`[data-act="${focused.dataset.act}"]`) ?? made.element.querySelector("button, a");
+    table.made.set(keyOf(item), made);
   }
-  const act = document.activeElement?.dataset.act;
-  const holder = [...old].find(([, { element }]) => element.contains(document.activeElement))?.[0];
-  table.made = made;
-  arrange(table, [...made.values()].map(({ element }) => element), table.querySelector(".labels"));
-  if (holder !== undefined && !table.contains(document.activeElement))
-    made.get(holder)?.element.querySelector(act ? `[data-act="${act}"]` : "button, a")?.focus();
+  arrange(table, [...table.made.values()].map(({ element }) => element));
+  heir?.focus();
 }
 
-const table = (kind, label, ...columns) =>
-  h("div", { role: "table", class: `rows plain ${kind}`, "aria-label": label }, labels(...columns));
-
-/** A heading, and a table that is drawn once; or one sentence where it is empty. */
+/** A heading and its table, or one sentence where there is nothing. A column has a label, and makes its cells. */
 class Part {
-  constructor(title, empty, kind, ...columns) {
-    this.table = table(kind, title, ...columns);
+  constructor(view, title, empty, keyOf, columns) {
+    this.table = h("div", { role: "table", class: `rows of${columns.length}`, "aria-label": title }, head(columns.map(([label]) => label)));
     this.empty = h("p", { class: "sub" }, empty);
-    this.elements = [h("h2", null, title), this.table, this.empty];
+    this.keyOf = keyOf;
+    this.make = (item) => row(...columns.map(([label, fill]) => cell({ "data-label": label }, fill(item))));
+    $(`v-${view}`).append(h("h2", null, title), this.table, this.empty);
   }
 
-  show(items, keyOf, make) {
+  show(items) {
     this.table.hidden = items.length === 0;
     this.empty.hidden = items.length > 0;
-    list(this.table, items, keyOf, make);
+    list(this.table, items, this.keyOf, this.make);
   }
 }
 
-const labelled = (label, ...children) => cell({ "data-label": label }, ...children);
+const mono = (text) => h("span", { class: "mono" }, told(text));
+const gone = (isThere) => (isThere ? null : h("span", { class: "hot" }, " gone"));
+const jobLink = (job) => (known.jobs.has(job) ? h("a", { class: "link", href: hashOf(job) }, told(job)) : told(job));
+const links = (names) => names.map((job) => h("div", null, jobLink(job)));
 
 const parts = {
-  instances: new Part("Instances", "No instance is known.", "instances", "Instance", "Started", "Seen", "Jobs", "Runs now"),
-  groups: new Part("Groups", "No group of instances is known.", "groups", "Service", "First seen", "Seen", "Jobs"),
-  leaders: new Part("Leaders", "No name is led.", "locks", "Name", "State", "By", "Since", "Actions"),
-  locks: new Part("Locks of programs", "No other lock is known.", "locks", "Name", "State", "By", "Since", "Actions"),
-  acts: new Part("Acts", "Nobody has paused, unlocked, cancelled or run anything yet.", "acts", "When", "Act", "Name", "Who", "Why"),
+  instances: new Part("instances", "Instances", "No instance is known.", (one) => one.process ?? owner(one), [
+    ["Instance", (one) => [mono(owner(one)), gone(one.alive)]],
+    ["Started", (one) => time(one.startedAt)],
+    ["Seen", (one) => time(one.seenAt)],
+    ["Jobs", (one) => String(one.jobs ?? "")],
+    ["Runs now", (one) => (one.running.length ? links(one.running) : "nothing")],
+  ]),
+  groups: new Part("instances", "Groups", "No group of instances is known.", (group) => group.group, [
+    ["Service", (group) => [told(group.service ?? "not known"), gone(group.live)]],
+    ["Group", (group) => mono(group.group)],
+    ["First seen", (group) => time(group.firstSeenAt)],
+    ["Seen", (group) => time(group.seenAt)],
+    ["Has", ({ jobs }) => h("details", null, h("summary", null, counted(jobs.length)), links(jobs))],
+  ]),
+  leaders: lockPart("Leaders", "Nobody leads."),
+  locks: lockPart("Locks of programs", "No other lock is known."),
+  acts: new Part("acts", "Trail", "Nobody has paused, unlocked, cancelled or run anything yet.", (act) => JSON.stringify(act), [
+    ["When", (act) => time(act.at)],
+    ["Act", (act) => act.act],
+    ["Name", (act) => jobLink(act.name ?? "")],
+    ["Who", (act) => told(act.who ?? "not known")],
+    ["Why", (act) => told(act.why ?? "")],
+  ]),
 };
 
-const jobLink = (job) => h("a", { class: "link", href: `#job/${encodeURIComponent(job)}` }, told(job));
+function lockPart(title, empty) {
+  const state = (lock) => (lock.kind === "leader" && isHeld(lock) ? "leads" : lock.state.replace("_", " "));
+  return new Part("locks", title, empty, (lock) => lock.name, [
+    ["Name", (lock) => [h("strong", null, told(lock.name)), lock.problem && h("div", { class: "error" }, told(lock.problem))]],
+    ["State", (lock) => (lock.paused ? `paused, ${state(lock)}` : state(lock))],
+    ["By", (lock) => mono(owner(lock))],
+    ["Since", (lock) => (isHeld(lock) ? time(lock.since) : lock.released && ["released ", time(lock.released)])],
+    ["Actions", (lock) => buttons(lock.name, actsOn(lock))],
+  ]);
+}
 
 async function showInstances() {
   const { instances, groups } = await get("api/instances");
-  parts.instances.show(instances, (one) => `${one.instanceId}/${one.instance}`, (one) =>
-    h(
-      "div",
-      { role: "row" },
-      cell(null, h("span", { class: "mono" }, told(owner(one))), one.alive ? null : h("span", { class: "hot" }, " gone")),
-      labelled("Started", time(one.startedAt)),
-      labelled("Seen", time(one.seenAt, true)),
-      labelled("Jobs", Array.isArray(one.jobs) ? String(one.jobs.length) : String(one.jobs ?? "")),
-      labelled("Runs now", one.running.length ? one.running.map((job) => h("div", null, jobLink(job))) : "nothing"),
-    ),
-  );
-  parts.groups.show(groups, (group) => group.group, (group) =>
-    h(
-      "div",
-      { role: "row" },
-      cell(null, told(group.service), group.live ? null : h("span", { class: "hot" }, " gone"), h("span", { class: "sub mono" }, told(group.group))),
-      labelled("First seen", time(group.firstSeenAt)),
-      labelled("Seen", time(group.seenAt, true)),
-      labelled("", Array.isArray(group.jobs) ? many(group.jobs) : String(group.jobs ?? "")),
-    ),
-  );
+  parts.instances.show(instances);
+  parts.groups.show(groups);
 }
-
-const many = (names) =>
-  h("details", null, h("summary", null, jobs(names.length)), h("ul", null, ...names.map((job) => h("li", null, jobLink(job)))));
 
 function showLocks() {
-  const make = (lock) => {
-    const isLeader = lock.kind === "leader";
-    const word = isLeader && isHeld(lock) ? "leads" : lock.state.replace("_", " ");
-    return h(
-      "div",
-      { role: "row" },
-      cell(null, h("strong", null, told(lock.name)), lock.problem ? h("div", { class: "error" }, told(lock.problem)) : null),
-      labelled("", lock.paused ? `paused, ${word}` : word, lock.outcome && !isHeld(lock) ? h("span", { class: "sub" }, `last ${lock.outcome}`) : null),
-      labelled("", h("span", { class: "mono" }, told(owner(lock)))),
-      labelled("", isHeld(lock) ? time(lock.since) : null),
-      cell(null, buttons(lock.name, actsOn(lock))),
-    );
-  };
-  parts.leaders.show(known.leaders, (lock) => lock.name, make);
-  parts.locks.show(known.locks, (lock) => lock.name, make);
+  parts.leaders.show(known.leaders);
+  parts.locks.show(known.locks);
 }
 
-async function showActs() {
-  const { acts } = await get("api/acts");
-  parts.acts.show(acts, (act) => JSON.stringify(act), (act) =>
-    h(
-      "div",
-      { role: "row" },
-      cell(null, time(act.at)),
-      cell(null, act.act),
-      cell(null, known.jobs.has(act.name) ? jobLink(act.name) : told(act.name ?? "")),
-      labelled("by", told(act.who ?? "somebody")),
-      cell(null, act.why ? told(act.why) : null),
-    ),
-  );
-}
+// --- a job
 
-// --- a job ---------------------------------------------------------------------------------------------------------------------
-
-const TRIGGERS = { schedule: "by its schedule", catch_up: "caught up", rerun: "begun again", manual: "by hand", http: "by a trigger" };
+const TRIGGERS = { schedule: "on schedule", catch_up: "caught up", rerun: "begun again", manual: "by hand", http: "by a trigger" };
 
 class JobView {
   constructor(job) {
     this.job = job;
-    this.mark = mark();
-    this.schedule = h("p", { class: "sub" });
-    this.now = h("span");
-    this.why = h("p", { class: "said" });
-    this.actions = h("div", { class: "actions", role: "group", "aria-label": "Actions" });
-    this.notRunnable = h("p", { class: "sub" });
+    this.ticks = [];
+    this.mark = emptyMark();
     this.strip = new Strip(48);
-    name(this.strip.element, "tabindex", "0");
+    mark(this.strip.element, "tabindex", "0");
     this.strip.element.addEventListener("keydown", (event) => this.walk(event));
     this.strip.element.addEventListener("blur", () => ($("tip").hidden = true));
-    this.first = h("span");
-    this.final = h("span");
-    this.runs = h("div", { role: "table", class: "rows runs", "aria-label": "Runs" }, labels("Outcome", "Tick", "Lag", "Took", "By", "Actions"));
-    this.noRuns = h("p", { class: "sub" }, "No run is in the history.");
-    this.words = h("div");
-    this.raw = h("pre", { class: "mono" });
-    this.next = h("ol", { class: "ticks" });
-    this.options = h("dl");
-    this.problem = h("p", { class: "sub", role: "status" });
-    $("v-job").replaceChildren(
-      h("a", { class: "back", href: overviewHash() }, "← Overview"),
-      h(
-        "div",
-        { class: "head" },
-        h(
-          "div",
-          null,
-          h("h1", { id: "job-name", tabindex: "-1" }, told(job)),
-          this.schedule,
-          h("p", { class: "verdict" }, this.mark, this.now),
-          this.why,
-          this.problem,
-        ),
-        h("div", null, this.actions, this.notRunnable),
-      ),
-      h("div", { class: "big" }, this.strip.element, h("p", { class: "span" }, this.first, this.final)),
-      h(
-        "div",
-        { class: "columns" },
-        h(
-          "div",
-          null,
-          h("section", null, h("h2", null, "Runs"), this.runs, this.noRuns),
-          h("section", null, h("h2", null, "Node"), this.words, h("details", null, h("summary", null, "as it is stored"), this.raw)),
-        ),
-        h(
-          "div",
-          null,
-          h("section", null, h("h2", null, "Next ticks"), this.next),
-          h("section", null, h("h2", null, "Options"), this.options),
-        ),
-      ),
-    );
+    $("job-name").replaceChildren(told(job));
+    $("job-mark").replaceChildren(this.mark);
+    $("job-strip").replaceChildren(this.strip.element);
+    mark($("back"), "href", overviewHash());
+    for (const id of ["job-schedule", "job-now", "job-why", "job-first", "job-longest", "job-final", "job-cannot", "raw"]) put($(id), "");
+    for (const id of ["job-acts", "words", "next", "options"]) redraw($(id), null, () => []);
+    list($("runs"), [], null, null);
     this.show();
   }
 
   /** What the overview knows. */
   show() {
-    const row = known.jobs.get(this.job);
-    if (!row) {
-      put(this.problem, known.isLoaded ? "No job of this name is known." : "");
-      return;
-    }
-    this.row = row;
-    put(this.problem, "");
+    this.row = known.jobs.get(this.job);
+    put($("job-problem"), this.row || !known.isLoaded ? "" : "No job of this name is known.");
+    if (!this.row) return;
+    const { row, detail } = this;
     setMark(this.mark, row.verdict);
-    put(this.schedule, `${schedule(row)}${row.line && row.line !== row.words ? `, ${row.line}` : ""}`);
+    put($("job-schedule"), joined([schedule(row), row.line !== row.words && row.line], " · "));
+    const acts = mayAct() ? [...(detail?.runnable ? ["run"] : []), ...actsOn(row.lock)] : [];
+    redraw($("job-acts"), acts, () => buttons(this.job, acts));
+    put($("job-cannot"), mayAct() && detail?.runnable === false ? `It can't be run from here: ${detail.why_not_runnable}.` : "");
+    this.strip.show(this.ticks, runningOf(row));
+    redraw($("words"), row.lock, () => inWords(row.lock).map((line) => h("p", null, told(line))));
     this.tick();
-    this.showActions();
-    this.strip.show(this.ticks ?? [], runningOf(row));
-    redraw(this.words, row.lock, (lock) => inWords(lock).map((line) => h("p", null, told(line))));
-  }
-
-  showActions() {
-    const job = this.detail?.runnable ? ["run"] : [];
-    redraw(this.actions, mayAct() ? [...job, ...actsOn(this.row.lock)] : [], (acts) => buttons(this.job, acts));
-    put(this.notRunnable, mayAct() && this.detail && !this.detail.runnable ? `It can't be run from here: ${this.detail.why_not_runnable}.` : "");
   }
 
   tick() {
     if (!this.row) return;
+    const { verdict, next } = this.row;
+    const why = localized(this.row.why);
     const [first, second, isHot] = nowOf(this.row);
-    const word = first || (this.row.next ? `${this.row.verdict}, next ${countdown(this.row.next)}` : this.row.verdict);
-    put(this.now, word);
-    this.now.classList.toggle("hot", Boolean(isHot));
-    const why = [first ? second : "", this.row.why === second ? "" : this.row.why].filter(Boolean);
-    redraw(this.why, why, (lines) => lines.map((line) => h("span", { class: "first" }, told(line))));
+    put($("job-now"), first || (next ? `${verdict}, next ${countdown(next)}` : verdict));
+    $("job-now").classList.toggle("hot", Boolean(isHot));
+    const lines = [...new Set([first && second, why])].filter(Boolean);
+    redraw($("job-why"), lines, () => lines.map((line) => h("p", null, told(line))));
   }
 
-  /** What the job's own address tells. */
+  /** What the job's own addresses tell. */
   async load() {
     const path = `api/jobs/${encodeURIComponent(this.job)}`;
-    const [detail, strip] = await Promise.all([get(path), get(`${path}/strip`)]);
+    const [detail, { ticks }] = await Promise.all([get(path), get(`${path}/strip`)]);
+    if (view.page !== this) return;
     setClock(detail.now);
     this.detail = detail;
-    this.ticks = strip.ticks;
-    if (!known.jobs.has(this.job)) known.jobs.set(this.job, detail.job);
-    const [first, final] = [strip.ticks[0], strip.ticks.at(-1)];
-    put(this.first, first ? local(first.slot) : "");
-    put(this.final, final ? local(final.slot) : "");
+    this.ticks = ticks;
+    put($("job-first"), ticks.length ? local(ticks[0].slot) : "");
+    put($("job-longest"), ticks.length ? `longest ${took(Math.max(0, ...ticks.map((tick) => tick.durationMs ?? 0)))}` : "");
+    put($("job-final"), ticks.length ? local(ticks.at(-1).slot) : "");
     this.show();
-    this.noRuns.hidden = detail.runs.length > 0;
-    this.runs.hidden = detail.runs.length === 0;
-    list(this.runs, detail.runs, (run) => run.key, (run) => this.run(run));
-    redraw(this.next, detail.next, (ticks) =>
-      ticks.length
-        ? ticks.map(({ slot, note }) => h("li", null, time(slot), h("span", { class: "sub" }, countdown(slot)), note ? h("span", { class: "sub" }, told(note)) : null))
-        : [h("li", { class: "sub" }, "There is none.")],
-    );
-    redraw(this.options, detail.options, optionList);
-    put(this.raw, "");
-    this.raw.textContent = JSON.stringify(detail.node, null, 2).split("\n").map(spelled).join("\n");
-  }
-
-  run(run) {
-    const lag = run.started && run.slot ? Date.parse(run.started) - Date.parse(run.slot) : null;
-    const count = run.count > 1 || run.atLeast ? ` ×${run.count}${run.atLeast ? " or more" : ""}` : "";
-    const begun = [TRIGGERS[run.trigger] ?? run.trigger, run.attempt > 1 && `attempt ${run.attempt}`].filter(Boolean).join(", ");
-    const whose = owner(run) ? h("span", { class: "mono" }, run.recordedBy ? "recorded by " : null, told(owner(run))) : run.recordedBy ? `noted by the ${run.recordedBy}` : null;
-    const isResumable = RESUMABLE.has(run.outcome) && this.detail?.runnable;
-    return h(
-      "div",
-      { role: "row" },
-      cell(null, glyph(run.outcome), h("span", { class: shapeOf(run.outcome) === "bad" || shapeOf(run.outcome) === "lost" ? "error" : null }, `${run.outcome}${count}`), h("span", { class: "sub" }, begun)),
-      cell(null, time(run.slot ?? run.started, true) ?? told(run.key)),
-      cell({ class: "number", "data-label": "lag" }, lag == null ? "" : took(lag)),
-      cell({ class: "number", "data-label": "took" }, took(run.durationMs)),
-      cell(null, whose, run.note ? h("div", null, told(run.note)) : null),
-      cell(
-        { class: "end" },
-        isResumable ? buttons(this.job, ["again"], run) : null,
-        run.logs ? h("a", { class: "link", href: /^https:/.test(run.logs) ? run.logs : null, target: "_blank", rel: "noreferrer" }, "Logs") : null,
-      ),
-      run.error || run.steps?.length
-        ? cell(
-            { class: "wide" },
-            run.error ? h("div", { class: "error" }, told(run.error)) : null,
-            run.steps?.length ? h("details", { class: "steps" }, h("summary", null, `${run.steps.length} ${run.steps.length === 1 ? "step" : "steps"}`), h("ol", null, ...run.steps.map(step))) : null,
-          )
-        : null,
-    );
+    $("runs").hidden = detail.runs.length === 0;
+    $("no-runs").hidden = detail.runs.length > 0;
+    list($("runs"), detail.runs, (run) => run.key, (run) => runRow(this.job, run, detail.runnable));
+    redraw($("next"), detail.next, nextList);
+    redraw($("options"), detail.options, optionList);
+    $("raw").textContent = JSON.stringify(detail.node, null, 2).split("\n").map(spelled).join("\n");
   }
 
   /** The arrows tell of one tick after another. */
@@ -913,154 +743,160 @@ class JobView {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!step) return;
     event.preventDefault();
-    const first = TICKS - this.strip.ticks.length;
-    this.place = Math.max(first, Math.min(TICKS - 1, (this.place ?? TICKS) + step));
+    this.place = Math.max(TICKS - this.strip.ticks.length, Math.min(TICKS - 1, (this.place ?? TICKS) + step));
     this.strip.tell(this.place);
   }
 }
 
-function step(one) {
-  const length = one.started && one.done ? took(Date.parse(one.done) - Date.parse(one.started)) : "";
-  const word = { recorded: "recorded", begun: "begun, and nobody knows its end", malformed: "malformed" }[one.state];
-  return h("li", null, told(one.name), h("span", { class: "sub" }, ` ${[word, length && `took ${length}`].filter(Boolean).join(", ")}`));
+function runRow(job, run, isRunnable) {
+  const shape = shapeOf(run.outcome);
+  const count = run.count > 1 || run.atLeast ? ` ×${run.count}${run.atLeast ? " or more" : ""}` : "";
+  const begun = joined([TRIGGERS[run.trigger] ?? run.trigger, run.attempt > 1 && `attempt ${run.attempt}`]);
+  const lag = run.started && run.slot ? Date.parse(run.started) - Date.parse(run.slot) : null;
+  const more = [
+    run.error && h("p", { class: "error" }, told(run.error)),
+    run.steps.length && h("details", null, h("summary", null, `${run.steps.length} ${run.steps.length === 1 ? "step" : "steps"}`), h("ol", null, ...run.steps.map(step))),
+  ].filter(Boolean);
+  return row(
+    cell(null, glyph(run.outcome), h("span", { class: shape === "bad" || shape === "lost" ? "error" : null }, run.outcome, count), h("span", { class: "sub" }, begun)),
+    cell(null, time(run.slot ?? run.started) ?? told(run.key)),
+    cell({ class: "number", "data-label": "lag" }, lag == null ? null : took(lag)),
+    cell({ class: "number", "data-label": "took" }, took(run.durationMs)),
+    cell(null, run.recordedBy ? h("span", { class: "sub" }, `recorded by the ${run.recordedBy} `) : null, mono(owner(run)), run.note && h("div", null, told(run.note))),
+    cell(
+      { class: "end" },
+      isRunnable && RESUMABLE.has(run.outcome) ? buttons(job, ["again"], run) : null,
+      /^https:/.test(run.logs) && h("a", { class: "link", href: run.logs, target: "_blank", rel: "noreferrer" }, "Logs"),
+    ),
+    more.length ? cell({ class: "wide" }, more) : null,
+  );
 }
 
+function step(one) {
+  const length = one.started && one.done && `took ${took(Date.parse(one.done) - Date.parse(one.started))}`;
+  const word = one.state === "begun" ? "begun: nobody knows its end" : one.state;
+  return h("li", null, told(one.name), " ", h("span", { class: "note" }, joined([word, length])));
+}
+
+const nextList = (ticks) =>
+  ticks.length
+    ? ticks.map(({ slot, note }) => h("li", null, time(slot), h("span", { class: "note" }, countdown(slot)), note && h("p", { class: "note" }, told(note))))
+    : h("li", { class: "note" }, "No tick will come.");
+
+/** "Catch up" and "latest", from `catchUp: "latest"`. What is not set is left out. */
 function optionList(options) {
-  const seconds = (value) => (value == null ? null : span(value * 1_000));
-  const yes = (value) => (value == null ? null : value ? "yes" : "no");
-  const facts = [
-    ["Cron line", options.line],
-    ["Time zone", options.timezone],
-    ["Every", seconds(options.every)],
-    ["Starting", time(options.starting)],
-    ["Grace", seconds(options.grace)],
-    ["Overlap", options.overlap],
-    ["Catch up", options.catchUp],
-    ["Once per tick", yes(options.oncePerTick)],
-    ["Expected runtime", seconds(options.expectedRuntime)],
-    ["Alert after", options.alertAfter == null ? null : `${options.alertAfter} ${options.alertAfter === 1 ? "failure" : "failures"}`],
-    ["Disabled", options.disabled ? "yes" : null],
-    ["Ticks", options.ticks === false ? "no: only a trigger runs it" : null],
-    ["Role", options.role],
-    ["Function", options.where],
-    ["Service", options.service],
-    ["Revision", options.revision],
-    ["Schedule since", time(options.since)],
-    ["Declared", time(options.declaredAt)],
-  ];
-  return facts.flatMap(([label, value]) => (value ? [h("dt", null, label), h("dd", null, value instanceof Node ? value : told(value))] : []));
+  const said = (key, value) => {
+    if (["every", "grace", "expectedRuntime"].includes(key)) return span(value * 1_000);
+    return typeof value === "boolean" ? (value ? "yes" : "no") : told(localized(String(value)));
+  };
+  return Object.entries(options ?? {})
+    .filter(([, value]) => value != null)
+    .flatMap(([key, value]) => {
+      const words = key.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).replace(/ at$/, "");
+      return [h("dt", null, words[0].toUpperCase() + words.slice(1)), h("dd", null, said(key, value))];
+    });
 }
 
 /** What a lock's node says, in sentences. */
 function inWords(lock) {
   if (!lock || lock.state === "absent") return ["There is no node: no instance has claimed a tick of it yet."];
-  const by = owner(lock) || "an instance without a name";
-  const at = (text) => (text ? local(text, true) : "an unknown time");
+  const by = owner(lock) || "A holder without a name";
+  const at = (text) => (text ? local(text) : "an unknown time");
   const states = {
-    held: `Held by ${by} since ${at(lock.since)}. The lease ends at ${at(lock.until)} if it is not renewed.`,
-    minimum_hold: `Released by ${by}, and kept until ${at(lock.until)}, as the job asks.`,
-    free: lock.released ? `Free. ${by} released it at ${at(lock.released)}.` : "Free.",
-    died: `${by} acquired it at ${at(lock.since)} and never released it. The lease ended at ${at(lock.until)}, so it is free.`,
-    unlocked: `An operator has unlocked it. ${by} may still run, and notices at its next renewal.`,
-    malformed: "Nobody can claim it, because the node is malformed.",
+    held: `${by} has held it since ${at(lock.since)}. The lease ends at ${at(lock.until)} if it is not renewed.`,
+    minimum_hold: `${by} has released it. It is kept until ${at(lock.until)}, as the job asks.`,
+    free: lock.released ? `Free: ${by} released it at ${at(lock.released)}.` : "Free.",
+    died: `Free: ${by} acquired it at ${at(lock.since)} and did not release it. The lease ended at ${at(lock.until)}.`,
+    unlocked: `Unlocked by an operator. ${by} may still run, and notices at its next renewal.`,
+    malformed: "Malformed: nobody can claim it.",
   };
-  const attempt = lock.attempt > 1 ? `, attempt ${lock.attempt}` : "";
+  const because = (why) => (why ? `: ${why}` : "");
+  const paused = [lock.pausedBy && `by ${lock.pausedBy}`, lock.pausedAt && `at ${at(lock.pausedAt)}`, lock.pausedUntil && `until ${at(lock.pausedUntil)}`];
   return [
     states[lock.state],
-    lock.slot && `The newest tick that was claimed is ${at(lock.slot)}${attempt}${lock.outcome ? `: ${lock.outcome}` : ""}.`,
-    lock.unfinished && !isHeld(lock) && `The end of the tick ${at(lock.unfinished)} was not seen.`,
-    lock.paused && `Paused${lock.pausedBy ? ` by ${lock.pausedBy}` : ""}${lock.pausedAt ? ` at ${local(lock.pausedAt)}` : ""}${lock.pausedUntil ? `, until ${local(lock.pausedUntil)}` : ""}${lock.pausedWhy ? `: ${lock.pausedWhy}` : ""}.`,
-    lock.cancelled && `Its holder was asked to stop${lock.cancelWhy ? `: ${lock.cancelWhy}` : ""}.`,
+    lock.slot && `The newest claimed tick is ${at(lock.slot)}${lock.attempt > 1 ? `, attempt ${lock.attempt}` : ""}${because(lock.outcome)}.`,
+    lock.unfinished && !isHeld(lock) && `Nobody saw the end of the tick ${at(lock.unfinished)}.`,
+    lock.paused && `${joined(["Paused", ...paused], " ")}${because(lock.pausedWhy)}.`,
+    lock.cancelled && `Its holder was asked to stop${because(lock.cancelWhy)}.`,
     lock.fence != null && `Fence ${lock.fence}.`,
-    lock.problem && `${lock.problem}${lock.remedy ? ` (${lock.remedy})` : ""}.`,
+    lock.problem && `${lock.problem}${because(lock.remedy)}.`,
   ].filter(Boolean);
 }
 
-// --- acting ----------------------------------------------------------------------------------------------------------------------
+// --- acting
 
-const WHY = { id: "why", label: "Why", hint: "for the others, in a few words" };
-const UNTIL = { id: "until", label: "Until (your time; empty: until somebody resumes it)", type: "datetime-local" };
+const WHY = { id: "why", label: "Why", maxlength: 500, placeholder: "for the others, in a few words" };
+const UNTIL = { id: "until", label: "Until, in your time (empty: until somebody resumes it)", type: "datetime-local" };
+const toStop = (name, lock, { why }) => [`${name}/cancel`, { why: why || null, fence: lock.fence }];
 
-// Each act: its button, and what its dialog says of the lock it acts on.
+// Each act: its button, what its dialog says of the lock it acts on, and what is sent.
 const ACTS = {
   run: {
     label: "Run now",
-    effect: (lock) => `“${lock.name}” runs once, now, in the process that serves this page, under its lock. Its ticks come as planned.`,
+    effect: (lock) => `${lock.name} runs once, now, in the process that serves this page, and under its lock. Its ticks come as planned.`,
     send: (name) => [`${name}/run`, { resume: null }],
-    takesLong: true,
   },
   again: {
     label: "Resume",
-    title: (lock, run) => `Resume ${run.slot ? local(run.slot, true) : run.key}`,
-    effect: (lock, run) => `“${lock.name}” runs this tick again, as its next attempt. Steps that were recorded are not done again.`,
+    effect: (lock, run) => `${lock.name} runs the tick ${run.slot ? local(run.slot) : run.key} again, as its next attempt. Recorded steps are not done again.`,
     send: (name, lock, fields, run) => [`${name}/run`, { resume: run.key }],
-    takesLong: true,
   },
   pause: {
     label: "Pause…",
-    effect: (lock) => `No instance starts “${lock.name}” any more. ${isHeld(lock) ? "The run that is under way goes on. " : ""}Ticks that pass meanwhile do not run.`,
+    effect: (lock) => `No instance starts ${lock.name} any more.${isHeld(lock) ? " The run that is under way goes on." : ""}`,
     fields: [WHY, UNTIL],
     send: (name, lock, { why, until }) => [`${name}/pause`, { why: why || null, until: until ? `${new Date(until).toISOString().slice(0, 19)}Z` : null }],
   },
   resume: {
     label: "Resume",
-    effect: (lock) => `All instances may start “${lock.name}” again, from its next tick on.`,
+    effect: (lock) => `All instances may start ${lock.name} again, from its next tick on.`,
     send: (name) => [`${name}/resume`, {}],
   },
   cancel: {
     label: "Cancel…",
-    effect: (lock) => `The run of “${lock.name}” on ${owner(lock)} is asked to stop. It is not killed: it stops where it looks.`,
+    effect: (lock) => `The run of ${lock.name} on ${owner(lock)} is asked to stop. It is not killed: it stops where it looks.`,
     fields: [WHY],
-    send: (name, lock, { why }) => [`${name}/cancel`, { why: why || null, fence: lock.fence }],
+    send: toStop,
   },
   down: {
     label: "Step down…",
-    effect: (lock) => `${owner(lock)} is asked to stop leading “${lock.name}”. Then another instance is elected, or the same one.`,
+    effect: (lock) => `${owner(lock)} is asked to stop leading ${lock.name}. Then another instance is elected, or the same one.`,
     fields: [WHY],
-    send: (name, lock, { why }) => [`${name}/cancel`, { why: why || null, fence: lock.fence }],
+    send: toStop,
   },
   unlock: {
     label: "Unlock…",
-    effect: (lock) => `Takes “${lock.name}” from ${owner(lock)}, which has had it since ${lock.since ? local(lock.since, true) : "an unknown time"}. If that run is alive, another one may run beside it until it notices.`,
+    effect: (lock) => `Takes ${lock.name} from ${owner(lock)}, which has held it since ${local(lock.since)}. If that run is alive, another may run beside it until it notices.`,
     send: (name, lock) => [`${name}/unlock`, { acquiredAt: lock.since }],
   },
 };
 
 function actsOn(lock) {
-  const isTaken = isHeld(lock) || lock?.state === "minimum_hold";
   const stop = lock?.kind === "leader" ? "down" : "cancel";
-  return [lock?.paused ? "resume" : "pause", ...(isHeld(lock) && lock.fence != null ? [stop] : []), ...(isTaken ? ["unlock"] : [])];
+  const isTaken = isHeld(lock) || lock?.state === "minimum_hold";
+  return [lock?.paused ? "resume" : "pause", isHeld(lock) && lock.fence != null && stop, isTaken && "unlock"].filter(Boolean);
 }
 
-const lockOf = (name) =>
-  known.jobs.get(name)?.lock ?? [...known.leaders, ...known.locks].find((lock) => lock.name === name) ?? { name, state: "absent" };
-
 function buttons(name, acts, run = null) {
-  if (!mayAct()) return null;
-  const each = acts.map((act) =>
-    h("button", { type: "button", class: run ? "small" : act === "run" ? "primary" : null, "data-act": act, click: () => ask(act, name, run) }, ACTS[act].label),
-  );
-  return run ? each : h("div", { class: "actions" }, ...each);
+  if (!mayAct()) return [];
+  const button = (act) => h("button", { type: "button", class: act === "run" ? "primary" : null, "data-act": act, click: () => ask(act, name, run) }, ACTS[act].label);
+  return h("div", { class: "actions" }, ...acts.map(button));
 }
 
 let asked = null;
 
-/** Say what will happen, and to what; do it only when it is confirmed. */
+/** Say what will happen, and to what. It is done when it is confirmed. */
 function ask(act, name, run) {
-  const { label, title, effect, fields = [] } = ACTS[act];
-  const lock = { ...lockOf(name), name };
+  const { label, effect, fields = [] } = ACTS[act];
+  const found = known.jobs.get(name)?.lock ?? [...known.leaders, ...known.locks].find((lock) => lock.name === name);
+  const lock = { ...found, name };
   const word = label.replace("…", "");
   asked = { act, name, lock, run, from: document.activeElement };
-  put($("dialog-title"), "");
-  $("dialog-title").append(spelled(title?.(lock, run) ?? word), " ", told(run ? `of ${name}` : name));
+  $("dialog-title").replaceChildren(`${word} `, told(name));
   $("dialog-effect").replaceChildren(told(effect(lock, run)));
-  $("dialog-fields").replaceChildren(
-    ...fields.map((field) =>
-      h("label", null, field.label, h("input", { id: field.id, type: field.type ?? "text", placeholder: field.hint, maxlength: field.type ? null : 500, autocomplete: "off" })),
-    ),
-  );
+  $("dialog-fields").replaceChildren(...fields.map(({ label, ...field }) => h("label", null, label, h("input", { autocomplete: "off", ...field }))));
   put($("complaint"), "");
-  put($("confirm"), act === "again" ? "Run it again" : word);
+  put($("confirm"), word);
   $("confirm").disabled = false;
   $("dialog").showModal();
   ($("dialog-fields").querySelector("input") ?? $("leave")).focus();
@@ -1069,9 +905,9 @@ function ask(act, name, run) {
 $("leave").addEventListener("click", () => $("dialog").close());
 
 $("dialog").addEventListener("close", () => {
-  const { from, act } = asked;
-  const again = from?.isConnected ? from : document.querySelector(`section:not([hidden]) [data-act="${act}"], section:not([hidden]) [data-act]`);
-  (again ?? document.querySelector("section:not([hidden]) h1"))?.focus();
+  const here = `#v-${view.kind}`;
+  const next = asked.from.isConnected ? asked.from : document.querySelector(`${here} [data-act]`);
+  (next ?? document.querySelector(`${here} h1`)).focus();
 });
 
 $("dialog").querySelector("form").addEventListener("submit", async (event) => {
@@ -1080,80 +916,71 @@ $("dialog").querySelector("form").addEventListener("submit", async (event) => {
   const { act, name, lock, run } = doing;
   const fields = Object.fromEntries([...$("dialog-fields").querySelectorAll("input")].map((input) => [input.id, input.value.trim()]));
   const [path, body] = ACTS[act].send(encodeURIComponent(name), lock, fields, run);
-  $("confirm").disabled = true;
+  const isOpen = () => asked === doing && $("dialog").open;
   put($("complaint"), "");
-  let say = null;
-  if (ACTS[act].takesLong) {
+  $("confirm").disabled = true;
+  // The reply to this one comes when the run has ended.
+  let say = notice;
+  if (path.endsWith("/run")) {
     $("dialog").close();
-    say = notice(`${name} runs. This says how it ends.`);
+    say = notice(`${name} runs.`, true);
   }
   try {
-    const said = await post(`api/jobs/${path}`, body);
-    if (say) say(said.message ?? `${name}: ${said.result}`);
-    else notice(said.message);
-    if (!say && asked === doing) $("dialog").close();
-    refreshView();
+    const { message } = await post(`api/jobs/${path}`, body);
+    if (isOpen()) $("dialog").close();
+    say(message);
   } catch (error) {
-    if (say) say(error.message, true);
-    else if (asked === doing && $("dialog").open) {
-      put($("complaint"), error.message);
-      $("confirm").disabled = false;
-    } else notice(error.message);
+    if (!isOpen()) return void say(error.message, true);
+    put($("complaint"), error.message);
+    $("confirm").disabled = false;
   }
+  refreshView();
 });
 
-/** Tell something at the window's edge. Returns a function that replaces what is told. */
-function notice(text) {
-  const words = h("span", null, told(text));
-  const close = h("button", { type: "button", click: () => element.remove() }, "Close");
-  const element = h("p", null, words, close);
-  const leave = () => setTimeout(() => element.remove(), 10_000);
+/** Tell something at the window's edge, for ten seconds or until it is closed. Returns what replaces it. */
+function notice(text, stays = false) {
+  const element = h("p", null, told(text), h("button", { type: "button", click: () => element.remove() }, "Close"));
   $("notices").append(element);
-  let timer = leave();
-  clearTimeout(text.endsWith("ends.") ? timer : 0);
-  return (later, stays = false) => {
-    clearTimeout(timer);
-    words.replaceChildren(told(later));
-    if (!element.isConnected) $("notices").append(element);
-    if (!stays) timer = leave();
+  if (!stays) setTimeout(() => element.remove(), 10_000);
+  return (later, stays) => {
+    element.remove();
+    notice(later, stays);
   };
 }
 
-// --- asking the server -----------------------------------------------------------------------------------------------------------
-
-class Refused extends Error {
-  constructor(status, message) {
-    super(message);
-    this.status = status;
-  }
-}
+// --- asking the server
 
 async function reply(response) {
   const body = await response.json().catch(() => null);
-  if (!response.ok) throw new Refused(response.status, body?.message ?? `${response.status} ${response.statusText}`);
-  return body;
+  if (response.ok) return body;
+  throw Object.assign(new Error(body?.message ?? `${response.status} ${response.statusText}`), { status: response.status });
 }
 
-const get = async (path) => reply(await fetch(path, { signal: AbortSignal.timeout(20_000) }));
+const get = async (path) => reply(await fetch(path, { signal: AbortSignal.timeout(PATIENCE) }));
 
-const post = async (path, body) => {
-  const request = fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-  return reply(await request.catch(() => Promise.reject(new Error("The page's server does not reply, so it is not known whether this was done."))));
-};
+async function post(path, body) {
+  const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const response = await fetch(path, options).catch(() => null);
+  if (!response) throw new Error("The page's server did not reply: look whether it was done, before you do it again.");
+  return reply(response);
+}
 
-function described(error) {
-  if (error.status === 503) return `The database is away: ${error.message}.`;
-  if (error.status === 401 || error.status === 403) return `The server does not show you the jobs (${error.message}). Reload the page to sign in again.`;
-  if (error.status) return `The server says: ${error.message}.`;
+function described({ status, message }) {
+  if (status === 503) return awayBecause(message);
+  if (status === 401 || status === 403) return `You may not see the jobs now (${message}). Reload the page to sign in again.`;
+  if (status) return `The page's server says: ${message}.`;
   return navigator.onLine ? "The page's server does not reply. It is asked again every 3 s." : "This browser is offline.";
 }
 
-// --- live --------------------------------------------------------------------------------------------------------------------------
+const awayBecause = (message) => `The database is away: ${message.replace(/\.$/, "")}.`;
 
-// Of a browser's windows that show this page, one has the stream, by a lock of the browser's, and tells the others.
-// A hidden window has no part in it. Where there is no stream, the one asks every few seconds, with an ETag.
-const live = { isPolling: false, isLeading: false, stop: null, etag: null, wake: () => {}, end: () => {} };
+// --- live
+//
+// Of a browser's windows that show this page, one has the stream, by a lock of the browser's, and tells the others. A
+// hidden window has no part in it. Where there is no stream, that one asks every few seconds, with an ETag.
+
 const HERE = `firecron ${location.pathname}`;
+const live = { isPolling: false, isLeading: false, stop: null, etag: null, wake() {}, end() {} };
 const channel = new BroadcastChannel(HERE);
 
 channel.onmessage = ({ data }) => {
@@ -1172,18 +999,16 @@ function hearTrouble(trouble) {
   if (live.isLeading) channel.postMessage({ trouble });
 }
 
-/** Ask for everything. Returns whether the server replied. */
+/** Ask for everything. Returns whether the server replied with it. */
 async function refresh() {
   try {
-    const headers = live.etag && known.isLoaded ? { "If-None-Match": live.etag } : {};
-    const response = await fetch("api/jobs", { headers, signal: AbortSignal.timeout(20_000) });
-    if (response.status === 304) {
-      if (known.trouble) hearTrouble(null);
-      return true;
+    const headers = live.etag ? { "If-None-Match": live.etag } : {};
+    const response = await fetch("api/jobs", { headers, signal: AbortSignal.timeout(PATIENCE) });
+    if (response.status === 304) hearTrouble(null);
+    else {
+      hear(await reply(response), true);
+      live.etag = response.headers.get("ETag");
     }
-    const facts = await reply(response);
-    live.etag = response.headers.get("ETag");
-    hear(facts, true);
     return true;
   } catch (error) {
     hearTrouble(described(error));
@@ -1191,47 +1016,39 @@ async function refresh() {
   }
 }
 
-/** Hear the stream until it ends. Returns whether there was one. */
+/** Hear the stream until it ends. Returns whether it told anything. */
 function listen(signal) {
   return new Promise((resolve) => {
     const source = new EventSource("api/events");
-    let timer = 0;
     let isFirst = true;
-    live.end = () => {
-      clearTimeout(timer);
-      source.close();
-      live.end = () => {};
-      resolve(!isFirst);
-    };
+    let timer = 0;
     const wait = () => {
       clearTimeout(timer);
       timer = setTimeout(async () => ((await refresh()) ? wait() : live.end()), QUIET);
     };
-    source.addEventListener("jobs", (event) => {
-      const facts = JSON.parse(event.data);
+    live.end = () => {
+      clearTimeout(timer);
+      source.close();
+      resolve(!isFirst);
+    };
+    source.addEventListener("jobs", ({ data }) => {
       live.isPolling = false;
       live.etag = null;
-      hear(facts, isFirst);
+      hear(JSON.parse(data), isFirst);
       isFirst = false;
       wait();
     });
-    source.addEventListener("away", (event) => {
-      isFirst = false;
-      hearTrouble(`The database is away: ${JSON.parse(event.data).message}.`);
-    });
-    source.onerror = () => live.end();
-    signal.addEventListener("abort", () => live.end());
+    source.addEventListener("away", ({ data }) => hearTrouble(awayBecause(JSON.parse(data).message)));
+    source.addEventListener("error", live.end);
+    signal.addEventListener("abort", live.end);
     wait();
   });
 }
 
 const pause = (ms) =>
   new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    live.wake = () => {
-      clearTimeout(timer);
-      resolve();
-    };
+    setTimeout(resolve, ms);
+    live.wake = resolve;
   });
 
 async function attend() {
@@ -1239,27 +1056,24 @@ async function attend() {
   live.stop = new AbortController();
   const { signal } = live.stop;
   live.isLeading = !navigator.locks;
-  const lead = () =>
-    new Promise((resolve) => {
-      live.isLeading = true;
-      live.wake();
-      signal.addEventListener("abort", resolve);
-    });
-  navigator.locks?.request(HERE, { signal }, lead).catch(() => {}); // aborted: this window is hidden
+  const lead = () => {
+    live.isLeading = !signal.aborted;
+    live.wake();
+    return new Promise((resolve) => (signal.aborted ? resolve() : signal.addEventListener("abort", resolve)));
+  };
+  navigator.locks?.request(HERE, { signal }, lead).catch(() => null); // this window was hidden before its turn
   let refusedAt = -Infinity;
   while (!signal.aborted) {
     const isThere = await refresh();
-    if (signal.aborted) return;
-    const isTime = performance.now() - refusedAt > QUIET;
-    if (isThere && live.isLeading && isTime && (await listen(signal))) await pause(300);
-    else if (!signal.aborted) {
-      if (isThere && live.isLeading && isTime) {
+    if (isThere && live.isLeading && performance.now() - refusedAt > QUIET && !signal.aborted) {
+      if (await listen(signal)) refusedAt = -Infinity;
+      else {
         refusedAt = performance.now();
-        live.isPolling = true;
+        live.isPolling = !signal.aborted;
         showState();
       }
-      await pause(!isThere ? ASK_AGAIN : live.isLeading ? POLL : QUIET);
     }
+    if (!signal.aborted) await pause(!isThere ? AGAIN : !live.isLeading ? QUIET : live.isPolling ? POLL : 500);
   }
 }
 
@@ -1273,24 +1087,25 @@ document.addEventListener("visibilitychange", () => {
     refreshView();
   }
 });
-addEventListener("offline", () => {
-  live.end();
-  live.wake();
-});
-addEventListener("online", () => live.wake());
 
-// --- which view ----------------------------------------------------------------------------------------------------------------------
+for (const kind of ["offline", "online"])
+  addEventListener(kind, () => {
+    live.end();
+    live.wake();
+  });
+
+// --- which view
 
 const VIEWS = {
   jobs: { show: showJobs },
-  job: { show: () => view.page?.show(), load: () => view.page?.load() },
-  instances: { load: showInstances },
-  locks: { show: showLocks },
-  acts: { load: showActs },
+  job: { show: () => view.page.show(), load: () => view.page.load() },
+  instances: { title: "Instances", load: showInstances },
+  locks: { title: "Leaders and locks", show: showLocks },
+  acts: { title: "Acts", load: async () => parts.acts.show((await get("api/acts")).acts) },
 };
-const TITLES = { instances: "Instances", locks: "Leaders and locks", acts: "Acts" };
-const view = { kind: null, name: null, page: null, scrolled: 0, timer: 0 };
+const view = { kind: null, page: null, scrolled: 0, timer: 0 };
 
+const hashOf = (job) => `#job/${encodeURIComponent(job)}`;
 const overviewHash = () => ($("filter").value ? `#?${encodeURIComponent($("filter").value)}` : "#");
 
 function decoded(text) {
@@ -1303,68 +1118,64 @@ function decoded(text) {
 
 function route() {
   const hash = location.hash.slice(1);
-  const [first, ...rest] = hash.split("/");
-  const kind = first === "job" && rest[0] ? "job" : first in TITLES ? first : "jobs";
-  const job = kind === "job" ? decoded(rest.join("/")) : null;
-  if (kind === view.kind && job === view.name && kind !== "jobs") return;
-  const isFirst = view.kind === null;
-  const isSame = view.kind === kind && kind === "jobs";
-  if (view.kind === "jobs") view.scrolled = scrollY;
-  Object.assign(view, { kind, name: job, page: null });
+  const job = hash.startsWith("job/") ? decoded(hash.slice(4)) : null;
+  const kind = job ? "job" : VIEWS[hash]?.title ? hash : "jobs";
+  const { kind: before, page } = view;
+  if (before === kind && page?.job === (job ?? undefined) && kind !== "jobs") return;
+  if (before === "jobs") view.scrolled = scrollY;
   for (const section of document.querySelectorAll("main > section")) section.hidden = section.id !== `v-${kind}`;
-  for (const link of document.querySelectorAll("nav a")) name(link, "aria-current", link.dataset.view === kind ? "page" : null);
+  const shown = kind === "job" ? "jobs" : kind;
+  for (const link of document.querySelectorAll("nav a")) mark(link, "aria-current", link.dataset.view === shown ? (kind === shown ? "page" : "true") : null);
   $("tip").hidden = true;
-  if (kind === "jobs") {
-    $("filter").value = hash.startsWith("?") ? decoded(hash.slice(1)) : "";
-    touched = -Infinity;
-  } else document.title = `${spelled(job ?? TITLES[kind])} · firecron`;
-  if (kind === "job") view.page = new JobView(job);
+  if (kind === "jobs") $("filter").value = hash.startsWith("?") ? decoded(hash.slice(1)) : "";
+  touched = -Infinity;
+  view.kind = kind;
+  view.page = kind === "job" ? new JobView(job) : null;
   show();
   refreshView();
-  if (isFirst || isSame) return;
-  document.querySelector(`#v-${kind} h1`)?.focus({ preventScroll: true });
+  if (!before || before === kind && kind === "jobs") return;
+  document.querySelector(`#v-${kind} h1`).focus({ preventScroll: true });
   scrollTo(0, kind === "jobs" ? view.scrolled : 0);
 }
 
 /** Show what is known, in the view that is open. */
 function show() {
   put($("database"), known.database ?? "");
-  put($("who"), [known.visitor.who, known.isLoaded && !mayAct() ? "may look, not act" : ""].filter(Boolean).join(", "));
+  put($("who"), joined([known.visitor.who, known.isLoaded && !mayAct() && "may look, not act"]));
   VIEWS[view.kind].show?.();
   showState();
-  if (view.kind === "job" ? view.page.row !== view.page.loaded : VIEWS[view.kind].load) refreshView();
+  const facts = JSON.stringify(view.page ? view.page.row : known.heard);
+  if (facts !== view.facts) refreshView();
+  view.facts = facts;
 }
 
-/** Ask for what the open view shows besides the rows, once for all that happens within a moment. */
+/** Ask for what the open view shows besides the rows: once for all that happens within a moment. */
 function refreshView() {
-  const { load } = VIEWS[view.kind] ?? {};
-  if (!load || view.timer || document.hidden) return;
-  const { page } = view;
+  if (view.timer || document.hidden) return;
   view.timer = setTimeout(async () => {
-    if (page) page.loaded = page.row;
+    const { page } = view;
     try {
-      await load();
+      await VIEWS[view.kind].load?.();
     } catch (error) {
-      if (page && error.status === 404) put(page.problem, error.message);
+      if (page) put($("job-problem"), error.message);
     }
     view.timer = 0;
     if (page !== view.page) refreshView();
-  }, 150);
+  }, 100);
 }
 
 setInterval(() => {
   if (document.hidden) return;
-  for (const row of rows.values()) if (row.isVisible && view.kind === "jobs") row.tick();
-  if (view.kind === "jobs" && known.isLoaded) settle();
+  if (view.kind === "jobs" && known.isLoaded) {
+    for (const row of rows.values()) if (row.isVisible) row.tick();
+    settle();
+  }
   view.page?.tick();
   showDetail();
 }, 1_000);
 setInterval(() => view.kind === "instances" && refreshView(), 15_000);
 
-for (const [outcome, text] of LEGEND) document.querySelector(".legend").append(h("li", null, glyph(outcome), text));
-document.querySelector("#v-instances .body").append(...parts.instances.elements, ...parts.groups.elements);
-document.querySelector("#v-locks .body").append(...parts.leaders.elements, ...parts.locks.elements);
-document.querySelector("#v-acts .body").append(...parts.acts.elements.slice(1));
+for (const [outcome, text] of Object.entries(LEGEND)) $("legend").append(h("li", null, glyph(outcome), text));
 history.scrollRestoration = "manual";
 addEventListener("hashchange", route);
 route();
