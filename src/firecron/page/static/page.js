@@ -184,8 +184,7 @@ function nowOf(row) {
 
 // --- pictures: a unit is a pixel of the strip
 
-const PITCH = 5;
-const WIDTH = 4;
+const LENGTH = 5 * TICKS - 1;
 
 function svg(tag, attributes, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -196,16 +195,14 @@ function svg(tag, attributes, ...children) {
 
 /** Add a tick to the paths: at x, on the line y, with a bar of this height. */
 function drawTick(paths, outcome, x, y, height) {
-  const bar = (left, bottom, high, width = WIDTH) => `M${left} ${bottom}h${width}v${-high}h${-width}z`;
-  const add = (kind, path) => (paths[kind] = (paths[kind] ?? "") + path);
   const kind = shapeOf(outcome);
-  const hollow = bar(x + 0.5, y - 0.5, Math.max(height - 1, 3), WIDTH - 1);
+  const add = (kind, path) => (paths[kind] = (paths[kind] ?? "") + path);
+  const bar = (y, high) => `M${x} ${y}h4v${-high}h-4z`;
+  const half = Math.round(Math.max(height, 7) / 2) - 1;
   if (kind === "hole") add(kind, `M${x + 0.4} ${y - 3}a1.6 1.6 0 1 0 3.2 0a1.6 1.6 0 1 0 -3.2 0`);
-  else if (kind === "cut") {
-    const low = Math.round(Math.max(height, 7) * 0.4);
-    add(kind, bar(x, y, low) + bar(x, y - low - 2, Math.max(height, 7) - low - 2));
-  } else if (kind === "lost" || kind === "going") add(kind, hollow);
-  else add(kind, bar(x, y, height));
+  else if (kind === "cut") add(kind, bar(y, half) + bar(y - half - 2, half));
+  else if (kind === "lost" || kind === "going") add(kind, `M${x + 0.5} ${y - 0.5}h3v${1 - Math.max(height, 4)}h-3z`);
+  else add(kind, bar(y, height));
   if (kind === "bad" || kind === "lost") add("bad", `M${x - 0.5} ${y + 6}h5l-2.5 -4.5z`);
 }
 
@@ -245,7 +242,7 @@ class Strip {
   constructor(height) {
     this.height = height;
     this.ticks = [];
-    this.element = svg("svg", { class: "strip", role: "img", viewBox: `0 0 ${TICKS * PITCH - 1} ${height}` });
+    this.element = svg("svg", { class: "strip", role: "img", viewBox: `0 0 ${LENGTH} ${height}` });
     this.element.strip = this;
     this.show([], null);
   }
@@ -260,23 +257,19 @@ class Strip {
     this.ticks = shown;
     const line = this.height - 7;
     const longest = Math.max(1, ...ended.map((tick) => tick.durationMs ?? 0));
-    const paths = { floor: `M0 ${line + 0.5}h${TICKS * PITCH - 1}` };
+    const paths = { floor: `M0 ${line + 0.5}h${LENGTH}` };
     shown.forEach((tick, index) => {
       const height = 3 + Math.round((line - 4) * Math.sqrt(Math.min(1, (tick.durationMs ?? 0) / longest)));
-      drawTick(paths, tick.outcome, (TICKS - shown.length + index) * PITCH, line, height);
+      drawTick(paths, tick.outcome, (TICKS - shown.length + index) * 5, line, height);
     });
     this.element.replaceChildren(...drawn(paths));
     this.element.setAttribute("aria-label", this.summary());
   }
 
   summary() {
-    const counts = new Map();
-    for (const tick of this.ticks) {
-      const word = shapeOf(tick.outcome) === "hole" ? "did not run" : tick.outcome;
-      counts.set(word, (counts.get(word) ?? 0) + 1);
-    }
-    if (counts.size === 0) return "No tick yet";
-    return `Last ${this.ticks.length} ticks: ${[...counts].map(([word, count]) => `${count} ${word}`).join(", ")}`;
+    const words = this.ticks.map((tick) => (shapeOf(tick.outcome) === "hole" ? "did not run" : tick.outcome));
+    const count = (word) => `${words.filter((other) => other === word).length} ${word}`;
+    return words.length ? `Last ${words.length} ticks: ${[...new Set(words)].map(count).join(", ")}` : "No tick yet";
   }
 
   /** Tell of the tick at this place, beside it; of none if there is none. */
@@ -285,12 +278,8 @@ class Strip {
     const tip = $("tip");
     tip.hidden = !tick;
     if (!tick) return;
-    const outcome = tick.outcome ?? "did not run";
     const length = tick.durationMs == null ? "" : ` in ${took(tick.durationMs)}`;
-    tip.replaceChildren(
-      h("span", null, `${local(tick.slot)} · ${outcome}${length}`),
-      ...(tick.why ? [h("span", null, told(tick.why))] : []),
-    );
+    tip.replaceChildren(h("p", null, `${local(tick.slot)} · ${tick.outcome ?? "did not run"}${length}`), h("p", null, told(tick.why ?? "")));
     const box = this.element.getBoundingClientRect();
     const x = box.left + ((index + 0.4) * box.width) / TICKS - tip.offsetWidth / 2;
     const above = box.top - tip.offsetHeight - 4;
@@ -313,18 +302,8 @@ document.addEventListener("pointermove", (event) => {
 
 // --- what is known
 
-const known = {
-  isLoaded: false,
-  jobs: new Map(),
-  leaders: [],
-  locks: [],
-  visitor: { who: null, canAct: false },
-  readOnly: true,
-  database: "",
-  // Why what is shown may be old; null if it is not.
-  trouble: null,
-  heard: null,
-};
+// `heard` is when, by the server; `trouble` is why that may be old.
+const known = { jobs: new Map(), leaders: [], locks: [], visitor: {}, readOnly: true, database: "", heard: null, trouble: null };
 
 const mayAct = () => known.visitor.canAct && !known.readOnly;
 
@@ -332,13 +311,11 @@ const mayAct = () => known.visitor.canAct && !known.readOnly;
 function learn(facts, isEverything) {
   setClock(facts.now);
   known.heard = facts.now;
-  known.isLoaded = true;
   for (const field of ["leaders", "locks", "visitor", "readOnly", "database"])
     if (facts[field] !== undefined) known[field] = facts[field];
-  const there = new Set(facts.jobs.map((row) => row.job));
-  for (const gone of isEverything ? [...known.jobs.keys()].filter((job) => !there.has(job)) : (facts.gone ?? []))
-    known.jobs.delete(gone);
-  for (const row of facts.jobs) known.jobs.set(row.job, row);
+  if (isEverything) known.jobs.clear();
+  for (const gone of facts.gone ?? []) known.jobs.delete(gone);
+  for (const one of facts.jobs) known.jobs.set(one.job, one);
   setTrouble(null);
   show();
 }
@@ -490,7 +467,7 @@ function settle() {
   ];
   $("list").hidden = $("legend").hidden = !hasActive;
   $("apart").hidden = !hasRetired;
-  $("nothing").hidden = hasActive || hasRetired || !known.isLoaded;
+  $("nothing").hidden = hasActive || hasRetired || !known.heard;
   put($("nothing"), rows.size ? `No job matches “${$("filter").value}”.` : "A job appears here when the first instance that has it starts.");
 }
 
@@ -538,10 +515,10 @@ function showDetail() {
 }
 
 function showState() {
-  const { trouble, isLoaded, jobs } = known;
-  document.body.className = trouble ? "away" : isLoaded ? "live" : "";
-  put($("live"), trouble ? "away" : !isLoaded ? "connecting" : live.isPolling ? `asks every ${POLL / 1_000} s` : "live");
-  if (isLoaded || trouble) put($("sentence"), isLoaded ? sentence() : "Nothing is known yet");
+  const { trouble, heard, jobs } = known;
+  document.body.className = trouble ? "away" : heard ? "live" : "";
+  put($("live"), trouble ? "away" : !heard ? "connecting" : live.isPolling ? `asks every ${POLL / 1_000} s` : "live");
+  if (heard || trouble) put($("sentence"), heard ? sentence() : "Nothing is known yet");
   const need = [...jobs.values()].filter(needsHand).length;
   const place = view.page?.job ?? VIEWS[view.kind].title ?? known.database;
   document.title = spelled(joined([need && `(${need})`, joined([place, "firecron"], " · ")], " "));
@@ -681,20 +658,18 @@ class JobView {
     mark(this.strip.element, "tabindex", "0");
     this.strip.element.addEventListener("keydown", (event) => this.walk(event));
     this.strip.element.addEventListener("blur", () => ($("tip").hidden = true));
-    $("job-name").replaceChildren(told(job));
-    $("job-mark").replaceChildren(this.mark);
-    $("job-strip").replaceChildren(this.strip.element);
-    mark($("back"), "href", overviewHash());
-    for (const id of ["job-schedule", "job-now", "job-why", "job-first", "job-longest", "job-final", "job-cannot", "raw"]) put($(id), "");
-    for (const id of ["job-acts", "words", "next", "options"]) redraw($(id), null, () => []);
-    list($("runs"), [], null, null);
+    $("v-job").replaceChildren($("job-template").content.cloneNode(true));
+    $("job-name").append(told(job));
+    $("job-mark").append(this.mark);
+    $("job-strip").append(this.strip.element);
+    $("back").setAttribute("href", overviewHash());
     this.show();
   }
 
   /** What the overview knows. */
   show() {
     this.row = known.jobs.get(this.job);
-    put($("job-problem"), this.row || !known.isLoaded ? "" : "No job of this name is known.");
+    put($("job-problem"), this.row || !known.heard ? "" : "No job of this name is known.");
     if (!this.row) return;
     const { row, detail } = this;
     setMark(this.mark, row.verdict);
@@ -726,10 +701,10 @@ class JobView {
     setClock(detail.now);
     this.detail = detail;
     this.ticks = ticks;
-    put($("job-first"), ticks.length ? local(ticks[0].slot) : "");
-    put($("job-longest"), ticks.length ? `longest ${took(Math.max(0, ...ticks.map((tick) => tick.durationMs ?? 0)))}` : "");
-    put($("job-final"), ticks.length ? local(ticks.at(-1).slot) : "");
     this.show();
+    const longest = took(Math.max(0, ...ticks.map((tick) => tick.durationMs ?? 0)));
+    const scale = ticks.length ? [local(ticks[0].slot), `longest ${longest}`, local(ticks.at(-1).slot)] : [];
+    redraw($("scale"), scale, () => scale.map((text) => h("span", null, text)));
     $("runs").hidden = detail.runs.length === 0;
     $("no-runs").hidden = detail.runs.length > 0;
     list($("runs"), detail.runs, (run) => run.key, (run) => runRow(this.job, run, detail.runnable));
@@ -1141,7 +1116,7 @@ function route() {
 /** Show what is known, in the view that is open. */
 function show() {
   put($("database"), known.database ?? "");
-  put($("who"), joined([known.visitor.who, known.isLoaded && !mayAct() && "may look, not act"]));
+  put($("who"), joined([known.visitor.who, known.heard && !mayAct() && "may look, not act"]));
   VIEWS[view.kind].show?.();
   showState();
   const facts = JSON.stringify(view.page ? view.page.row : known.heard);
@@ -1166,7 +1141,7 @@ function refreshView() {
 
 setInterval(() => {
   if (document.hidden) return;
-  if (view.kind === "jobs" && known.isLoaded) {
+  if (view.kind === "jobs" && known.heard) {
     for (const row of rows.values()) if (row.isVisible) row.tick();
     settle();
   }
