@@ -16,6 +16,7 @@ from dataclasses import replace
 from firecron.base.clocks import Deadline, Timing
 from firecron.errors import Denied
 from firecron.jobs.catalogue import Declared
+from firecron.jobs.groups import Group, read_groups
 from firecron.lock.hearing import Heard
 from firecron.lock.service import LockService
 from firecron.lock.streams import Follow
@@ -106,9 +107,9 @@ class Board:
         heard = self.heard
         return self._nodes.get() if heard is None else children(heard.node, self._locks.paths.locks)
 
-    def _read_groups(self) -> Mapping[str, object] | None:
+    def _read_groups(self) -> tuple[Group, ...] | None:
         try:
-            return self._children(self._locks.paths.groups)
+            return read_groups(self._locks.store.read(self._locks.paths.groups, self._deadline()).node)
         except Denied:
             return None  # the rules are older than the groups
 
