@@ -54,6 +54,7 @@ Slug: TypeAlias = Literal[
     "job.suspicious",
     "database.unknown_host",
     "settings.unknown",
+    "act.failed",
     "job.schedule_differs",
     "crons.started",
     "crons.disabled",
