@@ -58,7 +58,9 @@ KNOWS_RTDB = ("rtdb", "lock.service", "ops", "cli")
 # A server of certificates or pings that drips must not hold a thread, and only the transport has a wall deadline
 # (decision 0019).
 ALLOWED_PAST_THE_PORT = {
-    (room, f"rtdb.{module}") for room in ("triggers.tokens", "pings") for module in ("transport", "connection", "replies")
+    (room, f"rtdb.{module}")
+    for room in ("triggers.tokens", "pings")
+    for module in ("transport", "connection", "replies")
 }
 
 CONVERSIONS = ("to_text", "to_milliseconds", "to_datetime")

@@ -29,6 +29,7 @@ READABLE = (
     "/api/jobs/digest/strip",
     "/api/strips",
     "/api/instances",
+    "/api/acts",
 )
 ACTS = tuple(f"/api/jobs/digest/{act}" for act in ("run", "pause", "resume", "unlock", "cancel"))
 UNKNOWN = (

@@ -47,6 +47,7 @@ class Details:
         self._code = code
         self._runs = Shared(self._operator.runs, timing, _AGE)
         self._jobs = Shared(self._read_job, timing, _AGE)
+        self._acts = Shared(lambda _: self._read_acts(), timing, _AGE)
         self._instances = Shared(lambda _: self._read_instances(), timing, _AGE)
 
     def job(self, name: str) -> dict[str, object]:
@@ -65,10 +66,15 @@ class Details:
         """Return the signs of life of the instances and of their groups."""
         return self._instances.get()
 
+    def acts(self) -> dict[str, object]:
+        """Return what operators have done, newest first."""
+        return self._acts.get()
+
     def done(self, name: str) -> None:
         """Read anew what a visitor has changed."""
         self._jobs.changed(name)
         self._runs.changed(name)
+        self._acts.changed()
 
     def _read_job(self, name: str) -> dict[str, object]:
         seen = self._board.look()
@@ -104,6 +110,13 @@ class Details:
         except Denied:
             return {}  # the rules are older than steps
         return {one.tick: [step.to_json() for step in one.steps] for one in found}
+
+    def _read_acts(self) -> dict[str, object]:
+        try:
+            acts = self._operator.acts()
+        except Denied:
+            acts = ()  # the rules are older than acts
+        return {"now": to_text(self._board.now()), "acts": [act.to_json() for act in reversed(acts)]}
 
     def _read_instances(self) -> dict[str, object]:
         now, seen = self._board.now(), self._board.look()

@@ -50,6 +50,8 @@ class Showing:
                     return self._strips(request)
                 case "instances":
                     return as_json(200, self._details.instances())
+                case "acts":
+                    return as_json(200, self._details.acts())
                 case "health":
                     return self._health()
                 case "events":

@@ -178,7 +178,8 @@ class Engine:
         Without `once_per_tick` the record doesn't show whether the tick has run, so it is left out.
         """
         if job.options.once_per_tick:
-            self.submit(self.runner.turn(job, WantedClaim(slot, "schedule", looks_back=True)))
+            is_later = job.options.asks_in_waves
+            self.submit(self.runner.turn(job, WantedClaim(slot, "schedule", looks_back=True, is_later=is_later)))
 
     # --- the registry's control of its jobs
 
@@ -216,8 +217,14 @@ class Engine:
     def remove(self, name: str) -> None:
         self.ticker.remove(name)
 
-    def pause(self, name: str, is_paused: bool) -> None:
-        self._locks.pause(name, is_paused)
+    def has_leader(self, name: str) -> bool:
+        return self.leaders.has(name)
+
+    def pause(self, name: str, is_paused: bool, why: str | None, until: datetime | None) -> None:
+        self._locks.pause(name, is_paused, why=why, until=until)
+
+    def pause_leader(self, name: str, is_paused: bool) -> None:
+        self.leaders.pause(name, is_paused)
 
     def running(self) -> dict[str, int]:
         return self.runner.running()
