@@ -67,12 +67,19 @@ function arrange(table, rows) {
   }
 }
 
+/** Change what is in the element. If the button with the focus goes, the one in its place has it then. */
+function keepFocus(element, change) {
+  const buttons = () => [...element.querySelectorAll("button")];
+  const place = buttons().indexOf(document.activeElement);
+  change();
+  if (place >= 0 && !element.contains(document.activeElement)) (buttons()[place] ?? buttons()[0])?.focus();
+}
+
 /** Draw anew only if what is drawn has changed. */
 function redraw(element, facts, draw) {
   const seen = JSON.stringify(facts);
-  if (element.seen === seen) return;
+  if (element.seen !== seen) keepFocus(element, () => element.replaceChildren(...[draw(facts)].flat()));
   element.seen = seen;
-  element.replaceChildren(...[draw(facts)].flat());
 }
 
 // --- time
@@ -403,6 +410,7 @@ const wanted = new Set();
 let asking = 0;
 
 function want(row) {
+  if (!/^[a-z][\w-]{0,99}$/i.test(row.facts.job)) return; // no job of a program: the server refuses to look for it
   wanted.add(row);
   asking ||= setTimeout(askStrips, 60);
 }
@@ -544,7 +552,7 @@ function list(table, items, keyOf, make) {
     const old = before.get(keyOf(item));
     table.made.set(keyOf(item), old?.facts === facts ? old : { facts, element: make(item) });
   }
-  arrange(table, [...table.made.values()].map(({ element }) => element));
+  keepFocus(table, () => arrange(table, [...table.made.values()].map(({ element }) => element)));
 }
 
 /** A heading and its table, or one sentence where there is nothing. A column has a label, and makes its cells. */
@@ -851,7 +859,7 @@ on($("leave"), "click", () => $("dialog").close());
 
 on($("dialog"), "close", () => {
   const here = `#v-${view.kind}`;
-  const stops = [asked.from, ...find(`${here} [data-act]`), ...find(`${here} h1`)];
+  const stops = [asked.from, ...find(`${here} [data-act=${asked.act}]`), ...find(`${here} [data-act]`), ...find(`${here} h1`)];
   stops.find((stop) => stop.isConnected).focus();
 });
 
@@ -953,7 +961,7 @@ async function refresh() {
   }
 }
 
-/** Hear the stream until it ends. Returns whether it told anything. */
+/** Hear the stream until it ends. Returns whether it was refused: there is none, or no place. */
 function listen(signal) {
   return new Promise((resolve) => {
     const source = new EventSource("api/events");
@@ -966,7 +974,7 @@ function listen(signal) {
     live.end = () => {
       clearTimeout(timer);
       source.close();
-      resolve(!isFirst);
+      resolve(source.isRefused);
     };
     on(source, "jobs", ({ data }) => {
       live.isPolling = false;
@@ -976,7 +984,10 @@ function listen(signal) {
       wait();
     });
     on(source, "away", ({ data }) => hear({ trouble: awayBecause(JSON.parse(data).message) }));
-    on(source, "error", live.end);
+    on(source, "error", () => {
+      source.isRefused = source.readyState === EventSource.CLOSED;
+      live.end();
+    });
     on(signal, "abort", live.end);
     wait();
   });
@@ -1003,14 +1014,10 @@ async function attend() {
   while (!signal.aborted) {
     const isThere = await refresh();
     if (isThere && live.isLeading && performance.now() - refusedAt > QUIET && !signal.aborted) {
-      if (await listen(signal)) refusedAt = -Infinity;
-      else {
-        refusedAt = performance.now();
-        live.isPolling = !signal.aborted;
-        showState();
-      }
-    }
-    if (!signal.aborted) await pause(!isThere ? AGAIN : !live.isLeading ? QUIET : live.isPolling ? POLL : 500);
+      live.isPolling = Boolean(await listen(signal));
+      if (live.isPolling) refusedAt = performance.now();
+      await pause(live.isPolling ? 0 : 500);
+    } else await pause(!isThere ? AGAIN : live.isLeading ? POLL : QUIET);
   }
 }
 
@@ -1025,10 +1032,8 @@ on(document, "visibilitychange", () => {
   }
 });
 
-on(window, "offline online", () => {
-  live.end();
-  live.wake();
-});
+on(window, "offline", () => live.end());
+on(window, "offline online", () => live.wake());
 
 // --- which view
 
