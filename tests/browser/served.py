@@ -12,7 +12,7 @@ from typing import Any
 
 import requests
 import uvicorn
-from tests.page.paging import attend, declare
+from tests.page.paging import OWN, attend, declare
 
 from firecron import Access, FireCron, distributed_cron
 from firecron.errors import FirecronError
@@ -56,12 +56,10 @@ class Served:
         self.runs.append(threading.Thread(target=run))
         self.runs[-1].start()
 
-    def seen_by_others(self) -> None:
-        """Wait until the database has the claim, and the server reads it anew."""
-        reply: dict[str, Any] = {}
-        while not any(row["verdict"] == "running" for row in reply.get("jobs", ())):
-            reply = requests.get(f"{self.url}api/jobs", timeout=10).json()
-            assert all(run.is_alive() for run in self.runs), "the claim was refused"
+    def pause(self) -> None:
+        """Pause `digest`, as another visitor of the page does."""
+        reply = requests.post(f"{self.url}api/jobs/digest/pause", json={}, headers=OWN, timeout=10)
+        assert reply.status_code == 200, reply.text
 
     def stop(self) -> None:
         """End the server at once, without waiting for the streams."""
