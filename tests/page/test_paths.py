@@ -116,7 +116,7 @@ def test_the_mount_without_its_slash_leads_to_the_page(page: Page, mount: str, q
 
 
 def test_the_files_are_small() -> None:
-    """The page has three files, 60 KB together at most, and no other address in them."""
+    """The page has four files, 60 KB together at most, and no other address in them."""
     files = sorted(STATIC.iterdir())
     assert [file.name for file in files] == ["icon.svg", "page.css", "page.html", "page.js"]
     assert sum(file.stat().st_size for file in files) <= 60_000
