@@ -125,7 +125,7 @@ def status_app(
         open_to_all=open_to_all,
     )
     desk, live = make_page(gate, self.locks, self.registry, read_only=read_only, open_health=open_health)
-    return StatusApp(desk, live, self, self.settings.workers)
+    return StatusApp(desk, live, self.settings.workers, self)
 
 
 def _handler(crons: Program, verifier: Verifier) -> Handler:

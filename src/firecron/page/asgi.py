@@ -13,7 +13,7 @@ gets no lifespan events, so there the outer application has to start and stop th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from inspect import isawaitable
 
 from firecron.base.forks import tell_after_fork
@@ -33,15 +33,17 @@ _STREAMING = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 
 
 class StatusApp:
-    """The ASGI application that `FireCron.status_app` returns.
+    """The ASGI application that `FireCron.status_app` returns. At most `workers` runs go on at the same time.
 
-    `life` is entered and left with the server's lifespan. At most `workers` runs go on at the same time.
+    `life` is entered and left with the server's lifespan.
     """
 
-    def __init__(self, desk: Desk, live: Live, life: AbstractAsyncContextManager[object], workers: int) -> None:
+    def __init__(
+        self, desk: Desk, live: Live, workers: int, life: AbstractAsyncContextManager[object] | None = None
+    ) -> None:
         self._desk = desk
         self._live = live
-        self._life = life
+        self._life = life or nullcontext()
         # Two sets, so that the page can be read while every worker runs a job.
         self._reading = Workers(_READING)
         self._running = Workers(workers)
