@@ -141,7 +141,7 @@ def test_who_may_only_look_sees_no_buttons(browser: Browser, rtdb: Rtdb, access:
 
 
 def test_the_keyboard_reaches_everything(browser: Browser, site: Served) -> None:
-    """`/` filters, arrows walk, Enter opens, the address goes back; what has the focus is outlined."""
+    """`/` filters, Tab walks, Enter opens, the address goes back; what has the focus is outlined."""
     with opened(browser, site.url) as page:
         is_live(page)
         page.keyboard.press("/")
@@ -150,8 +150,8 @@ def test_the_keyboard_reaches_everything(browser: Browser, site: Served) -> None
         expect(page.locator("#nothing")).to_contain_text("No job matches")
         page.locator("#filter").fill("0 d")
         expect(page.locator(".jobs .name:visible")).to_have_text(["cleanup", "digest"])
-        page.keyboard.press("ArrowDown")
-        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
         name = row(page, "digest").locator(".name")
         expect(name).to_be_focused()
         assert page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle") == "solid"
