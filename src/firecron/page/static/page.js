@@ -40,7 +40,7 @@ const labels = (...texts) => h("div.labels", { role: "row" }, texts.map((text) =
 const row = (...cells) => h("div", { role: "row" }, cells);
 const cell = (attributes, ...children) => h("div", { role: "cell", ...attributes }, children);
 
-/** A text that somebody else wrote: its direction is its own. */
+/** Somebody else's text: its direction is its own. */
 const told = (text) => h("bdi", text);
 
 function put(element, text) {
@@ -247,7 +247,7 @@ class Strip {
     mark(this.element, "aria-label", words.length ? `Last ${words.length} ticks: ${joined(counts)}` : "No tick yet");
   }
 
-  /** Tell of the tick at this place, beside it; of none if there is none. */
+  /** Tell of the tick at this place, beside it. */
   tell(index) {
     const tick = this.ticks[index - (TICKS - this.ticks.length)];
     const tip = $("tip");
@@ -702,7 +702,7 @@ function optionList(options) {
     if (["every", "grace", "expectedRuntime"].includes(key)) return span(value * 1_000);
     return typeof value === "boolean" ? (value ? "yes" : "no") : localized(String(value));
   };
-  const words = (key) => key.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).replace(/ at$/, "");
+  const words = (key) => key.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
   const set = Object.entries(options ?? {}).filter(([, value]) => value != null);
   return set.flatMap(([key, value]) => [h("dt", words(key)), h("dd", told(said(key, value)))]);
 }
