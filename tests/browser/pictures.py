@@ -41,8 +41,8 @@ def main() -> None:
         os.environ["FIRECRON_DATABASE_URL"] = rtdb.url
         with served(rtdb, name="fx-rates", jobs=()) as site:
             seed(rtdb, SAMPLES)
-            os.environ["FONTCONFIG_FILE"] = str(fonts)
-            browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+            environment: dict[str, str | float | bool] = {**os.environ, "FONTCONFIG_FILE": str(fonts)}
+            browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS), env=environment)
             schemes: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
             for scheme in schemes:
                 _take(browser, site.url, f"overview-{scheme}", scheme)
