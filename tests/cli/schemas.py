@@ -75,6 +75,10 @@ LOCK = exactly(
     }
 )
 LOCKS = exactly({"locks": each(LOCK)})
+ACT = exactly(
+    {"key": TEXT, "act": TEXT, "name": TEXT, "who": TEXT, "at": perhaps(INSTANT), "why": perhaps(TEXT)},
+)
+ACTS = exactly({"acts": each(ACT)})
 CHANGED = exactly({"changed": TRUTH, "lock": LOCK})
 
 RUN = exactly(

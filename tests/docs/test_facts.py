@@ -29,6 +29,8 @@ from tests.docs.documents import (
 from firecron import Event, FireCron, Result, Run, Schedule, State, distributed_cron
 from firecron.cli.root import app
 from firecron.jobs.run import Trigger
+from firecron.lock.acts import Deed, make_act
+from firecron.lock.pauses import PAUSE_FIELDS
 from firecron.lock.record import LockRecord
 from firecron.lock.refusal import LEVELS
 from firecron.lock.step_record import StepRecord
@@ -216,7 +218,9 @@ def test_every_message_that_is_quoted_is_one() -> None:
 def test_the_locks_node_is_listed_as_the_console_does() -> None:
     """The table of the node has each field of a record, by the alphabet, and no other."""
     table = rows(OPERATING, "## The node of a lock")
-    assert [named(row[0]) for row in table] == [[field] for field in sorted(LockRecord.model_fields)]
+    assert [named(row[0]) for row in table] == [
+        [field] for field in sorted({*LockRecord.model_fields, *PAUSE_FIELDS, "resumedAt"})
+    ]
 
 
 def test_the_history_is_listed_field_by_field(rtdb: Rtdb) -> None:
@@ -227,6 +231,14 @@ def test_the_history_is_listed_field_by_field(rtdb: Rtdb) -> None:
     written = {field for entry in crons.history.read("job").values() for field in cast("dict[str, object]", entry)}
     table = rows(OPERATING, "## The history")
     assert sorted(field for row in table for field in named(row[0])) == sorted(written)
+
+
+def test_an_act_is_listed_field_by_field() -> None:
+    """The table of the acts has each field of one, and each word for what was done."""
+    table = rows(OPERATING, "## The acts")
+    written = make_act("pause", "job", "ann", 1, "why", "a1b2c3").to_node()
+    assert [field for row in table for field in named(row[0])] == sorted(written)
+    assert set(named(table[0][1])) == set(get_args(Deed))
 
 
 def test_a_steps_node_is_listed_field_by_field() -> None:
@@ -247,8 +259,8 @@ def test_an_instances_node_is_listed_field_by_field() -> None:
 
 
 def test_every_field_that_is_mentioned_exists() -> None:
-    """What looks like a node's field, on a page about firecron, is in one of the four tables."""
-    tables = ("## The node of a lock", "## The history", "## The steps", "## The instances")
+    """What looks like a node's field, on a page about firecron, is in one of the tables."""
+    tables = ("## The node of a lock", "## The history", "## The steps", "## The instances", "## The acts")
     fields = {field for heading in tables for row in rows(OPERATING, heading) for field in named(row[0])}
     for page in PAGES:
         if page.parent.name != "emulator":

@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.cli.root import app
+from firecron.ops.acts import claimed_user
 from rtdb_emulator.pytest_plugin import Rtdb
 
 MINUTE = 60_000
@@ -91,6 +92,44 @@ def entries(rtdb: Rtdb, name: str) -> list[dict[str, object]]:
 def minutes_ago(number: int) -> str:
     """A tick of `good`."""
     return to_text((time.time_ns() // 1_000_000 - number * MINUTE) // MINUTE * MINUTE)
+
+
+@pytest.mark.parametrize("name", ["good", "bad"])
+def test_a_run_by_hand_is_an_act(rtdb: Rtdb, name: str) -> None:
+    """Who has run the job, when it began and why is recorded, however the run ends; and once for all its tries."""
+    result = run(name, "--why", "password=hunter2 nobody had it", "--json")
+    assert result.exit_code == (0 if name == "good" else 1)
+    found = rtdb.get("/cron-acts")
+    assert isinstance(found, dict)
+    [act] = found.values()
+    assert act == {
+        "act": "run",
+        "name": name,
+        "who": claimed_user(),
+        "at": act["at"],
+        "why": "password=[redacted] nobody had it",
+    }
+    [entry] = entries(rtdb, name)
+    assert isinstance(entry["startedAt"], int)
+    assert act["at"] >= entry["startedAt"] - 1000
+
+
+def test_a_run_that_is_refused_is_no_act(rtdb: Rtdb) -> None:
+    """Nothing was run, so nothing is recorded; and a reason that is too long is refused before."""
+    rtdb.set("/cron-locks/good", {"paused": True})
+    assert run("good").exit_code == 75
+    assert "501 characters" in run("good", "--why", "x" * 501).output
+    assert rtdb.get("/cron-acts") is None
+
+
+def test_an_act_that_can_not_be_recorded_leaves_the_run(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the rules are older the run succeeds, and a line on standard error says that its act is missing."""
+    monkeypatch.setenv("FIRECRON_UID", "firecron")
+    open_to_it = {"cron-locks": {".write": True}, "cron-runs": {".write": True}, "cron-instances": {".write": True}}
+    rtdb.set_rules({"rules": {".read": True, **open_to_it}})
+    result = run("good")
+    assert (result.exit_code, len(entries(rtdb, "good"))) == (0, 1)
+    assert result.stderr.count("is done, but is not among the acts") == 1
 
 
 @pytest.mark.parametrize("log", ["all", "errors", "none"])

@@ -78,6 +78,7 @@ Slug: TypeAlias = Literal[
     "ticker.failed",
     "heartbeat.failed",
     "heartbeat.no_ticket",
+    "act.failed",
     "history.failed",
     "ping.failed",
     "sentry.left_out",

@@ -36,8 +36,14 @@ class JobControl(Protocol):
     def remove(self, name: str) -> None:
         """Make the job stop ticking."""
 
-    def pause(self, name: str, is_paused: bool) -> None:
-        """Write to the job's node whether the job is paused on all instances. Raise StoreError if that fails."""
+    def has_leader(self, name: str) -> bool:
+        """Whether a leader of this program has this name."""
+
+    def pause(self, name: str, is_paused: bool, why: str | None, until: datetime | None) -> None:
+        """Write to the node whether its job or leader is paused on all instances. Raise StoreError if that fails."""
+
+    def pause_leader(self, name: str, is_paused: bool) -> None:
+        """Make a leader stand no more on this instance, or stand again."""
 
     def running(self) -> dict[str, int]:
         """Return how many runs of each job are under way on this instance."""
@@ -155,33 +161,47 @@ class Registry:
             self._paused.discard(name)
         self._control.remove(name)
 
-    def pause(self, name: str, *, everywhere: bool = False) -> None:
-        """Stop running the job by its schedule, on this instance or on every instance.
+    def pause(
+        self, name: str, *, everywhere: bool = False, why: str | None = None, until: datetime | None = None
+    ) -> None:
+        """Stop running the job by its schedule, or standing for the leader, on this instance or on every instance.
 
-        Raise StoreError if a pause of every instance can't be written.
+        A leader that is paused steps down. Raise StoreError if a pause of every instance can't be written.
 
         Args:
-            name: The job's name.
-            everywhere: Write `paused` to the job's node. Then no instance runs the job, not even by hand.
+            name: The job's or the leader's name.
+            everywhere: Write `paused` to the node. Then no instance runs the job, not even by hand.
+            why: The reason, for people. Only with `everywhere`.
+            until: When the pause ends by itself, an aware `datetime`. Only with `everywhere`.
         """
-        self.get(name)
+        self._check_either(name)
         if everywhere:
-            self._control.pause(name, True)
+            self._control.pause(name, True, why, until)
+            return
+        if why is not None or until is not None:
+            raise ConfigurationError("why and until are written to the node: give everywhere=True as well")
+        if self._control.has_leader(name):
+            self._control.pause_leader(name, True)
         else:
             self._paused.add(name)
 
-    def resume(self, name: str, *, everywhere: bool = False) -> None:
+    def resume(self, name: str, *, everywhere: bool = False, why: str | None = None) -> None:
         """End a pause of this instance, or of every instance.
 
         Raise StoreError if the end of the pause of every instance can't be written.
 
         Args:
-            name: The job's name.
-            everywhere: Delete `paused` from the job's node as well.
+            name: The job's or the leader's name.
+            everywhere: Delete `paused` from the node as well.
+            why: The reason, for people. Only with `everywhere`.
         """
-        self.get(name)
+        self._check_either(name)
         if everywhere:
-            self._control.pause(name, False)
+            self._control.pause(name, False, why, None)
+        elif why is not None:
+            raise ConfigurationError("why is written to the database: give everywhere=True as well")
+        if self._control.has_leader(name):
+            self._control.pause_leader(name, False)
         self._paused.discard(name)
 
     def trigger(
@@ -232,6 +252,11 @@ class Registry:
             self._outer = tuple(other for other in self._outer if other is not around)
 
         return unwrap
+
+    def _check_either(self, name: str) -> None:
+        """Raise UnknownJob if the name is neither a job's nor a leader's."""
+        if not self._control.has_leader(name):
+            self.get(name)
 
     def after_fork(self) -> None:
         """Replace the lock in a forked child: a thread that only the parent has may hold it."""

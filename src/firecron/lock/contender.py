@@ -24,6 +24,7 @@ from firecron.base.off_loop import off_loop
 from firecron.base.recent import Recent
 from firecron.base.server_clock import ServerClock
 from firecron.errors import ConfigurationError, Denied, Unavailable
+from firecron.lock.acts import reason
 from firecron.lock.bid import Bid
 from firecron.lock.driver import Driver
 from firecron.lock.instances import Roster
@@ -39,8 +40,6 @@ from firecron.lock.waiting import Waiting, Waking
 from firecron.settings import Settings
 from firecron.store import Paths, Snapshot, Store
 
-# Characters of the reason for a cancel. The security rules take no longer text.
-LONGEST_WHY = 500
 T = TypeVar("T")
 # What a thread of the pools is for.
 Purpose: TypeAlias = Literal["acquire", "release"]
@@ -248,8 +247,8 @@ class Contender:
         Return False if the acquisition is over. Raise StoreError if it is not known whether the holder is asked.
         """
         deadline = self._driver.deadline(self._settings.acquire_timeout)
-        why = None if why is None else why[:LONGEST_WHY]
-        return not isinstance(self._driver.run(cancelling(holder, fence, why), self._paths.lock(name), deadline), Lost)
+        asked = cancelling(holder, fence, reason(why))
+        return not isinstance(self._driver.run(asked, self._paths.lock(name), deadline), Lost)
 
     def give_back(self, answer: Lease | Refusal | None) -> None:
         """Release the answer if it is a lease.

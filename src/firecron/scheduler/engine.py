@@ -217,8 +217,14 @@ class Engine:
     def remove(self, name: str) -> None:
         self.ticker.remove(name)
 
-    def pause(self, name: str, is_paused: bool) -> None:
-        self._locks.pause(name, is_paused)
+    def has_leader(self, name: str) -> bool:
+        return self.leaders.has(name)
+
+    def pause(self, name: str, is_paused: bool, why: str | None, until: datetime | None) -> None:
+        self._locks.pause(name, is_paused, why=why, until=until)
+
+    def pause_leader(self, name: str, is_paused: bool) -> None:
+        self.leaders.pause(name, is_paused)
 
     def running(self) -> dict[str, int]:
         return self.runner.running()

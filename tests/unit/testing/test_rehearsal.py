@@ -312,8 +312,8 @@ def test_a_leader_that_can_not_be_elected_says_why() -> None:
     def price_feed() -> None: ...
 
     with FireCron(price_feed).testing() as test:
-        test.locks.pause("price-feed")
-        with pytest.raises(NotAcquired, match="is paused by an operator"):
+        test.locks.pause("price-feed", why="a drill")
+        with pytest.raises(NotAcquired, match=r"is paused by local/\w+ \(a drill\)"):
             test.elect("price-feed")
     with pytest.raises(UnknownJob):
         test.outcomes("another")
