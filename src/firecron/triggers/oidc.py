@@ -16,6 +16,7 @@ import math
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -61,6 +62,12 @@ class OidcVerifier:
         self._audiences = list(audiences)
         self._emails = frozenset(emails)
         self.certificates = _Certificates(certs_url, timeout, SystemTiming())
+
+    def and_for(self, emails: Collection[str]) -> OidcVerifier:
+        """Return a verifier for these e-mail addresses as well, with the same certificates."""
+        wider = copy(self)
+        wider._emails = self._emails.union(emails)
+        return wider
 
     def check(self, authorization: str | None) -> Denial | None:
         """Return None if the token is valid and its account allowed, else the denial."""

@@ -54,8 +54,8 @@ def status(jobs: Jobs = None, watching: Watch = False, interval: Interval = 2.0,
 def check(jobs: Jobs = None, as_json: Json = False) -> None:
     """Say which jobs are unattended, stuck, late or failing.
 
-    A line for each. Exits with 1 if there is one, with 69 if the database can't be reached. Also prints warnings, such as a pause of
-    more than a day, which don't count. For scripts and monitoring: it reads three nodes, and no history.
+    A line for each. Exits with 1 if there is one, with 69 if the database can't be reached. Also prints warnings, such
+    as a pause of more than a day, which don't count. For scripts and monitoring: it reads three nodes, and no history.
     """
     output = Output(as_json=as_json)
     with answering(output):
