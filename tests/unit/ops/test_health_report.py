@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.unit.lock.records import NOW
 from tests.unit.ops.declared import JOB
 
 from firecron.base.clocks import Deadline
@@ -11,8 +12,6 @@ from firecron.ops.health_report import HealthReport
 from firecron.settings import load
 from firecron.store import Snapshot
 from firecron.testing import FakeTiming, MemoryStore
-
-NINE = "2026-11-18T09:00:00Z"
 
 
 class Counting(MemoryStore):
@@ -37,7 +36,7 @@ class Counting(MemoryStore):
 
 class Bench:
     def __init__(self) -> None:
-        self.timing = FakeTiming(NINE)
+        self.timing = FakeTiming(wall=NOW)
         self.store = Counting(self.timing)
         self.store.set("cron-jobs/digest", JOB.to_node())
         locks = LockService(settings=load(), store=self.store, timing=self.timing, has_threads=False)
