@@ -111,6 +111,7 @@ class FireCron:
     # What can be mounted. `crons.trigger_app(...)` is the function of that name in `doors`.
     trigger_app = doors.trigger_app
     trigger_blueprint = doors.trigger_blueprint
+    status_app = doors.status_app
 
     # --- start and stop
 

@@ -7,7 +7,7 @@ behind the door when they are called. None of them starts a job or reads the dat
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     import flask
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from firecron.jobs.registry import Registry
     from firecron.lock.service import LockService
     from firecron.ops.health_report import HealthReport
+    from firecron.page.asgi import StatusApp
+    from firecron.page.gates import AccessFunction
     from firecron.runs.history import History
     from firecron.settings import Settings
     from firecron.triggers.access import Access, OneOrMore
@@ -87,6 +89,51 @@ def trigger_blueprint(
     access = choose_access(self.events, audience, email, trust_cloud_run_iam, verifier, health_email)
     handler = _handler(self, access)
     return make_blueprint(handler, name)
+
+
+def status_app(
+    self: Program,
+    *,
+    access: AccessFunction | None = None,
+    basic: tuple[str, str] | None = None,
+    iap_audience: OneOrMore | None = None,
+    audience: OneOrMore | None = None,
+    email: OneOrMore | None = None,
+    open_to_all: Literal["read"] | None = None,
+    read_only: bool = False,
+    open_health: bool = False,
+) -> StatusApp:
+    """Return an ASGI application with the page: `app.mount("/crons", crons.status_app(access=access))`.
+
+    Mount it, or serve it alone: then jobs start and stop with the server. No visitor is served by default. Give one of
+    `access`, `basic`, `iap_audience`, `audience` with `email`, or `open_to_all`.
+
+    Args:
+        access: A function of a `Visitor` that returns an `Access`, or None to refuse. It may be async.
+        basic: A user and a password, which the browser asks for. They need TLS.
+        iap_audience: The audience of Identity-Aware Proxy's assertion, such as
+            `/projects/NUMBER/locations/REGION/services/SERVICE`, or several.
+        audience: The audience of an OIDC token, as with `trigger_app`; with `email`.
+        email: The account of the token, or several.
+        open_to_all: "read" lets everybody look, and nobody act.
+        read_only: Whether nobody may do more than look.
+        open_health: Whether `/health` is served to everybody.
+    """
+    from firecron.page.asgi import StatusApp
+    from firecron.page.gates import choose_gate
+    from firecron.page.making import make_desk
+
+    gate = choose_gate(
+        self.events,
+        access=access,
+        basic=basic,
+        iap_audience=iap_audience,
+        audience=audience,
+        email=email,
+        open_to_all=open_to_all,
+    )
+    desk = make_desk(gate, self.locks, self.registry, read_only=read_only, open_health=open_health)
+    return StatusApp(desk, self, self.settings.workers)
 
 
 def _handler(crons: Program, access: Access) -> Handler:

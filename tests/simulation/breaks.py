@@ -119,6 +119,8 @@ BREAKS = (
           "            lane.running.discard(turn)\n            if goes_on", "            if goes_on"),
     Break("a tick that comes behind a run waits for a worker", "scheduler.engine",
           "self.lanes.line_up(self.runner", "self.submit(self.runner"),
+    Break("a tick that waits for a worker forgets the lock", "runs.turn",
+          "now - self.came > margin", "False"),
     Break("two turns of a job try at a time", "runs.lanes",
           'is_its_turn = lane.current is turn and lane.state != "trying"', "is_its_turn = True"),
     Break(

@@ -76,7 +76,7 @@ class Runner:
 
     def turn(self, job: Job, wanted: WantedClaim) -> Turn:
         """Return a new turn of a job, for `go_on`."""
-        return Turn(job, wanted, self._lanes.lane(job))
+        return Turn(job, wanted, self._lanes.lane(job), self._timing.mono())
 
     def wants(self, job: Job) -> bool:
         """Return whether turns of the job are taken: the registry wants it here, and this instance is not stopping."""
@@ -89,6 +89,7 @@ class Runner:
         """
         job = turn.job
         with self._at_work():
+            turn.take_up(self._timing.mono(), self._locks.settings.margin_ms)
             # Each round claims another slot, and there can't be as many slots as this.
             for _ in range(MOST_MISSED + MOST_CLAIMS + 1):
                 if not self.wants(job):

@@ -185,7 +185,8 @@ class Engine:
         Without `once_per_tick` the record doesn't show whether the tick has run, so it is left out.
         """
         if job.options.once_per_tick:
-            self.submit(self.runner.turn(job, WantedClaim(slot, "schedule", looks_back=True)))
+            is_later = job.options.asks_in_waves
+            self.submit(self.runner.turn(job, WantedClaim(slot, "schedule", looks_back=True, is_later=is_later)))
 
     # --- the registry's control of its jobs
 

@@ -91,6 +91,11 @@ def choose_verifier(
         return verifier
     if trust_cloud_run_iam:
         return CloudRunIam(events)
+    return make_oidc(audience, email)
+
+
+def make_oidc(audience: OneOrMore | None, email: OneOrMore | None) -> OidcVerifier:
+    """Return the verifier of OIDC tokens. Raise ConfigurationError unless both are given."""
     if audience is None or email is None:
         missing, why = (
             ("audience", "a token for another service would be accepted")
@@ -98,11 +103,11 @@ def choose_verifier(
             else ("email", "everybody with a Google account can get a token for any audience")
         )
         raise ConfigurationError(f"{missing}= is missing: without it {why}. Give both audience= and email=")
-    return OidcVerifier(_texts("audience", audience), _emails("email", email))
+    return OidcVerifier(texts("audience", audience), _emails("email", email))
 
 
 def _emails(name: str, given: OneOrMore) -> tuple[str, ...]:
-    emails = _texts(name, given)
+    emails = texts(name, given)
     for one in emails:
         if "@" not in one:
             raise ConfigurationError(
@@ -112,8 +117,9 @@ def _emails(name: str, given: OneOrMore) -> tuple[str, ...]:
     return emails
 
 
-def _texts(name: str, given: OneOrMore) -> tuple[str, ...]:
-    texts = (given,) if isinstance(given, str) else tuple(given)
-    if not texts or not all(text.strip() for text in texts):
+def texts(name: str, given: OneOrMore) -> tuple[str, ...]:
+    """Return one text or several as several. Raise ConfigurationError, which names the argument, for an empty one."""
+    found = (given,) if isinstance(given, str) else tuple(given)
+    if not found or not all(text.strip() for text in found):
         raise ConfigurationError(f"{name}={given!r} is empty or has an empty text: give one text or several")
-    return texts
+    return found

@@ -79,12 +79,14 @@ class _Annals:
             if of_it[-1].outcome in ("succeeded", "failed") and not self._job.deleted:
                 return f"its run {of_it[-1].outcome}"
             return None
-        body = next((one for one in bodies if one.run.attempt == attempt and one.run.fence == entry.get("fence")), None)
-        if body is None:
+        # More than one only if a node was deleted: nothing raises the fence of a claim in the same millisecond.
+        own = [one for one in bodies if one.run.attempt == attempt and one.run.fence == entry.get("fence")]
+        if not own:
             claim = next((one for one in claims if one.fence == entry.get("fence")), None)
             # A claim whose body never began, because its lease was lost or the instance stopped before.
             return None if claim is not None and outcome in ("lost", "interrupted") else "there was no such run"
-        return self._wrong_outcome(body, str(outcome))
+        found = [self._wrong_outcome(body, str(outcome)) for body in own]
+        return None if None in found else found[0]
 
     def _wrong_outcome(self, body: Body, outcome: str) -> str | None:
         own = "succeeded" if body.error is None else "failed" if isinstance(body.error, Failure) else "cut short"

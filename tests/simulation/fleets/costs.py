@@ -30,6 +30,7 @@ def check_costs(oracle: Oracle, scenario: Scenario, job: History, instances: Map
     tries_once = spec.overlap == "skip" and spec.catch_up == "skip" and spec.on_abandoned == "skip"
     if scenario.troubles or not tries_once:
         return
+    waits = int(str(scenario.settings["workers"])) <= len(scenario.jobs)
     slots = slots_between(spec.period, 0, scenario.ends)
     starts = [time_of(slot) - EARLY for slot in slots]
     for instance in instances.values():
@@ -48,11 +49,19 @@ def check_costs(oracle: Oracle, scenario: Scenario, job: History, instances: Map
                 if one.machine == instance.name and one.begun < end and (one.ended or end) >= starts[number] - SECOND
             ]
             most = _WINNER + ceil(3 * spec.period / spec.lock_ttl) + 1 if here else _LOSER
+            if waits and _gets_a_worker(oracle, instance, starts[number]):
+                most += _LOSER  # for the tick before, which waited until now
             if count > most:
                 oracle.violated(
                     "5", "{} sends {} requests for {} of {}, which may be {}",
                     instance.name, count, slots[number], spec.name, most,
                 )  # fmt: skip
+
+
+def _gets_a_worker(oracle: Oracle, instance: Instance, start: int) -> bool:
+    """Return whether a body ends just before a tick that may be asked for from `start` on: an older one asks then."""
+    bodies = (body for job in oracle.jobs.values() for body in job.bodies if body.machine == instance.name)
+    return any(body.ended is not None and start - EARLY <= body.ended <= start + EARLY for body in bodies)
 
 
 def asked_a_tick(scenario: Scenario, instances: Mapping[str, Instance]) -> float:

@@ -88,8 +88,9 @@ class Wire:
     """A machine's `Store`: it sends requests to the database, and waits for the replies until the deadline.
 
     `fate` says what becomes of a request. A reply that comes while the machine `is_cut_off` is lost, too. `troubles`
-    are the spans, in true time, in which a request had no answer within a second, or a bad one. `denied` has the times
-    of refusals by the rules, `requests` the time and the path of each request.
+    are the spans, in true time, in which a request had no answer within a second, or a bad one. `belated` has the times
+    at which requests arrived that their sender had given up, `denied` those of refusals by the rules, `requests` the
+    time and the path of each request.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class Wire:
         self._fate = fate
         self._is_cut_off = is_cut_off
         self.troubles: list[tuple[int, int]] = []
+        self.belated: list[int] = []
         self.denied: list[int] = []
         self.first_answer: int | None = None
         self.requests: list[tuple[int, str]] = []
@@ -166,6 +168,8 @@ class Wire:
                 return reply(Denied("the rules, or the credentials, deny it"))
             if fate.kind == "busy":
                 return reply(Unavailable("the server is busy", retry_after=fate.retry_after))
+            if not is_waiting:
+                self.belated.append(scheduler.now)
             answer = do()
             if fate.kind == "unanswered":
                 return None

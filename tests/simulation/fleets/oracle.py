@@ -42,10 +42,14 @@ class Claim:
     attempt: int
     fence: int | None
     at: int
+    # When it was sent, by its own record: it may have been on its way for long.
+    dated: int
     was_before: dict[str, object]
     # Until when the lock counts as held by the last write of this holder, in the database's milliseconds.
     held_until: int
     expires: int
+    # Until when whoever asked found it held: a release is dated by its sender, and may arrive much later.
+    looked_held_until: int = 0
     is_released: bool = False
     released_at: int | None = None
     outcome: str | None = None
@@ -177,6 +181,7 @@ class Oracle:
         if new.get("releasedAt") is not None:
             last.is_released, last.released_at = True, now
             last.outcome = str(new.get("outcome"))
+            last.looked_held_until = min(last.held_until, _ms(now))
             last.held_until = last.expires
         else:
             last.held_until = last.expires + MARGIN
@@ -203,6 +208,7 @@ class Oracle:
             _number(new.get("attempt")),
             None if fence is None else _number(fence),
             now,
+            _number(new.get("acquiredAt")) * MILLISECOND - EPOCH,
             old,
             _number(new.get("expiresAt")) + (0 if new.get("releasedAt") is not None else MARGIN),
             _number(new.get("expiresAt")),

@@ -1,0 +1,1157 @@
+// The page: what the server tells, as rows. It decides nothing about jobs, and its clock is the server's.
+//
+// Texts of jobs come from programs and people: they become text nodes, never markup, with hidden characters spelled out.
+// Whatever changes is set in place, so that nothing moves under a pointer, and no focus is lost.
+
+const TICKS = 50;
+const ALARMS = new Set(["unattended", "stuck", "late", "failing"]);
+// Milliseconds.
+const AGAIN = 3_000; // while the server is away
+const POLL = 5_000; // where there is no stream
+const QUIET = 60_000; // then a silent stream is asked, and one that was refused is tried again
+const PATIENCE = 20_000; // for a reply
+
+const $ = (id) => document.getElementById(id);
+
+// --- texts and elements
+
+/** The text with every control character, mark of direction and invisible character spelled out. */
+function spelled(text) {
+  return String(text).replace(
+    /[\u0000-\u001f\u007f-\u009f\u061c\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+    (hidden) => (hidden === "\n" ? " ⏎ " : `\\u${hidden.charCodeAt(0).toString(16).padStart(4, "0")}`),
+  );
+}
+
+/** An element. Children are nodes and texts. What is null or false is left out. */
+function h(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes ?? {}))
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (value != null) element.setAttribute(name, spelled(value));
+  for (const child of children.flat(2)) if (child != null && child !== false) element.append(child instanceof Node ? child : spelled(child));
+  return element;
+}
+
+const row = (...cells) => h("div", { role: "row" }, cells);
+const cell = (attributes, ...children) => h("div", { role: "cell", ...attributes }, children);
+
+/** A text that somebody else wrote: its direction is its own. */
+const told = (text) => h("bdi", null, text);
+
+function put(element, text) {
+  const shown = spelled(text);
+  if (element.textContent !== shown) element.textContent = shown;
+}
+
+function mark(element, attribute, value) {
+  if (value == null || value === false) element.removeAttribute(attribute);
+  else if (element.getAttribute(attribute) !== spelled(value)) element.setAttribute(attribute, spelled(value));
+}
+
+/** Give the table these rows, below its labels. What stays keeps its focus and its place. */
+function arrange(table, rows) {
+  let place = table.firstElementChild;
+  if (place?.className === "labels") place = place.nextElementSibling;
+  for (const row of rows)
+    if (row === place) place = place.nextElementSibling;
+    else table.insertBefore(row, place);
+  while (place) {
+    const gone = place;
+    place = place.nextElementSibling;
+    gone.remove();
+  }
+}
+
+/** Draw anew only if what is drawn has changed. */
+function redraw(element, facts, draw) {
+  const seen = JSON.stringify(facts);
+  if (element.seen === seen) return;
+  element.seen = seen;
+  element.replaceChildren(...[draw(facts)].flat());
+}
+
+// --- time
+
+const clock = { at: Date.now(), mark: performance.now() };
+
+const now = () => clock.at + performance.now() - clock.mark;
+
+/** Go by what the server says. Its texts have whole seconds, so what agrees with them is left as it is: no step back. */
+function setClock(text) {
+  const said = Date.parse(text);
+  if (Number.isNaN(said) || (now() >= said && now() < said + 1_500)) return;
+  clock.at = said;
+  clock.mark = performance.now();
+}
+
+const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["min", 60_000], ["s", 1_000]];
+
+/** "1 min 12 s", or "1 min": as many units as are asked for, and no zeros. */
+function span(ms, units = 2) {
+  const parts = [];
+  let left = Math.max(0, ms);
+  for (const [unit, size] of UNITS) {
+    const count = Math.floor(left / size);
+    if (count === 0 && parts.length) break;
+    if (count) parts.push(`${count} ${unit}`);
+    if (parts.length === units) break;
+    left -= count * size;
+  }
+  return parts.join(" ") || "0 s";
+}
+
+/** How long something took, to the precision that matters. */
+function took(ms) {
+  if (ms == null) return "";
+  if (ms < 1_000) return `${ms} ms`;
+  return ms < 10_000 ? `${(ms / 1_000).toFixed(1)} s` : span(ms);
+}
+
+/** "3 min ago": one unit, because the second is noise. */
+const ago = (text) => (now() - Date.parse(text) < 5_000 ? "just now" : `${span(now() - Date.parse(text), 1)} ago`);
+
+const DAY = { day: "numeric", month: "short" };
+const format = (at, options) => at.toLocaleString("en-GB", options);
+
+/** An instant in the reader's zone, as short as it can be without a doubt. */
+function local(text) {
+  const at = new Date(text);
+  if (Number.isNaN(at.getTime())) return String(text);
+  const distance = Math.abs(at - now());
+  const time = at.toTimeString().slice(0, at.getSeconds() ? 8 : 5);
+  if (at.toDateString() === new Date(now()).toDateString()) return time;
+  if (distance < 6 * 86_400_000) return `${format(at, { weekday: "short" })} ${time}`;
+  return distance < 300 * 86_400_000 ? `${format(at, DAY)} ${time}` : format(at, { ...DAY, year: "numeric" });
+}
+
+/** A sentence of the server's, with its instants in the reader's zone. */
+const localized = (text) => text?.replace(/\b\d{4}-\d\d-\d\dT[\d:]{8}Z/g, local) ?? "";
+
+const utc = (text) => `${text.replace("T", " ").replace("Z", "")} UTC`;
+
+const time = (text) => text && h("time", { datetime: text, title: utc(text) }, local(text));
+
+// --- what the facts are called
+
+const SHAPES = { succeeded: "ran", failed: "bad", lost: "lost", abandoned: "lost", skipped: "hole", missed: "hole", running: "going" };
+const LEGEND = {
+  succeeded: "succeeded",
+  failed: "failed",
+  lost: "lost, or abandoned: nobody saw its end",
+  cancelled: "cancelled, or interrupted",
+  missed: "did not run",
+  running: "running",
+};
+// What can be begun again, as `firecron run --resume`.
+const RESUMABLE = new Set(["failed", "lost", "abandoned", "interrupted", "cancelled"]);
+
+const shapeOf = (outcome) => (outcome == null ? "hole" : (SHAPES[outcome] ?? "cut"));
+
+const owner = (of) => joined([of?.instanceId, of?.instance], "/");
+
+const zone = (timezone) => timezone?.replace(/^.*\//, "").replaceAll("_", " ");
+
+const joined = (texts, between = ", ") => texts.filter(Boolean).join(between);
+
+const schedule = (row) => joined([localized(row.words ?? row.line), row.every ? "" : zone(row.timezone)]);
+
+const needsHand = (row) => ALARMS.has(row.verdict);
+
+const isHeld = (lock) => lock?.state === "held";
+
+const counted = (count) => `${count.toLocaleString("en")} ${count === 1 ? "job" : "jobs"}`;
+
+/** What happens now, on two lines: [first, second, whether somebody should look]. */
+function nowOf(row) {
+  const { lock, verdict } = row;
+  const why = localized(row.why);
+  const by = owner(lock) && `on ${owner(lock)}`;
+  const lasting = (text, units = 1) => (text ? ` ${span(now() - Date.parse(text), units)}` : "");
+  const whileFor = row.since ? ` for${lasting(row.since)}` : "";
+  if (verdict === "running") return [`running${lasting(lock?.since ?? row.since, 2)}`, by || why];
+  if (verdict === "late") return [`late${lasting(row.due ?? row.since)}`, why, true];
+  if (verdict === "stuck") return [`stuck${lasting(lock?.since ?? row.since)}`, joined([why, by]), true];
+  if (verdict === "failing") return [`failing${whileFor}`, row.last?.error ?? why, true];
+  if (verdict === "unattended") return [`unattended${whileFor}`, why, true];
+  if (verdict === "unknown") return ["not known", why, true];
+  if (verdict === "ok") return ["", row.last?.note ?? "", row.warning];
+  if (verdict !== "paused") return [verdict, why];
+  const until = lock?.pausedUntil ? ` until ${local(lock.pausedUntil)}` : "";
+  const whose = joined([lock?.pausedBy && `by ${lock.pausedBy}`, lock?.pausedWhy], ": ");
+  return [joined([lock?.paused ? `paused${until}` : "disabled", isHeld(lock) && `still running ${by}`]), whose || why, row.warning];
+}
+
+// --- pictures: a unit is a pixel of the strip
+
+const LENGTH = 5 * TICKS - 1;
+
+function svg(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+
+/** Add a tick to the paths: at x, on the line y, with a bar of this height. */
+function drawTick(paths, outcome, x, y, height) {
+  const kind = shapeOf(outcome);
+  const add = (kind, path) => (paths[kind] = (paths[kind] ?? "") + path);
+  const bar = (y, high) => `M${x} ${y}h4v${-high}h-4z`;
+  const half = Math.round(Math.max(height, 7) / 2) - 1;
+  if (kind === "hole") add(kind, `M${x + 0.4} ${y - 3}a1.6 1.6 0 1 0 3.2 0a1.6 1.6 0 1 0 -3.2 0`);
+  else if (kind === "cut") add(kind, bar(y, half) + bar(y - half - 2, half));
+  else if (kind === "lost" || kind === "going") add(kind, `M${x + 0.5} ${y - 0.5}h3v${1 - Math.max(height, 4)}h-3z`);
+  else add(kind, bar(y, height));
+  if (kind === "bad" || kind === "lost") add("bad", `M${x - 0.5} ${y + 6}h5l-2.5 -4.5z`);
+}
+
+const drawn = (paths) => Object.entries(paths).map(([kind, d]) => svg("path", { class: kind, d }));
+
+/** The picture of one outcome, as beside a run and in the legend. */
+function glyph(outcome) {
+  const paths = {};
+  drawTick(paths, outcome, 1, 12, 12);
+  return svg("svg", { class: "glyph", viewBox: "0 0 6 18", "aria-hidden": "true" }, ...drawn(paths));
+}
+
+const MARKS = {
+  ok: ["dot", "M4.2 10a2.3 2.3 0 1 0 4.6 0a2.3 2.3 0 1 0 -4.6 0"],
+  running: ["going", "M2.5 10a4 4 0 1 0 8 0a4 4 0 1 0 -8 0"],
+  paused: ["ink", "M2.5 6h2.8v8h-2.8zM7.7 6h2.8v8h-2.8z"],
+  late: ["ring", "M1.5 10a5 5 0 1 0 10 0a5 5 0 1 0 -10 0M6.5 6.8v3.4l2.4 1.5"],
+  failing: ["bad", "M0.8 15h11.4l-5.7 -10.4z"],
+  stuck: ["bad", "M1.8 5.3h9.4v9.4h-9.4z"],
+  unattended: ["ring", "M6.5 4.2l5.6 5.8l-5.6 5.8l-5.6 -5.8z"],
+  retired: ["ink", "M3 9.4h7v1.2h-7z"],
+  unknown: ["ring", "M3.6 8a2.9 2.9 0 1 1 4.4 2.5q-1.5 .9 -1.5 2.3M6.5 14.6v1.4"],
+};
+
+function setMark(element, verdict) {
+  const [kind, d] = MARKS[verdict] ?? MARKS.unknown;
+  const path = element.firstChild;
+  if (path.getAttribute("d") === d) return;
+  path.setAttribute("class", kind);
+  path.setAttribute("d", d);
+}
+
+const emptyMark = () => svg("svg", { class: "mark", viewBox: "0 0 13 20", "aria-hidden": "true" }, svg("path", { d: "" }));
+
+/** A strip of the last ticks, the newest at the right end. */
+class Strip {
+  constructor(height) {
+    this.height = height;
+    this.ticks = [];
+    this.element = svg("svg", { class: "strip", role: "img", viewBox: `0 0 ${LENGTH} ${height}` });
+    this.element.strip = this;
+    this.show([], null);
+  }
+
+  /** `running` is the tick that runs now, by the lock; what the ticks say of it may be older. */
+  show(ticks, running) {
+    const ended = ticks.filter((tick) => tick.outcome !== "running" && tick.slot !== running?.slot);
+    const shown = [...ended, ...(running ? [running] : [])].slice(-TICKS);
+    const seen = JSON.stringify(shown);
+    if (this.seen === seen) return;
+    this.seen = seen;
+    this.ticks = shown;
+    const line = this.height - 7;
+    const longest = Math.max(1, ...ended.map((tick) => tick.durationMs ?? 0));
+    const paths = { floor: `M0 ${line + 0.5}h${LENGTH}` };
+    shown.forEach((tick, index) => {
+      const height = 3 + Math.round((line - 4) * Math.sqrt(Math.min(1, (tick.durationMs ?? 0) / longest)));
+      drawTick(paths, tick.outcome, (TICKS - shown.length + index) * 5, line, height);
+    });
+    this.element.replaceChildren(...drawn(paths));
+    this.element.setAttribute("aria-label", this.summary());
+  }
+
+  summary() {
+    const words = this.ticks.map((tick) => (shapeOf(tick.outcome) === "hole" ? "did not run" : tick.outcome));
+    const count = (word) => `${words.filter((other) => other === word).length} ${word}`;
+    return words.length ? `Last ${words.length} ticks: ${[...new Set(words)].map(count).join(", ")}` : "No tick yet";
+  }
+
+  /** Tell of the tick at this place, beside it; of none if there is none. */
+  tell(index) {
+    const tick = this.ticks[index - (TICKS - this.ticks.length)];
+    const tip = $("tip");
+    tip.hidden = !tick;
+    if (!tick) return;
+    const length = tick.durationMs == null ? "" : ` in ${took(tick.durationMs)}`;
+    tip.replaceChildren(h("p", null, `${local(tick.slot)} · ${tick.outcome ?? "did not run"}${length}`), h("p", null, told(tick.why ?? "")));
+    const box = this.element.getBoundingClientRect();
+    const x = box.left + ((index + 0.4) * box.width) / TICKS - tip.offsetWidth / 2;
+    const above = box.top - tip.offsetHeight - 4;
+    tip.style.left = `${Math.max(4, Math.min(x, innerWidth - tip.offsetWidth - 4))}px`;
+    tip.style.top = `${above < 4 ? box.bottom + 4 : above}px`;
+  }
+}
+
+const runningOf = (row) =>
+  isHeld(row.lock) && row.lock.unfinished
+    ? { slot: row.lock.unfinished, outcome: "running", durationMs: Math.max(0, now() - Date.parse(row.lock.since)) || 0 }
+    : null;
+
+document.addEventListener("pointermove", (event) => {
+  const strip = event.target.closest?.(".strip")?.strip;
+  if (!strip) return void ($("tip").hidden = true);
+  const box = strip.element.getBoundingClientRect();
+  strip.tell(Math.floor(((event.clientX - box.left) / box.width) * TICKS));
+});
+
+// --- what is known
+
+// `heard` is when, by the server; `trouble` is why that may be old.
+const known = { jobs: new Map(), leaders: [], locks: [], visitor: {}, readOnly: true, database: "", heard: null, trouble: null };
+
+const mayAct = () => known.visitor.canAct && !known.readOnly;
+
+/** Take what was told: everything, or only what has changed. */
+function learn(facts, isEverything) {
+  setClock(facts.now);
+  known.heard = facts.now;
+  for (const field of ["leaders", "locks", "visitor", "readOnly", "database"])
+    if (facts[field] !== undefined) known[field] = facts[field];
+  if (isEverything) known.jobs.clear();
+  for (const gone of facts.gone ?? []) known.jobs.delete(gone);
+  for (const one of facts.jobs) known.jobs.set(one.job, one);
+  setTrouble(null);
+  show();
+}
+
+function setTrouble(trouble) {
+  known.trouble = trouble;
+  showState();
+}
+
+// --- the overview
+
+/** One job on two lines. */
+class Row {
+  constructor(facts) {
+    const leaf = (tag, kind) => h(tag, { class: kind });
+    const cell = (kind, ...children) => h("div", { role: "cell", class: kind }, children);
+    this.mark = emptyMark();
+    this.word = leaf("span", "unseen");
+    this.link = h("a", { href: hashOf(facts.job), class: "name" }, told(facts.job));
+    this.schedule = leaf("span", "sub");
+    this.next = leaf("time", "first");
+    this.countdown = leaf("span", "sub");
+    this.now = leaf("span", "first");
+    this.why = leaf("bdi", "sub");
+    this.strip = new Strip(34);
+    this.last = leaf("span", "first");
+    this.ago = leaf("span");
+    this.took = leaf("span", "sub");
+    this.nowCell = cell("now", this.now, this.why);
+    this.element = row(
+      cell(null, this.mark, this.word),
+      cell(null, h("span", { class: "first" }, this.link), this.schedule),
+      cell(null, this.next, this.countdown),
+      this.nowCell,
+      cell(null, this.strip.element),
+      cell(null, this.last, this.took),
+    );
+    this.element.row = this;
+    this.ticks = [];
+    this.facts = facts;
+    this.draw();
+    inSight.observe(this.element);
+  }
+
+  draw() {
+    const { facts } = this;
+    const { last } = facts;
+    this.element.classList.toggle("need", needsHand(facts));
+    setMark(this.mark, facts.verdict);
+    put(this.word, facts.verdict);
+    put(this.schedule, schedule(facts));
+    mark(this.schedule, "title", joined([facts.line, facts.timezone], " · "));
+    put(this.next, facts.next ? local(facts.next) : "");
+    mark(this.next, "title", facts.next && utc(facts.next));
+    put(this.countdown, facts.next ? countdown(facts.next) : "");
+    const [first, second, isHot] = nowOf(facts);
+    put(this.now, first);
+    this.now.classList.toggle("hot", Boolean(isHot));
+    put(this.why, second);
+    mark(this.why, "title", second);
+    this.nowCell.classList.toggle("told", Boolean(first || second));
+    if (last?.outcome !== this.outcome) this.last.replaceChildren(glyph(last.outcome), this.ago);
+    this.outcome = last?.outcome;
+    const at = last?.ended ?? last?.slot ?? last?.started;
+    put(this.ago, at ? ago(at) : "");
+    mark(this.last, "title", last && joined([last.outcome, at && utc(at)]));
+    put(this.took, joined([last?.outcome !== "succeeded" && last?.outcome, last?.count > 1 && `${last.count} ticks`, took(last?.durationMs)]));
+    this.strip.show(this.ticks, runningOf(facts));
+    if (this.isVisible && this.drawnOf !== this.stripOf) want(this);
+  }
+
+  /** What a strip is made of: if that changes, the strip is old. */
+  get stripOf() {
+    const { last, lock, verdict } = this.facts;
+    return [last?.key, last?.outcome, lock?.slot, verdict].join();
+  }
+
+  matches(words) {
+    const { job, verdict, line, service, where, role, last, lock } = this.facts;
+    const text = [job, verdict, schedule(this.facts), line, service, where, role, last?.outcome, owner(lock)].join("\n").toLowerCase();
+    return words.every((word) => text.includes(word));
+  }
+}
+
+function countdown(text) {
+  const left = Date.parse(text) - now();
+  return left < 0 ? "due" : left < 1_000 ? "now" : `in ${span(left)}`;
+}
+
+const rows = new Map();
+const inSight = new IntersectionObserver(
+  (entries) => {
+    for (const { target, isIntersecting } of entries) {
+      target.row.isVisible = isIntersecting;
+      if (isIntersecting) target.row.draw();
+    }
+  },
+  { rootMargin: "200px" },
+);
+
+// Strips are asked for together: those of the rows that came in sight within a moment.
+const wanted = new Set();
+let asking = 0;
+
+function want(row) {
+  wanted.add(row);
+  asking ||= setTimeout(askStrips, 60);
+}
+
+async function askStrips() {
+  const batch = [...wanted].slice(0, 40);
+  for (const row of batch) {
+    wanted.delete(row);
+    row.drawnOf = row.stripOf;
+  }
+  try {
+    const { strips } = await get(`api/strips?names=${batch.map((row) => encodeURIComponent(row.facts.job)).join()}`);
+    for (const row of batch) {
+      row.ticks = strips[row.facts.job] ?? [];
+      row.draw();
+    }
+  } catch {
+    for (const row of batch) row.drawnOf = null; // asked for again when it is drawn again
+  }
+  asking = wanted.size ? setTimeout(askStrips, 60) : 0;
+}
+
+let touched = -Infinity;
+for (const kind of ["pointermove", "pointerdown", "keydown"])
+  $("v-jobs").addEventListener(kind, ({ target }) => target.closest(".jobs") && (touched = performance.now()));
+
+const rank = ({ facts }) => (needsHand(facts) ? 0 : facts.verdict === "unknown" ? 1 : facts.warning ? 2 : 3);
+
+/** Put the rows in their order, with those in need on top. Not while somebody points at them or walks in them. */
+function settle() {
+  const order = [...rows.values()].sort((a, b) => rank(a) - rank(b) || (a.facts.job < b.facts.job ? -1 : 1));
+  const words = $("filter").value.toLowerCase().split(/\s+/);
+  const found = (place, rows) => {
+    const elements = rows.map((row) => row.element);
+    const isSame = elements.every((element) => element.parentNode === place);
+    if (!isSame || performance.now() - touched > 4_000) arrange(place, elements);
+    return elements.some((element) => !element.hidden);
+  };
+  for (const row of order) row.element.hidden = !row.matches(words);
+  const isRetired = ({ facts }) => facts.verdict === "retired";
+  const [hasActive, hasRetired] = [
+    found($("list"), order.filter((row) => !isRetired(row))),
+    found($("retired"), order.filter(isRetired)),
+  ];
+  $("list").hidden = $("legend").hidden = !hasActive;
+  $("apart").hidden = !hasRetired;
+  $("nothing").hidden = hasActive || hasRetired || !known.heard;
+  put($("nothing"), rows.size ? `No job matches “${$("filter").value}”.` : "A job appears here when the first instance that has it starts.");
+}
+
+function showJobs() {
+  for (const [job, row] of rows)
+    if (!known.jobs.has(job)) {
+      inSight.unobserve(row.element);
+      row.element.remove();
+      rows.delete(job);
+    }
+  for (const [job, facts] of known.jobs) {
+    const row = rows.get(job);
+    if (!row) rows.set(job, new Row(facts));
+    else if (row.facts !== facts) {
+      row.facts = facts;
+      row.draw();
+    }
+  }
+  settle();
+}
+
+const active = () => [...known.jobs.values()].filter((row) => row.verdict !== "retired");
+
+/** The first thing to read. */
+function sentence() {
+  const all = active();
+  const need = all.filter(needsHand).length;
+  const odd = all.filter((row) => row.warning || row.verdict === "unknown").length;
+  if (need) return `${need === all.length ? "" : `${need} of `}${counted(all.length)} ${need === 1 ? "needs" : "need"} a hand`;
+  if (all.length === 0) return "No jobs yet";
+  return `${counted(all.length)}, ${all.length === 1 ? "" : "all "}as ${all.length === 1 ? "it" : "they"} should be${odd ? `; ${odd} worth a look` : ""}`;
+}
+
+/** The line below it: who runs and who is next; or, what is wrong with the connection. */
+function showDetail() {
+  const { trouble, heard } = known;
+  if (trouble) return put($("detail"), heard ? `${trouble} What you see is of ${local(heard)}.` : trouble);
+  const all = active();
+  const count = (test, word) => all.some(test) && `${all.filter(test).length} ${word}`;
+  let first = null;
+  for (const row of all)
+    if (row.next && row.verdict !== "paused" && Date.parse(row.next) > now() && !(row.next > first?.next)) first = row;
+  const states = joined([count((row) => isHeld(row.lock), "running"), count((row) => row.verdict === "paused", "paused")]);
+  put($("detail"), joined([states, first && `next: ${first.job} ${countdown(first.next)}`], " · "));
+}
+
+function showState() {
+  const { trouble, heard, jobs } = known;
+  document.body.className = trouble ? "away" : heard ? "live" : "";
+  put($("live"), trouble ? "away" : !heard ? "connecting" : live.isPolling ? `asks every ${POLL / 1_000} s` : "live");
+  if (heard || trouble) put($("sentence"), heard ? sentence() : "Nothing is known yet");
+  const need = [...jobs.values()].filter(needsHand).length;
+  const place = view.page?.job ?? VIEWS[view.kind].title ?? known.database;
+  document.title = spelled(joined([need && `(${need})`, joined([place, "firecron"], " · ")], " "));
+  showDetail();
+}
+
+$("v-jobs").addEventListener("click", (event) => {
+  const row = event.target.closest("[role=row]")?.row;
+  const isPlain = !event.ctrlKey && !event.metaKey && !event.shiftKey && getSelection().isCollapsed;
+  if (row && isPlain && !event.target.closest("a, .strip")) location.hash = row.link.hash;
+});
+
+$("v-jobs").addEventListener("keydown", (event) => {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!step) return;
+  const stops = [$("filter"), ...document.querySelectorAll("#v-jobs [role=row]:not([hidden]) .name")];
+  event.preventDefault();
+  stops[stops.indexOf(event.target) + step]?.focus();
+});
+
+$("filter").addEventListener("input", () => {
+  history.replaceState(null, "", overviewHash());
+  settle();
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") $("tip").hidden = true;
+  if (event.key !== "/" || event.target.closest("input, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;
+  event.preventDefault();
+  if (view.kind !== "jobs") location.hash = overviewHash();
+  $("filter").focus();
+});
+
+// --- tables of the other views
+
+const head = (texts) => h("div", { role: "row", class: "labels" }, ...texts.map((text) => h("span", { role: "columnheader" }, text)));
+
+/** Show items as the rows of a table, below its labels. What has not changed is left alone, and focus stays. */
+function list(table, items, keyOf, make) {
+  const before = table.made ?? new Map();
+  const focused = document.activeElement;
+  const isInside = table.contains(focused);
+  let heir = null;
+  table.made = new Map();
+  for (const item of items) {
+    const facts = JSON.stringify([item, mayAct()]);
+    const old = before.get(keyOf(item));
+    const made = old?.facts === facts ? old : { facts, element: make(item) };
+    if (isInside && made !== old && old?.element.contains(focused))
+      heir = made.element.querySelector(`[data-act="${focused.dataset.act}"]`) ?? made.element.querySelector("button, a");
+    table.made.set(keyOf(item), made);
+  }
+  arrange(table, [...table.made.values()].map(({ element }) => element));
+  heir?.focus();
+}
+
+/** A heading and its table, or one sentence where there is nothing. A column has a label, and makes its cells. */
+class Part {
+  constructor(view, title, empty, keyOf, columns) {
+    this.table = h("div", { role: "table", class: `rows of${columns.length}`, "aria-label": title }, head(columns.map(([label]) => label)));
+    this.empty = h("p", { class: "sub" }, empty);
+    this.keyOf = keyOf;
+    this.make = (item) => row(...columns.map(([label, fill]) => cell({ "data-label": label }, fill(item))));
+    $(`v-${view}`).append(h("h2", null, title), this.table, this.empty);
+  }
+
+  show(items) {
+    this.table.hidden = items.length === 0;
+    this.empty.hidden = items.length > 0;
+    list(this.table, items, this.keyOf, this.make);
+  }
+}
+
+const mono = (text) => h("span", { class: "mono" }, told(text));
+const gone = (isThere) => (isThere ? null : h("span", { class: "hot" }, " gone"));
+const jobLink = (job) => (known.jobs.has(job) ? h("a", { class: "link", href: hashOf(job) }, told(job)) : told(job));
+const links = (names) => names.map((job) => h("div", null, jobLink(job)));
+
+const parts = {
+  instances: new Part("instances", "Instances", "No instance is known.", (one) => one.process ?? owner(one), [
+    ["Instance", (one) => [mono(owner(one)), gone(one.alive)]],
+    ["Started", (one) => time(one.startedAt)],
+    ["Seen", (one) => time(one.seenAt)],
+    ["Jobs", (one) => String(one.jobs ?? "")],
+    ["Runs now", (one) => (one.running.length ? links(one.running) : "nothing")],
+  ]),
+  groups: new Part("instances", "Groups", "No group of instances is known.", (group) => group.group, [
+    ["Service", (group) => [told(group.service ?? "not known"), gone(group.live)]],
+    ["Group", (group) => mono(group.group)],
+    ["First seen", (group) => time(group.firstSeenAt)],
+    ["Seen", (group) => time(group.seenAt)],
+    ["Has", ({ jobs }) => h("details", null, h("summary", null, counted(jobs.length)), links(jobs))],
+  ]),
+  leaders: lockPart("Leaders", "Nobody leads."),
+  locks: lockPart("Locks of programs", "No other lock is known."),
+  acts: new Part("acts", "Trail", "Nobody has paused, unlocked, cancelled or run anything yet.", (act) => JSON.stringify(act), [
+    ["When", (act) => time(act.at)],
+    ["Act", (act) => act.act],
+    ["Name", (act) => jobLink(act.name ?? "")],
+    ["Who", (act) => told(act.who ?? "not known")],
+    ["Why", (act) => told(act.why ?? "")],
+  ]),
+};
+
+function lockPart(title, empty) {
+  const state = (lock) => (lock.kind === "leader" && isHeld(lock) ? "leads" : lock.state.replace("_", " "));
+  return new Part("locks", title, empty, (lock) => lock.name, [
+    ["Name", (lock) => [h("strong", null, told(lock.name)), lock.problem && h("div", { class: "error" }, told(lock.problem))]],
+    ["State", (lock) => (lock.paused ? `paused, ${state(lock)}` : state(lock))],
+    ["By", (lock) => mono(owner(lock))],
+    ["Since", (lock) => (isHeld(lock) ? time(lock.since) : lock.released && ["released ", time(lock.released)])],
+    ["Actions", (lock) => buttons(lock.name, actsOn(lock))],
+  ]);
+}
+
+async function showInstances() {
+  const { instances, groups } = await get("api/instances");
+  parts.instances.show(instances);
+  parts.groups.show(groups);
+}
+
+function showLocks() {
+  parts.leaders.show(known.leaders);
+  parts.locks.show(known.locks);
+}
+
+// --- a job
+
+const TRIGGERS = { schedule: "on schedule", catch_up: "caught up", rerun: "begun again", manual: "by hand", http: "by a trigger" };
+
+class JobView {
+  constructor(job) {
+    this.job = job;
+    this.ticks = [];
+    this.mark = emptyMark();
+    this.strip = new Strip(48);
+    mark(this.strip.element, "tabindex", "0");
+    this.strip.element.addEventListener("keydown", (event) => this.walk(event));
+    this.strip.element.addEventListener("blur", () => ($("tip").hidden = true));
+    $("v-job").replaceChildren($("job-template").content.cloneNode(true));
+    $("job-name").append(told(job));
+    $("job-mark").append(this.mark);
+    $("job-strip").append(this.strip.element);
+    $("back").setAttribute("href", overviewHash());
+    this.show();
+  }
+
+  /** What the overview knows. */
+  show() {
+    this.row = known.jobs.get(this.job);
+    put($("job-problem"), this.row || !known.heard ? "" : "No job of this name is known.");
+    if (!this.row) return;
+    const { row, detail } = this;
+    setMark(this.mark, row.verdict);
+    put($("job-schedule"), joined([schedule(row), row.line !== row.words && row.line], " · "));
+    const acts = mayAct() ? [...(detail?.runnable ? ["run"] : []), ...actsOn(row.lock)] : [];
+    redraw($("job-acts"), acts, () => buttons(this.job, acts));
+    put($("job-cannot"), mayAct() && detail?.runnable === false ? `It can't be run from here: ${detail.why_not_runnable}.` : "");
+    this.strip.show(this.ticks, runningOf(row));
+    redraw($("words"), row.lock, () => inWords(row.lock).map((line) => h("p", null, told(line))));
+    this.tick();
+  }
+
+  tick() {
+    if (!this.row) return;
+    const { verdict, next } = this.row;
+    const why = localized(this.row.why);
+    const [first, second, isHot] = nowOf(this.row);
+    put($("job-now"), first || (next ? `${verdict}, next ${countdown(next)}` : verdict));
+    $("job-now").classList.toggle("hot", Boolean(isHot));
+    const lines = [...new Set([first && second, why])].filter(Boolean);
+    redraw($("job-why"), lines, () => lines.map((line) => h("p", null, told(line))));
+  }
+
+  /** What the job's own addresses tell. */
+  async load() {
+    const path = `api/jobs/${encodeURIComponent(this.job)}`;
+    const [detail, { ticks }] = await Promise.all([get(path), get(`${path}/strip`)]);
+    if (view.page !== this) return;
+    setClock(detail.now);
+    this.detail = detail;
+    this.ticks = ticks;
+    this.show();
+    const longest = took(Math.max(0, ...ticks.map((tick) => tick.durationMs ?? 0)));
+    const scale = ticks.length ? [local(ticks[0].slot), `longest ${longest}`, local(ticks.at(-1).slot)] : [];
+    redraw($("scale"), scale, () => scale.map((text) => h("span", null, text)));
+    $("runs").hidden = detail.runs.length === 0;
+    $("no-runs").hidden = detail.runs.length > 0;
+    list($("runs"), detail.runs, (run) => run.key, (run) => runRow(this.job, run, detail.runnable));
+    redraw($("next"), detail.next, nextList);
+    redraw($("options"), detail.options, optionList);
+    $("raw").textContent = JSON.stringify(detail.node, null, 2).split("\n").map(spelled).join("\n");
+  }
+
+  /** The arrows tell of one tick after another. */
+  walk(event) {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    this.place = Math.max(TICKS - this.strip.ticks.length, Math.min(TICKS - 1, (this.place ?? TICKS) + step));
+    this.strip.tell(this.place);
+  }
+}
+
+function runRow(job, run, isRunnable) {
+  const shape = shapeOf(run.outcome);
+  const count = run.count > 1 || run.atLeast ? ` ×${run.count}${run.atLeast ? " or more" : ""}` : "";
+  const begun = joined([TRIGGERS[run.trigger] ?? run.trigger, run.attempt > 1 && `attempt ${run.attempt}`]);
+  const lag = run.started && run.slot ? Date.parse(run.started) - Date.parse(run.slot) : null;
+  const more = [
+    run.error && h("p", { class: "error" }, told(run.error)),
+    run.steps.length && h("details", null, h("summary", null, `${run.steps.length} ${run.steps.length === 1 ? "step" : "steps"}`), h("ol", null, ...run.steps.map(step))),
+  ].filter(Boolean);
+  return row(
+    cell(null, glyph(run.outcome), h("span", { class: shape === "bad" || shape === "lost" ? "error" : null }, run.outcome, count), h("span", { class: "sub" }, begun)),
+    cell(null, time(run.slot ?? run.started) ?? told(run.key)),
+    cell({ class: "number", "data-label": "lag" }, lag == null ? null : took(lag)),
+    cell({ class: "number", "data-label": "took" }, took(run.durationMs)),
+    cell(null, run.recordedBy ? h("span", { class: "sub" }, `recorded by the ${run.recordedBy} `) : null, mono(owner(run)), run.note && h("div", null, told(run.note))),
+    cell(
+      { class: "end" },
+      isRunnable && RESUMABLE.has(run.outcome) ? buttons(job, ["again"], run) : null,
+      /^https:/.test(run.logs) && h("a", { class: "link", href: run.logs, target: "_blank", rel: "noreferrer" }, "Logs"),
+    ),
+    more.length ? cell({ class: "wide" }, more) : null,
+  );
+}
+
+function step(one) {
+  const length = one.started && one.done && `took ${took(Date.parse(one.done) - Date.parse(one.started))}`;
+  const word = one.state === "begun" ? "begun: nobody knows its end" : one.state;
+  return h("li", null, told(one.name), " ", h("span", { class: "note" }, joined([word, length])));
+}
+
+const nextList = (ticks) =>
+  ticks.length
+    ? ticks.map(({ slot, note }) => h("li", null, time(slot), h("span", { class: "note" }, countdown(slot)), note && h("p", { class: "note" }, told(note))))
+    : h("li", { class: "note" }, "No tick will come.");
+
+/** "Catch up" and "latest", from `catchUp: "latest"`. What is not set is left out. */
+function optionList(options) {
+  const said = (key, value) => {
+    if (["every", "grace", "expectedRuntime"].includes(key)) return span(value * 1_000);
+    return typeof value === "boolean" ? (value ? "yes" : "no") : told(localized(String(value)));
+  };
+  return Object.entries(options ?? {})
+    .filter(([, value]) => value != null)
+    .flatMap(([key, value]) => {
+      const words = key.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).replace(/ at$/, "");
+      return [h("dt", null, words[0].toUpperCase() + words.slice(1)), h("dd", null, said(key, value))];
+    });
+}
+
+/** What a lock's node says, in sentences. */
+function inWords(lock) {
+  if (!lock || lock.state === "absent") return ["There is no node: no instance has claimed a tick of it yet."];
+  const by = owner(lock) || "A holder without a name";
+  const at = (text) => (text ? local(text) : "an unknown time");
+  const states = {
+    held: `${by} has held it since ${at(lock.since)}. The lease ends at ${at(lock.until)} if it is not renewed.`,
+    minimum_hold: `${by} has released it. It is kept until ${at(lock.until)}, as the job asks.`,
+    free: lock.released ? `Free: ${by} released it at ${at(lock.released)}.` : "Free.",
+    died: `Free: ${by} acquired it at ${at(lock.since)} and did not release it. The lease ended at ${at(lock.until)}.`,
+    unlocked: `Unlocked by an operator. ${by} may still run, and notices at its next renewal.`,
+    malformed: "Malformed: nobody can claim it.",
+  };
+  const because = (why) => (why ? `: ${why}` : "");
+  const paused = [lock.pausedBy && `by ${lock.pausedBy}`, lock.pausedAt && `at ${at(lock.pausedAt)}`, lock.pausedUntil && `until ${at(lock.pausedUntil)}`];
+  return [
+    states[lock.state],
+    lock.slot && `The newest claimed tick is ${at(lock.slot)}${lock.attempt > 1 ? `, attempt ${lock.attempt}` : ""}${because(lock.outcome)}.`,
+    lock.unfinished && !isHeld(lock) && `Nobody saw the end of the tick ${at(lock.unfinished)}.`,
+    lock.paused && `${joined(["Paused", ...paused], " ")}${because(lock.pausedWhy)}.`,
+    lock.cancelled && `Its holder was asked to stop${because(lock.cancelWhy)}.`,
+    lock.fence != null && `Fence ${lock.fence}.`,
+    lock.problem && `${lock.problem}${because(lock.remedy)}.`,
+  ].filter(Boolean);
+}
+
+// --- acting
+
+const WHY = { id: "why", label: "Why", maxlength: 500, placeholder: "for the others, in a few words" };
+const UNTIL = { id: "until", label: "Until, in your time (empty: until somebody resumes it)", type: "datetime-local" };
+const toStop = (name, lock, { why }) => [`${name}/cancel`, { why: why || null, fence: lock.fence }];
+
+// Each act: its button, what its dialog says of the lock it acts on, and what is sent.
+const ACTS = {
+  run: {
+    label: "Run now",
+    effect: (lock) => `${lock.name} runs once, now, in the process that serves this page, and under its lock. Its ticks come as planned.`,
+    send: (name) => [`${name}/run`, { resume: null }],
+  },
+  again: {
+    label: "Resume",
+    effect: (lock, run) => `${lock.name} runs the tick ${run.slot ? local(run.slot) : run.key} again, as its next attempt. Recorded steps are not done again.`,
+    send: (name, lock, fields, run) => [`${name}/run`, { resume: run.key }],
+  },
+  pause: {
+    label: "Pause…",
+    effect: (lock) => `No instance starts ${lock.name} any more.${isHeld(lock) ? " The run that is under way goes on." : ""}`,
+    fields: [WHY, UNTIL],
+    send: (name, lock, { why, until }) => [`${name}/pause`, { why: why || null, until: until ? `${new Date(until).toISOString().slice(0, 19)}Z` : null }],
+  },
+  resume: {
+    label: "Resume",
+    effect: (lock) => `All instances may start ${lock.name} again, from its next tick on.`,
+    send: (name) => [`${name}/resume`, {}],
+  },
+  cancel: {
+    label: "Cancel…",
+    effect: (lock) => `The run of ${lock.name} on ${owner(lock)} is asked to stop. It is not killed: it stops where it looks.`,
+    fields: [WHY],
+    send: toStop,
+  },
+  down: {
+    label: "Step down…",
+    effect: (lock) => `${owner(lock)} is asked to stop leading ${lock.name}. Then another instance is elected, or the same one.`,
+    fields: [WHY],
+    send: toStop,
+  },
+  unlock: {
+    label: "Unlock…",
+    effect: (lock) => `Takes ${lock.name} from ${owner(lock)}, which has held it since ${local(lock.since)}. If that run is alive, another may run beside it until it notices.`,
+    send: (name, lock) => [`${name}/unlock`, { acquiredAt: lock.since }],
+  },
+};
+
+function actsOn(lock) {
+  const stop = lock?.kind === "leader" ? "down" : "cancel";
+  const isTaken = isHeld(lock) || lock?.state === "minimum_hold";
+  return [lock?.paused ? "resume" : "pause", isHeld(lock) && lock.fence != null && stop, isTaken && "unlock"].filter(Boolean);
+}
+
+function buttons(name, acts, run = null) {
+  if (!mayAct()) return [];
+  const button = (act) => h("button", { type: "button", class: act === "run" ? "primary" : null, "data-act": act, click: () => ask(act, name, run) }, ACTS[act].label);
+  return h("div", { class: "actions" }, ...acts.map(button));
+}
+
+let asked = null;
+
+/** Say what will happen, and to what. It is done when it is confirmed. */
+function ask(act, name, run) {
+  const { label, effect, fields = [] } = ACTS[act];
+  const found = known.jobs.get(name)?.lock ?? [...known.leaders, ...known.locks].find((lock) => lock.name === name);
+  const lock = { ...found, name };
+  const word = label.replace("…", "");
+  asked = { act, name, lock, run, from: document.activeElement };
+  $("dialog-title").replaceChildren(`${word} `, told(name));
+  $("dialog-effect").replaceChildren(told(effect(lock, run)));
+  $("dialog-fields").replaceChildren(...fields.map(({ label, ...field }) => h("label", null, label, h("input", { autocomplete: "off", ...field }))));
+  put($("complaint"), "");
+  put($("confirm"), word);
+  $("confirm").disabled = false;
+  $("dialog").showModal();
+  ($("dialog-fields").querySelector("input") ?? $("leave")).focus();
+}
+
+$("leave").addEventListener("click", () => $("dialog").close());
+
+$("dialog").addEventListener("close", () => {
+  const here = `#v-${view.kind}`;
+  const next = asked.from.isConnected ? asked.from : document.querySelector(`${here} [data-act]`);
+  (next ?? document.querySelector(`${here} h1`)).focus();
+});
+
+$("dialog").querySelector("form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const doing = asked;
+  const { act, name, lock, run } = doing;
+  const fields = Object.fromEntries([...$("dialog-fields").querySelectorAll("input")].map((input) => [input.id, input.value.trim()]));
+  const [path, body] = ACTS[act].send(encodeURIComponent(name), lock, fields, run);
+  const isOpen = () => asked === doing && $("dialog").open;
+  put($("complaint"), "");
+  $("confirm").disabled = true;
+  // The reply to this one comes when the run has ended.
+  let say = notice;
+  if (path.endsWith("/run")) {
+    $("dialog").close();
+    say = notice(`${name} runs.`, true);
+  }
+  try {
+    const { message } = await post(`api/jobs/${path}`, body);
+    if (isOpen()) $("dialog").close();
+    say(message);
+  } catch (error) {
+    if (!isOpen()) return void say(error.message, true);
+    put($("complaint"), error.message);
+    $("confirm").disabled = false;
+  }
+  refreshView();
+});
+
+/** Tell something at the window's edge, for ten seconds or until it is closed. Returns what replaces it. */
+function notice(text, stays = false) {
+  const element = h("p", null, told(text), h("button", { type: "button", click: () => element.remove() }, "Close"));
+  $("notices").append(element);
+  if (!stays) setTimeout(() => element.remove(), 10_000);
+  return (later, stays) => {
+    element.remove();
+    notice(later, stays);
+  };
+}
+
+// --- asking the server
+
+async function reply(response) {
+  const body = await response.json().catch(() => null);
+  if (response.ok) return body;
+  throw Object.assign(new Error(body?.message ?? `${response.status} ${response.statusText}`), { status: response.status });
+}
+
+const get = async (path) => reply(await fetch(path, { signal: AbortSignal.timeout(PATIENCE) }));
+
+async function post(path, body) {
+  const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const response = await fetch(path, options).catch(() => null);
+  if (!response) throw new Error("The page's server did not reply: look whether it was done, before you do it again.");
+  return reply(response);
+}
+
+function described({ status, message }) {
+  if (status === 503) return awayBecause(message);
+  if (status === 401 || status === 403) return `You may not see the jobs now (${message}). Reload the page to sign in again.`;
+  if (status) return `The page's server says: ${message}.`;
+  return navigator.onLine ? "The page's server does not reply. It is asked again every 3 s." : "This browser is offline.";
+}
+
+const awayBecause = (message) => `The database is away: ${message.replace(/\.$/, "")}.`;
+
+// --- live
+//
+// Of a browser's windows that show this page, one has the stream, by a lock of the browser's, and tells the others. A
+// hidden window has no part in it. Where there is no stream, that one asks every few seconds, with an ETag.
+
+const HERE = `firecron ${location.pathname}`;
+const live = { isPolling: false, isLeading: false, stop: null, etag: null, wake() {}, end() {} };
+const channel = new BroadcastChannel(HERE);
+
+channel.onmessage = ({ data }) => {
+  if (!live.stop) return;
+  if (data.facts) learn(data.facts, data.isEverything);
+  else setTrouble(data.trouble);
+};
+
+function hear(facts, isEverything) {
+  learn(facts, isEverything);
+  if (live.isLeading) channel.postMessage({ facts, isEverything });
+}
+
+function hearTrouble(trouble) {
+  setTrouble(trouble);
+  if (live.isLeading) channel.postMessage({ trouble });
+}
+
+/** Ask for everything. Returns whether the server replied with it. */
+async function refresh() {
+  try {
+    const headers = live.etag ? { "If-None-Match": live.etag } : {};
+    const response = await fetch("api/jobs", { headers, signal: AbortSignal.timeout(PATIENCE) });
+    if (response.status === 304) hearTrouble(null);
+    else {
+      hear(await reply(response), true);
+      live.etag = response.headers.get("ETag");
+    }
+    return true;
+  } catch (error) {
+    hearTrouble(described(error));
+    return false;
+  }
+}
+
+/** Hear the stream until it ends. Returns whether it told anything. */
+function listen(signal) {
+  return new Promise((resolve) => {
+    const source = new EventSource("api/events");
+    let isFirst = true;
+    let timer = 0;
+    const wait = () => {
+      clearTimeout(timer);
+      timer = setTimeout(async () => ((await refresh()) ? wait() : live.end()), QUIET);
+    };
+    live.end = () => {
+      clearTimeout(timer);
+      source.close();
+      resolve(!isFirst);
+    };
+    source.addEventListener("jobs", ({ data }) => {
+      live.isPolling = false;
+      live.etag = null;
+      hear(JSON.parse(data), isFirst);
+      isFirst = false;
+      wait();
+    });
+    source.addEventListener("away", ({ data }) => hearTrouble(awayBecause(JSON.parse(data).message)));
+    source.addEventListener("error", live.end);
+    signal.addEventListener("abort", live.end);
+    wait();
+  });
+}
+
+const pause = (ms) =>
+  new Promise((resolve) => {
+    setTimeout(resolve, ms);
+    live.wake = resolve;
+  });
+
+async function attend() {
+  if (document.hidden || live.stop) return;
+  live.stop = new AbortController();
+  const { signal } = live.stop;
+  live.isLeading = !navigator.locks;
+  const lead = () => {
+    live.isLeading = !signal.aborted;
+    live.wake();
+    return new Promise((resolve) => (signal.aborted ? resolve() : signal.addEventListener("abort", resolve)));
+  };
+  navigator.locks?.request(HERE, { signal }, lead).catch(() => null); // this window was hidden before its turn
+  let refusedAt = -Infinity;
+  while (!signal.aborted) {
+    const isThere = await refresh();
+    if (isThere && live.isLeading && performance.now() - refusedAt > QUIET && !signal.aborted) {
+      if (await listen(signal)) refusedAt = -Infinity;
+      else {
+        refusedAt = performance.now();
+        live.isPolling = !signal.aborted;
+        showState();
+      }
+    }
+    if (!signal.aborted) await pause(!isThere ? AGAIN : !live.isLeading ? QUIET : live.isPolling ? POLL : 500);
+  }
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) {
+    live.stop?.abort();
+    live.stop = null;
+    live.wake();
+  } else {
+    attend();
+    refreshView();
+  }
+});
+
+for (const kind of ["offline", "online"])
+  addEventListener(kind, () => {
+    live.end();
+    live.wake();
+  });
+
+// --- which view
+
+const VIEWS = {
+  jobs: { show: showJobs },
+  job: { show: () => view.page.show(), load: () => view.page.load() },
+  instances: { title: "Instances", load: showInstances },
+  locks: { title: "Leaders and locks", show: showLocks },
+  acts: { title: "Acts", load: async () => parts.acts.show((await get("api/acts")).acts) },
+};
+const view = { kind: null, page: null, scrolled: 0, timer: 0 };
+
+const hashOf = (job) => `#job/${encodeURIComponent(job)}`;
+const overviewHash = () => ($("filter").value ? `#?${encodeURIComponent($("filter").value)}` : "#");
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function route() {
+  const hash = location.hash.slice(1);
+  const job = hash.startsWith("job/") ? decoded(hash.slice(4)) : null;
+  const kind = job ? "job" : VIEWS[hash]?.title ? hash : "jobs";
+  const { kind: before, page } = view;
+  if (before === kind && page?.job === (job ?? undefined) && kind !== "jobs") return;
+  if (before === "jobs") view.scrolled = scrollY;
+  for (const section of document.querySelectorAll("main > section")) section.hidden = section.id !== `v-${kind}`;
+  const shown = kind === "job" ? "jobs" : kind;
+  for (const link of document.querySelectorAll("nav a")) mark(link, "aria-current", link.dataset.view === shown ? (kind === shown ? "page" : "true") : null);
+  $("tip").hidden = true;
+  if (kind === "jobs") $("filter").value = hash.startsWith("?") ? decoded(hash.slice(1)) : "";
+  touched = -Infinity;
+  view.kind = kind;
+  view.page = kind === "job" ? new JobView(job) : null;
+  show();
+  refreshView();
+  if (!before || before === kind && kind === "jobs") return;
+  document.querySelector(`#v-${kind} h1`).focus({ preventScroll: true });
+  scrollTo(0, kind === "jobs" ? view.scrolled : 0);
+}
+
+/** Show what is known, in the view that is open. */
+function show() {
+  put($("database"), known.database ?? "");
+  put($("who"), joined([known.visitor.who, known.heard && !mayAct() && "may look, not act"]));
+  VIEWS[view.kind].show?.();
+  showState();
+  const facts = JSON.stringify(view.page ? view.page.row : known.heard);
+  if (facts !== view.facts) refreshView();
+  view.facts = facts;
+}
+
+/** Ask for what the open view shows besides the rows: once for all that happens within a moment. */
+function refreshView() {
+  if (view.timer || document.hidden) return;
+  view.timer = setTimeout(async () => {
+    const { page } = view;
+    try {
+      await VIEWS[view.kind].load?.();
+    } catch (error) {
+      if (page) put($("job-problem"), error.message);
+    }
+    view.timer = 0;
+    if (page !== view.page) refreshView();
+  }, 100);
+}
+
+setInterval(() => {
+  if (document.hidden) return;
+  if (view.kind === "jobs" && known.heard) {
+    for (const row of rows.values()) if (row.isVisible) row.tick();
+    settle();
+  }
+  view.page?.tick();
+  showDetail();
+}, 1_000);
+setInterval(() => view.kind === "instances" && refreshView(), 15_000);
+
+for (const [outcome, text] of Object.entries(LEGEND)) $("legend").append(h("li", null, glyph(outcome), text));
+history.scrollRestoration = "manual";
+addEventListener("hashchange", route);
+route();
+attend();
