@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from firecron.base.events import Events
     from firecron.jobs.registry import Registry
     from firecron.lock.service import LockService
+    from firecron.ops.health_report import HealthReport
     from firecron.page.asgi import StatusApp
     from firecron.page.gates import AccessFunction
     from firecron.runs.history import History
     from firecron.settings import Settings
-    from firecron.triggers.access import OneOrMore
+    from firecron.triggers.access import Access, OneOrMore
     from firecron.triggers.asgi import TriggerApp
     from firecron.triggers.handler import Handler
     from firecron.triggers.verifier import Verifier
@@ -33,6 +34,7 @@ class Program(AbstractAsyncContextManager[object], Protocol):
     events: Events
     history: History
     registry: Registry
+    health: HealthReport
 
 
 def trigger_app(
@@ -42,6 +44,7 @@ def trigger_app(
     email: OneOrMore | None = None,
     trust_cloud_run_iam: bool = False,
     verifier: Verifier | None = None,
+    health_email: OneOrMore | None = None,
 ) -> TriggerApp:
     """Return an ASGI application that runs a job at a request, such as Cloud Scheduler's: `POST /<name>`.
 
@@ -53,11 +56,14 @@ def trigger_app(
         email: The service account of the token, or several.
         trust_cloud_run_iam: True if Cloud Run asks IAM before each request; then no token is verified here.
         verifier: A `Verifier` of your own, instead of the three above.
+        health_email: With `audience` and `email`: the account of a monitoring service, or several, which may read
+            `GET /health`, and run nothing.
     """
-    from firecron.triggers.access import choose_verifier
+    from firecron.triggers.access import choose_access
     from firecron.triggers.asgi import TriggerApp
 
-    handler = _handler(self, choose_verifier(self.events, audience, email, trust_cloud_run_iam, verifier))
+    access = choose_access(self.events, audience, email, trust_cloud_run_iam, verifier, health_email)
+    handler = _handler(self, access)
     return TriggerApp(handler, self, self.settings.workers)
 
 
@@ -68,18 +74,20 @@ def trigger_blueprint(
     email: OneOrMore | None = None,
     trust_cloud_run_iam: bool = False,
     verifier: Verifier | None = None,
+    health_email: OneOrMore | None = None,
     name: str = "firecron",
 ) -> flask.Blueprint:
     """Return the triggers for Flask: `app.register_blueprint(crons.trigger_blueprint(...), url_prefix="/cron")`.
 
     Args:
-        audience, email, trust_cloud_run_iam, verifier: As with `trigger_app`.
+        audience, email, trust_cloud_run_iam, verifier, health_email: As with `trigger_app`.
         name: The blueprint's name, if an application has two.
     """
-    from firecron.triggers.access import choose_verifier
+    from firecron.triggers.access import choose_access
     from firecron.triggers.blueprint import make_blueprint
 
-    handler = _handler(self, choose_verifier(self.events, audience, email, trust_cloud_run_iam, verifier))
+    access = choose_access(self.events, audience, email, trust_cloud_run_iam, verifier, health_email)
+    handler = _handler(self, access)
     return make_blueprint(handler, name)
 
 
@@ -128,7 +136,7 @@ def status_app(
     return StatusApp(desk, self, self.settings.workers)
 
 
-def _handler(crons: Program, verifier: Verifier) -> Handler:
+def _handler(crons: Program, access: Access) -> Handler:
     from firecron.triggers.handler import Handler
 
-    return Handler(crons.registry, crons.locks, crons.history, verifier)
+    return Handler(crons.registry, crons.locks, crons.history, crons.health, access)

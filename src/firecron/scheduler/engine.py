@@ -3,6 +3,7 @@
     ticker ─ (job, slot) ─► waves ─► turn ─ on a worker ─► runner      the ticker calls a waiting turn again
     heartbeat ─ ticket ─► waves
     heartbeat ─► recovery ─ abandoned and missed ticks ─► turn
+    heartbeat ─► lateness                                             tells of jobs that are late
     leaders                                                           beside all that, on threads of their own
 
 Before `start` nothing runs but jobs that are started by hand.
@@ -36,6 +37,7 @@ from firecron.runs.lanes import Lanes
 from firecron.runs.runner import Runner
 from firecron.runs.turn import Turn, WantedClaim
 from firecron.scheduler.heartbeat import Heartbeat
+from firecron.scheduler.lateness import Lateness
 from firecron.scheduler.recovery import Recovery
 from firecron.scheduler.ticker import Ticker
 from firecron.scheduler.waves import Waves
@@ -82,7 +84,10 @@ class Engine:
             settings, timing, locks.clock, self.registry, self.leaders, self.crew, self, locks.identity.service
         )
         self.leaders.ranks = self.waves
-        self.heartbeat = Heartbeat(locks, timing, self.registry, self.runner, self.recovery, self.waves, chance)
+        self.lateness = Lateness(locks, timing, self.registry, self.waves, scribe)
+        self.heartbeat = Heartbeat(
+            locks, timing, self.registry, self.runner, self.recovery, self.waves, self.lateness, chance
+        )
 
     def start(self) -> None:
         """Start the threads that tick, beat and recover."""
@@ -99,6 +104,7 @@ class Engine:
         self.ticker.stop()
         self.waves.forget()
         self.recovery.forget()
+        self.lateness.forget()
         self.leaders.stop()
         self.runner.stop(max(0.0, ends - self._timing.mono()) / 1000)
         self.leaders.leave_behind()
@@ -122,6 +128,7 @@ class Engine:
         self.is_ticking = False
         self.registry.after_fork()
         self.recovery.forget()
+        self.lateness.forget()
         self.claimer.forget()
         self.runner.after_fork()
         self.leaders.after_fork()
