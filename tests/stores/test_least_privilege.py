@@ -166,7 +166,9 @@ def test_the_digits_add_up_to_the_instant() -> None:
         assert [question(row)(rules) for row in claim] == [True, False, False], text
 
 
-ENTRY = Entry("key", "failed", "slot", "http", 1, 2, 1, 1, 1, 2, True, "bookkeeper", "revision", "instance", "error")
+ENTRY = Entry(
+    "key", "failed", "slot", "http", 1, 2, 1, 1, 1, 2, True, "bookkeeper", "revision", "instance", "error", "note"
+)
 
 
 @pytest.mark.parametrize(
