@@ -51,8 +51,8 @@ def attributes(span: ReadableSpan) -> dict[str, object]:
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_span_is_around_each_try(spans: Spans, is_async: bool) -> None:
-    """Each try has a span with the job, the tick, the attempt, the trigger, the fence and how it ended. The job is inside
-    of it, and so is all that the program has put around its runs.
+    """Each try has a span with job, tick, attempt, trigger, fence and outcome. The job is inside of it,
+    and so is all that the program has put around its runs.
     """
     tries: list[Run] = []
     current: list[object] = []
