@@ -215,7 +215,8 @@ def test_a_stop_waits_for_no_service_beyond_its_grace(
     """Pings that wait have what is left of the instance's grace and no more, also at the end of the process; a hanging
     service doesn't keep the instance from ending. Here its own last moments would outlast the test.
     """
-    monkeypatch.setattr(module, "LAST_MOMENTS", 3_600.0)
+    for moments in ("LAST_MOMENTS", "TIMEOUT"):
+        monkeypatch.setattr(module, moments, 3_600.0)
     jobs = Jobs(server, shutdown_grace=0.2)
     stop = pings(jobs.crons, healthchecks=server.url)
     server.may_answer.clear()
