@@ -54,6 +54,11 @@ def halting(run: Run) -> None:
     run.step("second", print, "second")
 
 
+@distributed_cron("noting", "* * * * *", lock_ttl=60)
+def noting(run: Run) -> None:
+    run.note("1,204 mails" + chr(27))
+
+
 @distributed_cron("endless", "0 0 1 1 *", lock_ttl=60)
 async def endless() -> None:
     print("under way", flush=True)
@@ -237,6 +242,15 @@ def test_a_failed_job_shows_its_traceback(rtdb: Rtdb) -> None:
     assert "body.py" not in result.stderr
 
 
+def test_what_a_run_has_noted_is_printed(rtdb: Rtdb) -> None:
+    """The note of a run is behind its outcome, without what would move a cursor, and in the JSON."""
+    assert json.loads(run("noting", "--json").stdout)["note"] == "1,204 mails\x1b"
+    said = run("noting").stdout
+    assert said.startswith("noting succeeded after ")
+    assert said.endswith(": 1,204 mails\ufffd\n")
+    assert [entry["note"] for entry in entries(rtdb, "noting")] == ["1,204 mails\x1b"] * 2
+
+
 def test_json_is_one_value(rtdb: Rtdb) -> None:
     """With --json standard output is one value, and what the job prints is on standard error."""
     slot = minutes_ago(5)
@@ -253,6 +267,7 @@ def test_json_is_one_value(rtdb: Rtdb) -> None:
         "trigger": "manual",
         "attempt": 1,
         "key": f"good:{slot}",
+        "note": None,
         "error": None,
         "refusal": None,
     }
@@ -290,7 +305,7 @@ def test_a_slot_off_the_schedule_is_claimed_with_a_warning(rtdb: Rtdb) -> None:
         (["good", "--slot", "2199-01-01T00:00:00Z"], "in the future"),
         (["good", "--slot", "yesterday"], "is invalid: use now, or an instant"),
         (["good", "--slot", "2026-01-01T00:00:00"], "is invalid: use now, or an instant"),
-        (["nobody"], "there is no job 'nobody'; the jobs are: good, bad, long, halting, endless"),
+        (["nobody"], "there is no job 'nobody'; the jobs are: good, bad, long, halting, noting, endless"),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )

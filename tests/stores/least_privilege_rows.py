@@ -272,6 +272,8 @@ LEGAL = [
     put("record a run", RAN, path=RUN),
     put("record a tick that did not run", UNRUN, path=RUN),
     put("record a run in place of a lower fence", {**RAN, "note": "x"}, UNRUN, path=RUN),
+    put("record a run with the longest note", {**RAN, "note": "\U0001f4ec" * 500}, path=RUN),
+    patch("remark something beside a note of another kind", {"note": 7, "remark": 1}, {**RAN, "note": 7}, RUN),
     put("record a run by hand", without(RAN, "slot"), path=f"{RUN}-manual-a1b2c3"),
     patch("prune", {RUN[-20:]: None, "stray": None}, {RUN[-20:]: RAN, "stray": 1, "kept": 2}, "cron-runs/job"),
     # the steps
@@ -364,7 +366,7 @@ LEGAL = [
     patch("mend a fence that can hardly rise", {"fence": NOW}, {**RUNNING, "fence": 9 * 10**15}),
     patch("mend a slot of the next century", {"slot": GOOD_SLOT}, {**RUNNING, "slot": "2100-01-01T00:00:00Z"}),
     put("rerun a tick whose attempt is wrong", {**CLAIMED, "attempt": -4}, {**RELEASED, "attempt": -5}),
-    patch("note something in a wrong run", {"note": 1}, WRONG_RUN, RUN),
+    patch("remark something in a wrong run", {"remark": 1}, WRONG_RUN, RUN),
     put("change a word of a wrong run", {**WRONG_RUN, "outcome": "lost"}, WRONG_RUN, RUN),
     put("change a wrong count's outcome", {**UNRUN, "count": -1, "outcome": "skipped"}, {**UNRUN, "count": -1}, RUN),
     put("change a run under a wrong key", {**RAN, "outcome": "lost"}, RAN, "cron-runs/job/9999"),
@@ -420,7 +422,8 @@ def _ill_typed() -> list[Row]:
         put(f"a run's {field} that is {value!r}", {**RAN, field: value}, path=RUN)
         for field, value in [
             *((field, "1") for field in ("attempt", "count", "durationMs", "endedAt", "fence", "startedAt", "atLeast")),
-            *((field, 1) for field in ("error", "instance", "instanceId", "outcome", "recordedBy", "trigger")),
+            *((field, 1) for field in ("error", "instance", "instanceId", "note", "outcome", "recordedBy", "trigger")),
+            ("note", "n" * 1_001),
             *(("slot", value) for value in ILL_SLOTS),
         ]
     ]

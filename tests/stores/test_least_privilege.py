@@ -169,7 +169,9 @@ def test_the_digits_add_up_to_the_instant() -> None:
 
 
 BESIDE = {"cancel", "cancelWhy", "kind", "resumedAt", *PAUSE_FIELDS} - {"paused"}
-ENTRY = Entry("key", "failed", "slot", "http", 1, 2, 1, 1, 1, 2, True, "bookkeeper", "revision", "instance", "error")
+ENTRY = Entry(
+    "key", "failed", "slot", "http", 1, 2, 1, 1, 1, 2, True, "bookkeeper", "revision", "instance", "error", "note"
+)
 
 
 @pytest.mark.parametrize(

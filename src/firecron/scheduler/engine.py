@@ -66,6 +66,8 @@ class Engine:
         self._chance = chance
         self._has_threads = has_threads
         self.is_ticking = False
+        # When the grace of the last stop is over, on the monotonic clock.
+        self._ends = 0.0
         self.checks = Checks(settings, locks.events)
         self.registry = Registry(settings.roles, self, around)
         self.crew = crew or Workers(settings.workers)
@@ -99,6 +101,8 @@ class Engine:
 
     def stop(self, ends: float) -> None:
         """Stop ticking, and wait for runs to end until `ends` on the monotonic clock."""
+        if not self.runner.stopping:
+            self._ends = ends  # a second call prolongs nothing
         # The heartbeat removes its node while runs come to their end.
         self.heartbeat.leave()
         self.ticker.stop()
@@ -116,6 +120,13 @@ class Engine:
         self._locks.streams.close()
         # The keeper goes on renewing the locks that the program holds by hand.
         self._locks.contender.keeper.rest()
+
+    def seconds_left(self, most: float) -> float:
+        """Return how much of the grace is left to those who tell others of the runs: so many seconds at most.
+
+        Before a stop it is all of these seconds.
+        """
+        return max(0.0, min(most, (self._ends - self._timing.mono()) / 1000)) if self.runner.stopping else most
 
     def work(self) -> float:
         """Do on this thread the work that is due. Return the seconds until there is more to do."""
