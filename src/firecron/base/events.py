@@ -75,6 +75,7 @@ Slug: TypeAlias = Literal[
     "heartbeat.failed",
     "heartbeat.no_ticket",
     "history.failed",
+    "catalogue.failed",
     "ping.failed",
     "sentry.left_out",
     "listener.failed",

@@ -38,6 +38,9 @@ class JobControl(Protocol):
     def pause(self, name: str, is_paused: bool) -> None:
         """Write to the job's node whether the job is paused on all instances. Raise StoreError if that fails."""
 
+    def served(self, job: Job) -> None:
+        """Note that a trigger from outside has run the job. This must not block."""
+
     def running(self) -> dict[str, int]:
         """Return how many runs of each job are under way on this instance."""
 
@@ -208,6 +211,10 @@ class Registry:
         if resume is not None:
             return self._control.resume(self.get(name), resume, source)
         return self._control.run_now(self.get(name), slot, source)
+
+    def served(self, job: Job) -> None:
+        """Note that a trigger from outside has run the job: no instance may tick for it."""
+        self._control.served(job)
 
     def around(self) -> AbstractContextManager[object]:
         """Return the context in which functions are called, as it is set now."""

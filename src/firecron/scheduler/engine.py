@@ -4,6 +4,7 @@
     heartbeat ─ ticket ─► waves
     heartbeat ─► recovery ─ abandoned and missed ticks ─► turn
     leaders                                                           beside all that, on threads of their own
+    runner ─ a job that was run ─► declaring                          the catalogue
 
 Before `start` nothing runs but jobs that are started by hand.
 """
@@ -34,6 +35,7 @@ from firecron.runs.history import History
 from firecron.runs.lanes import Lanes
 from firecron.runs.runner import Runner
 from firecron.runs.turn import Turn, WantedClaim
+from firecron.scheduler.declaring import Declaring
 from firecron.scheduler.heartbeat import Heartbeat
 from firecron.scheduler.recovery import Recovery
 from firecron.scheduler.ticker import Ticker
@@ -69,6 +71,7 @@ class Engine:
         self.bookkeeper = Bookkeeper(history, scribe, locks.identity, timing, locks.events, locks.contender.roster)
         self.claimer = Claimer(locks, timing, self, chance)
         self.lanes = Lanes(settings.max_concurrent, locks.events, self)
+        self.declaring = Declaring(locks, timing, self.registry, crew or Workers(1, lingers=False), self.after)
         self.runner = Runner(
             locks, timing, history, locks.identity, self.registry, self.claimer, self.lanes, self.bookkeeper
         )
@@ -89,11 +92,13 @@ class Engine:
             self.heartbeat.start()
             self.ticker.start()
             self.leaders.start()
+            self.declaring.begin()
 
     def stop(self, ends: float) -> None:
         """Stop ticking, and wait for runs to end until `ends` on the monotonic clock."""
         # The heartbeat removes its node while runs come to their end.
         self.heartbeat.leave()
+        self.declaring.forget()
         self.ticker.stop()
         self.waves.forget()
         self.recovery.forget()
@@ -125,6 +130,7 @@ class Engine:
         self.leaders.after_fork()
         self.crew.after_fork()
         self.heartbeat.after_fork()
+        self.declaring.after_fork()
         self.waves.after_fork()
         self.ticker = self._make_ticker()
         for job in self.registry.jobs():
@@ -210,9 +216,13 @@ class Engine:
 
     def add(self, job: Job) -> None:
         self.ticker.add(job)
+        self.declaring.add(job)
 
     def remove(self, name: str) -> None:
         self.ticker.remove(name)
+
+    def served(self, job: Job) -> None:
+        self.declaring.served(job)
 
     def pause(self, name: str, is_paused: bool) -> None:
         self._locks.pause(name, is_paused)
@@ -242,6 +252,8 @@ class Engine:
     def _go_on(self, turn: Turn) -> None:
         turn = self.lanes.heir(turn)
         delay = self.runner.go_on(turn)
+        if any(result.run is not None for result in turn.results):
+            self.declaring.won(turn.job)
         if delay is not None:
             self._plan(turn, delay)
             self.wake(turn.job)  # what was heard since the delay was computed has woken nobody
