@@ -9,6 +9,7 @@ from tests.stores.least_privilege import (
     CALLED,
     CLAIMED,
     COUNTED,
+    DECLARED,
     DID,
     ENDED,
     HARMED,
@@ -43,9 +44,11 @@ TICK = "cron-steps/job/2026-11-18T08:59:50Z"
 STEP = f"{TICK}/charge 42"
 INSTANCE = "cron-instances/00bf4b9c3f2a-a1b2c3"
 GROUP = "cron-groups/0123456789abcdef"
+ENTRY = "cron-jobs/job"
 HOUR = 3_600_000
 LONGEST = "j" * 100
 
+GOOD_START = "2026-11-18T09:00:00Z"
 DAY = 86_400_000
 MINUTE = 60_000
 
@@ -94,6 +97,13 @@ PAUSE_WORDS: Node = {
     "pausedWhy": 8,
     "resumedAt": "x",
 }
+EVERY: Node = {**without(DECLARED, "line", "timezone"), "every": 2_700, "starting": GOOD_START}
+# The longest text of each field of the catalogue.
+LENGTHS = {
+    **dict.fromkeys(("line", "revision", "role", "service"), 1_000),
+    **dict.fromkeys(("catchUp", "overlap", "timezone"), 100),
+    "where": 500,
+}
 
 # Each number that firecron writes, with the least and the greatest that it may be.
 BOUNDS: list[tuple[str, Node, str, int, int]] = [
@@ -120,6 +130,11 @@ BOUNDS: list[tuple[str, Node, str, int, int]] = [
     (INSTANCE, BEAT, "startedAt", 0, NOW),
     (GROUP, TOLD, "firstSeenAt", 0, NOW),
     (GROUP, TOLD, "heartbeat", 1, 3_600),
+    (ENTRY, DECLARED, "alertAfter", 1, 1_000),
+    (ENTRY, DECLARED, "expectedRuntime", 0, 604_800),
+    (ENTRY, DECLARED, "grace", 0, 86_400),
+    (ENTRY, DECLARED, "since", 0, NOW),
+    (ENTRY, EVERY, "every", 1, 31_622_400),
 ]
 GOOD_SLOT = str(CLAIMED["slot"])
 IMPOSSIBLE = ["2024-02-30T09:00:00Z", "2025-02-29T09:00:00Z", "2026-06-31T09:00:00Z", "2026-13-01T09:00:00Z"]
@@ -175,7 +190,7 @@ OBEYED = without(CANCELLED, "unfinished")
 BY_HAND: Node = {**ENDED, **TAKEN, "fence": NOW}
 TYPED: Node = {"cancel": {"by": "Ann"}, "cancelWhy": {"by": "Ann"}, "renews": {"by": "Ann"}}
 WORDS: Node = {"cancel": "please", "cancelWhy": 7, "renews": "never"}
-SHARED = ("cron-instances", "cron-groups")
+SHARED = ("cron-instances", "cron-groups", "cron-jobs")
 SUCCEEDED: Node = {**ENDED, "releasedAt": NOW, "expiresAt": NOW}
 OLDER = "2026-11-18T08:00:00Z"
 NEWER = {"succeededSlot": RUNNING["slot"]}
@@ -316,6 +331,28 @@ LEGAL = [
     patch("take the first ticket", TICKET, path=GROUP),
     patch("take a ticket", TICKET, COUNTED, GROUP),
     patch("take a ticket of a counter that is no number", TICKET, {"beats": "many", "seenAt": 1}, GROUP),
+    # the catalogue
+    put("declare a job", {**DECLARED, "declaredAt": NOW}, path=ENTRY),
+    put("declare a job of even distances", {**EVERY, "declaredAt": NOW}, path=ENTRY),
+    put("declare a job of the longest name", {**DECLARED, "declaredAt": NOW}, path=f"cron-jobs/{LONGEST}"),
+    patch(
+        "declare a job with the longest texts",
+        {**DECLARED, **{name: "x" * most for name, most in LENGTHS.items()}},
+        path=ENTRY,
+    ),
+    patch(
+        "declare jobs anew",
+        {ENTRY: {**DECLARED, "declaredAt": NOW}, f"{ENTRY}2": {**EVERY, "declaredAt": NOW}},
+        {"cron-jobs": {"job": DECLARED}},
+        "",
+    ),
+    put(
+        "declare a job since nobody knows when",
+        {**DECLARED, "declaredAt": NOW, "since": 1e15},
+        {**DECLARED, "since": 1e15},
+        ENTRY,
+    ),
+    delete("forget a job", DECLARED, ENTRY),
     patch("tell who runs what", TOLD, path=GROUP),
     patch("tell of very many jobs", {**TOLD, "jobs": "j" * 100_000, "service": "s" * 1_000}, path=GROUP),
     patch("take no ticket", {"seenAt": STAMP}, COUNTED, GROUP),
@@ -386,6 +423,8 @@ OF_STRANGERS = (
     "remove a counter",
     "record an act",
     "prune an act",
+    "declare a job",
+    "forget a job",
 )
 STRANGERS = {"nobody": None, "another user": {"uid": "somebody"}, "a user without a uid": {"admin": True}}
 ILL_SLOTS = [
@@ -436,6 +475,18 @@ def _ill_typed() -> list[Row]:
             ("jobs", "j" * 100_001),
             ("service", "s" * 1_001),
         ]
+    ]
+    rows += [
+        patch(f"a job's {field} that is {str(value)[:20]!r}", {**DECLARED, field: value}, path=ENTRY)
+        for field, value in [
+            *((field, "1") for field in ("alertAfter", "expectedRuntime", "grace", "since", "declaredAt")),
+            *((field, 1) for field in ("disabled", "oncePerTick", "ticks", *LENGTHS)),
+            *((field, "x" * (most + 1)) for field, most in LENGTHS.items()),
+        ]
+    ]
+    rows += [
+        patch(f"a job's {field} that is {value!r}", {**EVERY, field: value}, path=ENTRY)
+        for field, value in [("every", "1"), ("starting", 1), ("starting", f"{GOOD_START}x"), ("starting", "x" * 21)]
     ]
     beats = [("instanceId", 1), ("jobs", "1"), ("running", "1"), ("startedAt", "1"), ("seenAt", "1")]
     return rows + [patch(f"a beat's {field} that is {value!r}", {**BEAT, field: value}, path=INSTANCE)
@@ -585,6 +636,19 @@ FORBIDDEN = [
         delete(f"remove a counter with the time {at}", {**COUNTED, "seenAt": at}, GROUP)
         for at in (NOW, NOW - HOUR, "long ago")
     ),
+    # the catalogue
+    *(
+        patch(f"a job without its {'and '.join(names)}", without(DECLARED, *names), path=ENTRY)
+        for names in (("since",), ("service",), ("ticks",), ("where",), ("declaredAt",), ("line",), ("timezone",))
+    ),
+    *(
+        patch(f"a job declared {later} ms later", {**DECLARED, "declaredAt": NOW + later}, path=ENTRY)
+        for later in (-1, 1)
+    ),
+    patch("a job of a line and a distance", {**DECLARED, "every": 60}, path=ENTRY),
+    patch("a job with a field that is changed alone", {"grace": 5}, {**DECLARED, "declaredAt": NOW - 9}, ENTRY),
+    patch("a job with a digit in front", DECLARED, path="cron-jobs/1job"),
+    patch("a job with a name of 101 characters", DECLARED, path=f"cron-jobs/{LONGEST}j"),
     *_ill_typed(),
     # numbers and instants
     *(

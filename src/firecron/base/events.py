@@ -83,6 +83,7 @@ Slug: TypeAlias = Literal[
     "heartbeat.no_ticket",
     "act.failed",
     "history.failed",
+    "catalogue.failed",
     "ping.failed",
     "sentry.left_out",
     "listener.failed",

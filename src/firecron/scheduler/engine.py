@@ -5,6 +5,7 @@
     heartbeat ─► recovery ─ abandoned and missed ticks ─► turn
     heartbeat ─► lateness                                             tells of jobs that are late
     leaders                                                           beside all that, on threads of their own
+    runner ─ a job that was run ─► declaring                          the catalogue
 
 Before `start` nothing runs but jobs that are started by hand.
 """
@@ -36,6 +37,7 @@ from firecron.runs.history import History
 from firecron.runs.lanes import Lanes
 from firecron.runs.runner import Runner
 from firecron.runs.turn import Turn, WantedClaim
+from firecron.scheduler.declaring import Declaring
 from firecron.scheduler.heartbeat import Heartbeat
 from firecron.scheduler.lateness import Lateness
 from firecron.scheduler.recovery import Recovery
@@ -75,6 +77,7 @@ class Engine:
         self.bookkeeper = Bookkeeper(history, scribe, locks.identity, timing, locks.events, locks.contender.roster)
         self.claimer = Claimer(locks, timing, self, chance)
         self.lanes = Lanes(settings.max_concurrent, locks.events, self)
+        self.declaring = Declaring(locks, timing, self.registry, crew or Workers(1, lingers=False), self.after)
         self.runner = Runner(
             locks, timing, history, locks.identity, self.registry, self.claimer, self.lanes, self.bookkeeper
         )
@@ -98,6 +101,7 @@ class Engine:
             self.heartbeat.start()
             self.ticker.start()
             self.leaders.start()
+            self.declaring.begin()
 
     def stop(self, ends: float) -> None:
         """Stop ticking, and wait for runs to end until `ends` on the monotonic clock."""
@@ -105,6 +109,7 @@ class Engine:
             self._ends = ends  # a second call prolongs nothing
         # The heartbeat removes its node while runs come to their end.
         self.heartbeat.leave()
+        self.declaring.forget()
         self.ticker.stop()
         self.waves.forget()
         self.recovery.forget()
@@ -145,6 +150,7 @@ class Engine:
         self.leaders.after_fork()
         self.crew.after_fork()
         self.heartbeat.after_fork()
+        self.declaring.after_fork()
         self.waves.after_fork()
         self.ticker = self._make_ticker()
         for job in self.registry.jobs():
@@ -231,6 +237,7 @@ class Engine:
 
     def add(self, job: Job) -> None:
         self.ticker.add(job)
+        self.declaring.add(job)
 
     def remove(self, name: str) -> None:
         self.ticker.remove(name)
@@ -243,6 +250,9 @@ class Engine:
 
     def pause_leader(self, name: str, is_paused: bool) -> None:
         self.leaders.pause(name, is_paused)
+
+    def served(self, job: Job) -> None:
+        self.declaring.served(job)
 
     def running(self) -> dict[str, int]:
         return self.runner.running()
@@ -269,6 +279,8 @@ class Engine:
     def _go_on(self, turn: Turn) -> None:
         turn = self.lanes.heir(turn)
         delay = self.runner.go_on(turn)
+        if any(result.run is not None for result in turn.results):
+            self.declaring.won(turn.job)
         if delay is not None:
             self._plan(turn, delay)
             self.wake(turn.job)  # what was heard since the delay was computed has woken nobody

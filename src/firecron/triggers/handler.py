@@ -155,6 +155,7 @@ class Handler:
             self._compare(job, due)
         result = self._registry.trigger(name, slot=slot, source="http")
         if result.run is not None and result.outcome is not None:
+            self._registry.served(job)
             why = "" if result.error is None else f": {described(result.error)}"
             return of_run(job.options, result.run, result.outcome, f'"{name}" {result.outcome}{why}')
         assert result.refusal is not None, "a trigger ends with a run or a refusal"
