@@ -121,7 +121,7 @@ def status_app(
     """
     from firecron.page.asgi import StatusApp
     from firecron.page.gates import choose_gate
-    from firecron.page.making import make_desk
+    from firecron.page.making import make_page
 
     gate = choose_gate(
         self.events,
@@ -132,8 +132,8 @@ def status_app(
         email=email,
         open_to_all=open_to_all,
     )
-    desk = make_desk(gate, self.locks, self.registry, read_only=read_only, open_health=open_health)
-    return StatusApp(desk, self, self.settings.workers)
+    desk, live = make_page(gate, self.locks, self.registry, read_only=read_only, open_health=open_health)
+    return StatusApp(desk, live, self.settings.workers, self)
 
 
 def _handler(crons: Program, access: Access) -> Handler:

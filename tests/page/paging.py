@@ -144,5 +144,5 @@ def attend(rtdb: Rtdb, *names: str, service: str = "shop") -> None:
     now = int(time.time() * 1000)
     rtdb.set(
         "/cron-groups/group-1",
-        {"seenAt": now, "firstSeenAt": now - 60_000, "service": service, "jobs": dict.fromkeys(names, True)},
+        {"seenAt": now, "firstSeenAt": now - 60_000, "service": service, "jobs": " ".join(names)},
     )

@@ -22,12 +22,14 @@ READABLE = (
     "/",
     "/page.js",
     "/page.css",
+    "/icon.svg",
     "/health",
     "/api/jobs",
     "/api/jobs/digest",
     "/api/jobs/digest/strip",
     "/api/strips",
     "/api/instances",
+    "/api/acts",
 )
 ACTS = tuple(f"/api/jobs/digest/{act}" for act in ("run", "pause", "resume", "unlock", "cancel"))
 UNKNOWN = (
@@ -114,9 +116,9 @@ def test_the_mount_without_its_slash_leads_to_the_page(page: Page, mount: str, q
 
 
 def test_the_files_are_small() -> None:
-    """The page has three files, 60 KB together at most, and no other address in them."""
+    """The page has four files, 60 KB together at most, and no other address in them."""
     files = sorted(STATIC.iterdir())
-    assert [file.name for file in files] == ["page.css", "page.html", "page.js"]
+    assert [file.name for file in files] == ["icon.svg", "page.css", "page.html", "page.js"]
     assert sum(file.stat().st_size for file in files) <= 60_000
     for file in files:
         text = file.read_text("utf-8")

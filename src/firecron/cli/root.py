@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from firecron import __version__
-from firecron.cli.commands import acts, doctor, jobs, locks, next_ticks, operate, play, rules, runs, status, work
+from firecron.cli.commands import acts, doctor, jobs, locks, next_ticks, operate, page, play, rules, runs, status, work
 from firecron.cli.commands import exec as exec_command
 from firecron.cli.commands import run as run_command
 
@@ -61,6 +61,7 @@ def _root(
 for group in (
     play,
     status,
+    page,
     jobs,
     next_ticks,
     locks,

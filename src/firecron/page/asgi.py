@@ -13,30 +13,37 @@ gets no lifespan events, so there the outer application has to start and stop th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from inspect import isawaitable
 
 from firecron.base.forks import tell_after_fork
 from firecron.base.off_loop import off_loop
 from firecron.base.workers import Workers
 from firecron.page.desk import Desk
-from firecron.page.messages import PageRequest, Reply
+from firecron.page.ending import end_with_process
+from firecron.page.live import Live
+from firecron.page.messages import PageRequest, Reply, problem
 from firecron.page.safety import HEADERS, MOST_BODY
+from firecron.page.streaming import Stream
 from firecron.page.visitor import Headers
-from firecron.triggers.asgi import Message, Receive, Send, live, path_below
+from firecron.triggers.asgi import Message, Receive, Send, lifespan, path_below
 
 _READING = 8
+_STREAMING = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 
 
 class StatusApp:
-    """The ASGI application that `FireCron.status_app` returns.
+    """The ASGI application that `FireCron.status_app` returns. At most `workers` runs go on at the same time.
 
-    `life` is entered and left with the server's lifespan. At most `workers` runs go on at the same time.
+    `life` is entered and left with the server's lifespan.
     """
 
-    def __init__(self, desk: Desk, life: AbstractAsyncContextManager[object], workers: int) -> None:
+    def __init__(
+        self, desk: Desk, live: Live, workers: int, life: AbstractAsyncContextManager[object] | None = None
+    ) -> None:
         self._desk = desk
-        self._life = life
+        self._live = live
+        self._life = life or nullcontext()
         # Two sets, so that the page can be read while every worker runs a job.
         self._reading = Workers(_READING)
         self._running = Workers(workers)
@@ -47,7 +54,7 @@ class StatusApp:
             case "http":
                 await self._serve(scope, receive, send)
             case "lifespan":
-                await live(self._life, receive, send)
+                await lifespan(self._life, receive, send)
             case "websocket":
                 await receive()
                 await send({"type": "websocket.close", "code": 1000})
@@ -59,6 +66,21 @@ class StatusApp:
         self._reading.after_fork()
         self._running.after_fork()
 
+    def end(self) -> None:
+        """End all streams at once, as a server's signal does. For a server that is stopped otherwise."""
+        self._live.end()
+
+    async def _stream(self, receive: Receive, send: Send) -> None:
+        stream = Stream(send, encoded(_STREAMING))
+        viewer = self._live.join(stream.push)
+        if viewer is None:
+            await _send(problem(503, "no_stream", "there are as many streams as there may be"), "GET", send)
+            return
+        try:
+            await stream.run(viewer, receive)
+        finally:
+            self._live.leave(viewer)
+
     async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
         request = _request(scope)
         admitted = await off_loop(lambda: self._desk.admit(request), self._reading.submit)
@@ -67,6 +89,10 @@ class StatusApp:
         plan = admitted if isinstance(admitted, Reply) else self._desk.plan(request, admitted)
         if isinstance(plan, Reply):
             await _send(plan, request.method, send)
+            return
+        end_with_process(self._live)
+        if plan.route.kind == "events" and request.method == "GET":
+            await self._stream(receive, send)
             return
         body = await _body(receive) if plan.has_body else None
         workers = self._running if plan.is_long else self._reading

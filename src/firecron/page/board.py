@@ -1,7 +1,7 @@
 """The board: all jobs as the page shows them, read once for all who look.
 
     the locks       by a stream of the database while somebody follows the page live; else every three seconds
-    the groups      every one and a half heartbeats: early enough to see each of their signs of life in time
+    the groups      every minute: so it is told a minute later that nobody attends a job any more
     the catalogue   every five minutes
     the histories   the newest entry of a job, when its lock has changed
 
@@ -28,7 +28,7 @@ from firecron.page.shared import Shared
 # In seconds.
 _LOCKS_AGE = 3.0
 _CATALOGUE_AGE = 300.0
-_BEATS = 1.5
+_GROUPS_AGE = 60
 _PICTURE_AGE = 1.0
 
 
@@ -41,7 +41,7 @@ class Board:
         self._status = Status(locks)
         self._lasts = Lasts(self._status.last)
         self._catalogue = Shared(lambda _: self._status.catalogue(), timing, _CATALOGUE_AGE)
-        self._groups = Shared(lambda _: self._read_groups(), timing, _BEATS * locks.settings.heartbeat)
+        self._groups = Shared(lambda _: self._read_groups(), timing, _GROUPS_AGE)
         self._nodes = Shared(lambda _: self._children(locks.paths.locks), timing, _LOCKS_AGE)
         self._picture = Shared(lambda _: self._look(), timing, _PICTURE_AGE)
         self._follow: Follow | None = None
@@ -70,11 +70,11 @@ class Board:
 
     def changed(self) -> None:
         """Look anew: something was done, or the database tells of a change."""
-        self._picture.forget()
+        self._picture.changed()
 
-    def done(self, name: str) -> None:
+    def done(self) -> None:
         """Read the locks anew, because a visitor has changed one."""
-        self._nodes.forget()
+        self._nodes.changed()
         self.changed()
 
     # --- live
@@ -108,10 +108,15 @@ class Board:
         return self._nodes.get() if heard is None else children(heard.node, self._locks.paths.locks)
 
     def _read_groups(self) -> tuple[Group, ...] | None:
+        """Return the groups; of those that are live it is said for as long as they are not read again."""
         try:
-            return read_groups(self._locks.store.read(self._locks.paths.groups, self._deadline()).node)
+            groups = read_groups(self._locks.store.read(self._locks.paths.groups, self._deadline()).node)
         except Denied:
             return None  # the rules are older than the groups
+        now = self.now()
+        return tuple(
+            replace(group, seen_at=now + _GROUPS_AGE * 1000) if group.is_live(now) else group for group in groups
+        )
 
     def _children(self, path: str) -> Mapping[str, object]:
         return children(self._locks.store.read(path, self._deadline()).node, path)

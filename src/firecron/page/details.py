@@ -16,6 +16,7 @@ from firecron.base.instants import in_utc, to_datetime, to_text
 from firecron.cron.clock_changes import special_nights
 from firecron.errors import Denied, UnknownJob
 from firecron.jobs.catalogue import Declared
+from firecron.jobs.groups import Group, read_groups
 from firecron.lock.instances import SILENT_BEATS
 from firecron.lock.service import LockService
 from firecron.ops.nodes import children
@@ -46,6 +47,7 @@ class Details:
         self._code = code
         self._runs = Shared(self._operator.runs, timing, _AGE)
         self._jobs = Shared(self._read_job, timing, _AGE)
+        self._acts = Shared(lambda _: self._read_acts(), timing, _AGE)
         self._instances = Shared(lambda _: self._read_instances(), timing, _AGE)
 
     def job(self, name: str) -> dict[str, object]:
@@ -64,10 +66,15 @@ class Details:
         """Return the signs of life of the instances and of their groups."""
         return self._instances.get()
 
+    def acts(self) -> dict[str, object]:
+        """Return what operators have done, newest first."""
+        return self._acts.get()
+
     def done(self, name: str) -> None:
         """Read anew what a visitor has changed."""
-        self._jobs.forget(name)
-        self._runs.forget(name)
+        self._jobs.changed(name)
+        self._runs.changed(name)
+        self._acts.changed()
 
     def _read_job(self, name: str) -> dict[str, object]:
         seen = self._board.look()
@@ -104,6 +111,13 @@ class Details:
             return {}  # the rules are older than steps
         return {one.tick: [step.to_json() for step in one.steps] for one in found}
 
+    def _read_acts(self) -> dict[str, object]:
+        try:
+            acts = self._operator.acts()
+        except Denied:
+            acts = ()  # the rules are older than acts
+        return {"now": to_text(self._board.now()), "acts": [act.to_json() for act in reversed(acts)]}
+
     def _read_instances(self) -> dict[str, object]:
         now, seen = self._board.now(), self._board.look()
         oldest = now - SILENT_BEATS * self._locks.settings.heartbeat * 1000
@@ -115,11 +129,7 @@ class Details:
                 for name, node in sorted(self._children(self._locks.paths.instances).items())
                 if name != "clock" and isinstance(node, dict)
             ],
-            "groups": [
-                _group(name, node, oldest)
-                for name, node in sorted(self._children(self._locks.paths.groups).items())
-                if isinstance(node, dict)
-            ],
+            "groups": [_group(one, now) for one in read_groups(self._children(self._locks.paths.groups))],
         }
 
     def _children(self, path: str) -> Mapping[str, object]:
@@ -210,15 +220,14 @@ def _instance(
     }
 
 
-def _group(name: str, node: Mapping[str, object], oldest: float) -> dict[str, object]:
-    seen, service, jobs = number(node.get("seenAt")), node.get("service"), node.get("jobs")
+def _group(group: Group, now: int) -> dict[str, object]:
     return {
-        "group": plain(name),
-        "service": plain(service) if isinstance(service, str) else None,
-        "firstSeenAt": _instant(node.get("firstSeenAt")),
-        "seenAt": None if seen is None else to_text(seen),
-        "live": seen is not None and seen >= oldest,
-        "jobs": sorted(plain(str(job)) for job in jobs) if isinstance(jobs, dict | list) else [],
+        "group": plain(group.name),
+        "service": None if group.service is None else plain(group.service),
+        "firstSeenAt": None if group.first_seen_at is None else to_text(group.first_seen_at),
+        "seenAt": None if group.seen_at is None else to_text(group.seen_at),
+        "live": group.is_live(now),
+        "jobs": None if group.jobs is None else sorted(plain(job) for job in group.jobs),
     }
 
 

@@ -12,14 +12,15 @@ visitor leaves.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from datetime import datetime
 
-from firecron.base.instants import to_datetime, to_text
+from firecron.base.instants import to_datetime, to_milliseconds, to_text
 from firecron.base.redaction import described
 from firecron.errors import ConfigurationError, Stopping, StoreError, UnknownJob
 from firecron.jobs.result import Result
-from firecron.lock.contender import LONGEST_WHY
+from firecron.lock.acts import LONGEST_WHY
 from firecron.ops.operator import Operator, Seen
 from firecron.page.board import Board
 from firecron.page.code import Code
@@ -49,7 +50,7 @@ class Doing:
                 case "pause":
                     return self._pause(name, body, who)
                 case "resume":
-                    return self._resume(name, who)
+                    return self._resume(name, body, who)
                 case "unlock":
                     return self._unlock(name, body, who)
                 case "cancel":
@@ -65,15 +66,18 @@ class Doing:
         except StoreError as error:
             return store_problem(error)
         finally:
-            self._board.done(name)
+            self._board.done()
             self._details.done(name)
 
     def _run(self, name: str, body: Mapping[str, object], who: str) -> Reply:
-        resume = _text(body, "resume")
+        resume, why = _text(body, "resume"), _why(body)
         tick = None if resume is None else _tick(resume)
         why_not = self._code.why_not(name)
         if why_not is not None or self._code.registry is None:
             return problem(409, "no_code", f"{name} was not run: {why_not}")
+        # Beside the run, which must not wait for it; and at its beginning, because a run may take hours.
+        recording = lambda: self._operator.record("run", name, why, by=who)  # noqa: E731
+        threading.Thread(target=recording, name="firecron-act", daemon=True).start()
         try:
             result = self._code.registry.trigger(name, resume=tick)
         except ConfigurationError as error:
@@ -81,35 +85,38 @@ class Doing:
         return _ran(name, result)
 
     def _pause(self, name: str, body: Mapping[str, object], who: str) -> Reply:
+        why, until = _why(body), _instant(body, "until")
         seen = self._seen(name)
         if isinstance(seen, Reply):
             return seen
-        self._operator.pause(name, True)
-        return _done(f"{name} is paused everywhere")
+        if until is not None and to_milliseconds(until) <= seen.now:
+            raise _BadBody(f"until {to_text(until)} is over already: it is {to_text(seen.now)} now")
+        self._operator.pause(name, why, until, by=who)
+        return _done(f"{name} is paused everywhere{'' if until is None else f' until {to_text(until)}'}")
 
-    def _resume(self, name: str, who: str) -> Reply:
+    def _resume(self, name: str, body: Mapping[str, object], who: str) -> Reply:
+        why = _why(body)
         seen = self._seen(name)
         if isinstance(seen, Reply):
             return seen
         if not seen.view.is_paused:
             return _done(f"{name} was not paused: nothing was changed")
-        self._operator.pause(name, False)
+        self._operator.resume(name, why, by=who)
         return _done(f"{name} is resumed")
 
     def _unlock(self, name: str, body: Mapping[str, object], who: str) -> Reply:
+        why = _why(body)
         seen = self._seen(name)
         if isinstance(seen, Reply):
             return seen
         if not seen.view.is_taken:
             return _done(f"{name} is free already: nothing was changed")
-        if not _is_of(seen, body.get("acquiredAt")) or not self._operator.unlock(seen):
+        if not _is_of(seen, body.get("acquiredAt")) or not self._operator.unlock(seen, why, by=who):
             return _changed(name, "unlocked")
         return _done(f"{name} is unlocked")
 
     def _cancel(self, name: str, body: Mapping[str, object], who: str) -> Reply:
-        why, fence = _text(body, "why"), body.get("fence")
-        if why is not None and len(why) > LONGEST_WHY:
-            raise _BadBody(f"why has {len(why)} characters: give at most {LONGEST_WHY}")
+        why, fence = _why(body), body.get("fence")
         seen = self._seen(name)
         if isinstance(seen, Reply):
             return seen
@@ -119,7 +126,7 @@ class Doing:
             return problem(409, "not_cancelled", f"{name} was not cancelled: {seen.view.why_not_cancelled}")
         if seen.view.is_cancelled:
             return _done(f"{name} is cancelled already: nothing was changed")
-        if not self._operator.cancel(seen, why):
+        if not self._operator.cancel(seen, why, by=who):
             return _changed(name, "cancelled")
         what = "the term" if seen.view.is_leaders else "the run"
         return _done(f"{name} is cancelled: {what} is asked to end at its next renewal")
@@ -172,6 +179,21 @@ def _text(body: Mapping[str, object], field: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise _BadBody(f"{field} is no text: {value!r:.60}")
     return value or None
+
+
+def _why(body: Mapping[str, object]) -> str | None:
+    why = _text(body, "why")
+    if why is not None and len(why) > LONGEST_WHY:
+        raise _BadBody(f"why has {len(why)} characters: give at most {LONGEST_WHY}")
+    return why
+
+
+def _instant(body: Mapping[str, object], field: str) -> datetime | None:
+    text = _text(body, field)
+    try:
+        return None if text is None else to_datetime(text)
+    except ValueError as error:
+        raise _BadBody(f"{field}: {error}") from None
 
 
 def _tick(text: str) -> datetime | str:

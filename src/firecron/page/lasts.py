@@ -42,11 +42,8 @@ class Lasts:
     def __init__(self, read: Callable[[str], Entry | None]) -> None:
         self._read = read
         self._known: dict[str, _Last] = {}
-
-    @property
-    def again_at(self) -> float:
-        """When there is an entry to read again, on the monotonic clock."""
-        return min((last.again_at for last in self._known.values()), default=inf)
+        # When there is an entry to read again, on the monotonic clock.
+        self.again_at = inf
 
     def put_into(self, rows: Iterable[Row], mono: float) -> tuple[Row, ...]:
         """Return the rows with their entries, of which those that may be old are read now. Raise StoreError."""
@@ -61,6 +58,7 @@ class Lasts:
             self._known[row.job] = self._plan(row, entry, mono)
         for name in self._known.keys() - {row.job for row in rows}:
             del self._known[name]
+        self.again_at = min((last.again_at for last in self._known.values()), default=inf)
         return tuple(replace(row, last=self._known[row.job].entry) for row in rows)
 
     def _is_old(self, row: Row, mono: float) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firecron.base.clocks import SystemTiming, Timing
+from firecron.base.clocks import SystemTiming
 from firecron.jobs.registry import Registry
 from firecron.lock.service import LockService
 from firecron.ops.operator import Operator
@@ -12,10 +12,11 @@ from firecron.page.desk import Desk
 from firecron.page.details import Details
 from firecron.page.doing import Doing
 from firecron.page.gates import Gate
+from firecron.page.live import Live
 from firecron.page.showing import Showing
 
 
-def make_desk(
+def make_page(
     gate: Gate,
     locks: LockService,
     registry: Registry | None,
@@ -23,10 +24,9 @@ def make_desk(
     read_only: bool = False,
     open_health: bool = False,
     is_local: bool = False,
-    timing: Timing | None = None,
-) -> Desk:
-    """Return the desk of a page. Without a `registry` it has no code, and runs nothing. No I/O."""
-    clocks = timing or SystemTiming()
+) -> tuple[Desk, Live]:
+    """Return the desk of a page, and what keeps it live. Without a `registry` it has no code. No I/O."""
+    clocks = SystemTiming()
     code = Code(registry)
     board = Board(locks, clocks)
     details = Details(locks, board, code, clocks)
@@ -34,7 +34,7 @@ def make_desk(
     def database() -> str:
         return f"{locks.store.name}/{locks.settings.prefix}" if locks.settings.prefix else locks.store.name
 
-    return Desk(
+    desk = Desk(
         gate,
         Showing(board, details, database, read_only=read_only),
         Doing(Operator(locks), board, details, code),
@@ -43,3 +43,4 @@ def make_desk(
         open_health=open_health,
         is_local=is_local,
     )
+    return desk, Live(board, locks.events, clocks)

@@ -17,7 +17,7 @@ Kind: TypeAlias = Literal[
 Act: TypeAlias = Literal["run", "pause", "resume", "unlock", "cancel"]
 
 ACTS: tuple[Act, ...] = get_args(Act)
-FILES = {"/": "page.html", "/page.js": "page.js", "/page.css": "page.css"}
+FILES = {"/": "page.html", "/page.js": "page.js", "/page.css": "page.css", "/icon.svg": "icon.svg"}
 _FIXED: dict[str, Kind] = {
     "": "slash",
     **dict.fromkeys(FILES, "file"),

@@ -19,10 +19,15 @@ T = TypeVar("T")
 
 
 class _Value(Generic[T]):
-    """A value, or the error instead of it, and when it was read on the monotonic clock."""
+    """A value, or the error instead of it, and when it was read on the monotonic clock.
+
+    `changes` counts how often it was said to have changed, and `seen` how many of these the reading has seen.
+    """
 
     def __init__(self) -> None:
         self.reading = threading.Lock()
+        self.changes = 0
+        self.seen = 0
         self.read_at: float | None = None
         self.value: T | None = None
         self.error: StoreError | None = None
@@ -46,16 +51,19 @@ class Shared(Generic[T]):
                 value = _Value()
                 self._values.put(name, value)
         with value.reading:
-            if value.read_at is None or self._timing.mono() - value.read_at >= self._age:
+            is_new = value.read_at is not None and value.seen == value.changes
+            if not is_new or self._timing.mono() - (value.read_at or 0) >= self._age:
                 self._fill(name, value)
             if value.error is not None:
                 raise value.error
             return cast("T", value.value)
 
-    def forget(self, name: str = "") -> None:
-        """Read the value anew when it is asked for next: something has changed it."""
+    def changed(self, name: str = "") -> None:
+        """Read the value anew when it is asked for next. A reading that has begun may not have seen the change."""
         with self._lock:
-            self._values.forget(name)
+            value = self._values.get(name)
+            if value is not None:
+                value.changes += 1
 
     def after_fork(self) -> None:
         """Begin anew in a forked child: a thread that only the parent has may be reading."""
@@ -63,6 +71,7 @@ class Shared(Generic[T]):
         self._values: Recent[str, _Value[T]] = Recent()
 
     def _fill(self, name: str, value: _Value[T]) -> None:
+        value.seen = value.changes
         try:
             value.value, value.error = self._read(name), None
         except StoreError as error:

@@ -14,10 +14,10 @@ from firecron.base.instants import to_text
 from firecron.errors import ConfigurationError, Denied, Malformed, StoreError, Unavailable, UnknownJob
 from firecron.lock.names import check_name
 from firecron.ops.health import JobVerdict
-from firecron.ops.status import SeenJobs
 from firecron.page.board import Board
 from firecron.page.details import Details
 from firecron.page.files import page_file
+from firecron.page.jobs_json import jobs_json
 from firecron.page.messages import PageRequest, Reply, as_json, problem
 from firecron.page.routes import Route
 from firecron.page.visitor import Access
@@ -50,10 +50,12 @@ class Showing:
                     return self._strips(request)
                 case "instances":
                     return as_json(200, self._details.instances())
+                case "acts":
+                    return as_json(200, self._details.acts())
                 case "health":
                     return self._health()
                 case "events":
-                    return problem(503, "no_stream", "this server has no stream: ask for api/jobs again and again")
+                    return problem(404, "no_stream", "this server has no streams: ask for api/jobs again and again")
                 case other:
                     raise AssertionError(f"{other} is no route of a GET")
         except UnknownJob as error:
@@ -67,7 +69,7 @@ class Showing:
             "visitor": {"who": access.who, "canAct": can_act},
             "readOnly": self._read_only,
             "database": self._database(),
-            **jobs_json(seen),
+            **jobs_json(seen).to_json(),
         }
         digest = sha256(json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")).hexdigest()
         etag = f'W/"{digest[:32]}"'
@@ -89,15 +91,6 @@ class Showing:
         except StoreError as error:
             return as_json(503, {"status": "unknown", "jobs": [], "message": str(error)})
         return _health(row.verdict for row in seen.rows)
-
-
-def jobs_json(seen: SeenJobs) -> dict[str, object]:
-    """Return what is seen as JSON: the jobs, and the locks that belong to none, those of leaders apart."""
-    return {
-        "jobs": [row.to_json() for row in seen.rows],
-        "leaders": [view.to_json() for view in seen.others if view.is_leaders],
-        "locks": [view.to_json() for view in seen.others if not view.is_leaders],
-    }
 
 
 def _health(verdicts: Iterable[JobVerdict]) -> Reply:

@@ -52,7 +52,7 @@ class TriggerApp:
             case "http":
                 await self._serve(scope, send)
             case "lifespan":
-                await live(self._life, receive, send)
+                await lifespan(self._life, receive, send)
             case "websocket":
                 await receive()
                 await send({"type": "websocket.close", "code": 1000})
@@ -81,7 +81,7 @@ class TriggerApp:
         await send({"type": "http.response.body", "body": body})
 
 
-async def live(life: AbstractAsyncContextManager[object], receive: Receive, send: Send) -> None:
+async def lifespan(life: AbstractAsyncContextManager[object], receive: Receive, send: Send) -> None:
     """Enter and leave `life` with the server's lifespan."""
     has_started = False
     await receive()

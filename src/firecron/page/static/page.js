@@ -1,7 +1,6 @@
 // The page: what the server tells, as rows. It decides nothing about jobs, and its clock is the server's.
 //
-// Texts of jobs come from programs and people: they become text nodes, never markup, with hidden characters spelled out.
-// Whatever changes is set in place, so that nothing moves under a pointer, and no focus is lost.
+// Texts become text nodes, never markup. What changes is set in place: nothing moves under a pointer.
 
 const TICKS = 50;
 const ALARMS = new Set(["unattended", "stuck", "late", "failing"]);
@@ -12,6 +11,8 @@ const QUIET = 60_000; // then a silent stream is asked, and one that was refused
 const PATIENCE = 20_000; // for a reply
 
 const $ = (id) => document.getElementById(id);
+const find = (selector) => [...document.querySelectorAll(selector)];
+const on = (target, kinds, handle) => kinds.split(" ").forEach((kind) => target.addEventListener(kind, handle));
 
 // --- texts and elements
 
@@ -23,13 +24,16 @@ function spelled(text) {
   );
 }
 
-/** An element. Children are nodes and texts. What is null or false is left out. */
-function h(tag, attributes, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes ?? {}))
-    if (typeof value === "function") element.addEventListener(name, value);
-    else if (value != null) element.setAttribute(name, spelled(value));
-  for (const child of children.flat(2)) if (child != null && child !== false) element.append(child instanceof Node ? child : spelled(child));
+/** An element, as `span.note`. Attributes may come first; then nodes and texts. What is null or false is left out. */
+function h(tag, ...rest) {
+  const [name, kind] = tag.split(".");
+  const element = document.createElement(name);
+  if (kind) element.className = kind;
+  const attributes = rest[0]?.constructor === Object ? rest.shift() : {};
+  for (const [name, value] of Object.entries(attributes))
+    if (typeof value === "function") on(element, name, value);
+    else mark(element, name, value);
+  for (const child of rest.flat(3)) if (child != null && child !== false) element.append(child instanceof Node ? child : spelled(child));
   return element;
 }
 
@@ -37,7 +41,7 @@ const row = (...cells) => h("div", { role: "row" }, cells);
 const cell = (attributes, ...children) => h("div", { role: "cell", ...attributes }, children);
 
 /** A text that somebody else wrote: its direction is its own. */
-const told = (text) => h("bdi", null, text);
+const told = (text) => h("bdi", text);
 
 function put(element, text) {
   const shown = spelled(text);
@@ -73,32 +77,27 @@ function redraw(element, facts, draw) {
 
 // --- time
 
-const clock = { at: Date.now(), mark: performance.now() };
+// How far the server's clock is ahead of this window's, which nobody can set.
+let ahead = Date.now() - performance.now();
 
-const now = () => clock.at + performance.now() - clock.mark;
+const now = () => performance.now() + ahead;
 
 /** Go by what the server says. Its texts have whole seconds, so what agrees with them is left as it is: no step back. */
 function setClock(text) {
-  const said = Date.parse(text);
-  if (Number.isNaN(said) || (now() >= said && now() < said + 1_500)) return;
-  clock.at = said;
-  clock.mark = performance.now();
+  const off = now() - Date.parse(text);
+  if (off < 0 || off > 1_500) ahead -= off;
 }
 
 const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["min", 60_000], ["s", 1_000]];
 
 /** "1 min 12 s", or "1 min": as many units as are asked for, and no zeros. */
 function span(ms, units = 2) {
-  const parts = [];
-  let left = Math.max(0, ms);
-  for (const [unit, size] of UNITS) {
-    const count = Math.floor(left / size);
-    if (count === 0 && parts.length) break;
-    if (count) parts.push(`${count} ${unit}`);
-    if (parts.length === units) break;
-    left -= count * size;
-  }
-  return parts.join(" ") || "0 s";
+  const first = UNITS.findIndex(([, size]) => ms >= size);
+  const parts = UNITS.slice(first, first + units).map(([unit, size], index) => {
+    const count = Math.floor((index ? ms % UNITS[first][1] : ms) / size);
+    return count && `${count} ${unit}`;
+  });
+  return first < 0 ? "0 s" : joined(parts, " ");
 }
 
 /** How long something took, to the precision that matters. */
@@ -109,7 +108,7 @@ function took(ms) {
 }
 
 /** "3 min ago": one unit, because the second is noise. */
-const ago = (text) => (now() - Date.parse(text) < 5_000 ? "just now" : `${span(now() - Date.parse(text), 1)} ago`);
+const ago = (text) => `${span(now() - Date.parse(text), 1)} ago`;
 
 const DAY = { day: "numeric", month: "short" };
 const format = (at, options) => at.toLocaleString("en-GB", options);
@@ -117,12 +116,12 @@ const format = (at, options) => at.toLocaleString("en-GB", options);
 /** An instant in the reader's zone, as short as it can be without a doubt. */
 function local(text) {
   const at = new Date(text);
-  if (Number.isNaN(at.getTime())) return String(text);
-  const distance = Math.abs(at - now());
+  if (Number.isNaN(+at)) return String(text);
+  const days = Math.abs(at - now()) / 86_400_000;
   const time = at.toTimeString().slice(0, at.getSeconds() ? 8 : 5);
   if (at.toDateString() === new Date(now()).toDateString()) return time;
-  if (distance < 6 * 86_400_000) return `${format(at, { weekday: "short" })} ${time}`;
-  return distance < 300 * 86_400_000 ? `${format(at, DAY)} ${time}` : format(at, { ...DAY, year: "numeric" });
+  if (days < 6) return `${format(at, { weekday: "short" })} ${time}`;
+  return days < 300 ? `${format(at, DAY)} ${time}` : format(at, { ...DAY, year: "numeric" });
 }
 
 /** A sentence of the server's, with its instants in the reader's zone. */
@@ -150,17 +149,15 @@ const shapeOf = (outcome) => (outcome == null ? "hole" : (SHAPES[outcome] ?? "cu
 
 const owner = (of) => joined([of?.instanceId, of?.instance], "/");
 
-const zone = (timezone) => timezone?.replace(/^.*\//, "").replaceAll("_", " ");
-
 const joined = (texts, between = ", ") => texts.filter(Boolean).join(between);
 
-const schedule = (row) => joined([localized(row.words ?? row.line), row.every ? "" : zone(row.timezone)]);
+const schedule = (row) => joined([localized(row.words ?? row.line), !row.every && row.timezone?.replace(/^.*\//, "").replaceAll("_", " ")]);
 
 const needsHand = (row) => ALARMS.has(row.verdict);
 
 const isHeld = (lock) => lock?.state === "held";
 
-const counted = (count) => `${count.toLocaleString("en")} ${count === 1 ? "job" : "jobs"}`;
+const counted = (count, word = "job") => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
 /** What happens now, on two lines: [first, second, whether somebody should look]. */
 function nowOf(row) {
@@ -227,12 +224,10 @@ const MARKS = {
   unknown: ["ring", "M3.6 8a2.9 2.9 0 1 1 4.4 2.5q-1.5 .9 -1.5 2.3M6.5 14.6v1.4"],
 };
 
-function setMark(element, verdict) {
+function setMark({ firstChild }, verdict) {
   const [kind, d] = MARKS[verdict] ?? MARKS.unknown;
-  const path = element.firstChild;
-  if (path.getAttribute("d") === d) return;
-  path.setAttribute("class", kind);
-  path.setAttribute("d", d);
+  mark(firstChild, "class", kind);
+  mark(firstChild, "d", d);
 }
 
 const emptyMark = () => svg("svg", { class: "mark", viewBox: "0 0 13 20", "aria-hidden": "true" }, svg("path", { d: "" }));
@@ -250,26 +245,22 @@ class Strip {
   /** `running` is the tick that runs now, by the lock; what the ticks say of it may be older. */
   show(ticks, running) {
     const ended = ticks.filter((tick) => tick.outcome !== "running" && tick.slot !== running?.slot);
-    const shown = [...ended, ...(running ? [running] : [])].slice(-TICKS);
+    const shown = [...ended, running].filter(Boolean).slice(-TICKS);
     const seen = JSON.stringify(shown);
     if (this.seen === seen) return;
     this.seen = seen;
     this.ticks = shown;
     const line = this.height - 7;
-    const longest = Math.max(1, ...ended.map((tick) => tick.durationMs ?? 0));
+    const longest = Math.max(1, ...ended.map((tick) => tick.durationMs));
     const paths = { floor: `M0 ${line + 0.5}h${LENGTH}` };
     shown.forEach((tick, index) => {
-      const height = 3 + Math.round((line - 4) * Math.sqrt(Math.min(1, (tick.durationMs ?? 0) / longest)));
+      const height = 3 + Math.round((line - 4) * Math.sqrt(Math.max(0, Math.min(1, tick.durationMs / longest))));
       drawTick(paths, tick.outcome, (TICKS - shown.length + index) * 5, line, height);
     });
     this.element.replaceChildren(...drawn(paths));
-    this.element.setAttribute("aria-label", this.summary());
-  }
-
-  summary() {
-    const words = this.ticks.map((tick) => (shapeOf(tick.outcome) === "hole" ? "did not run" : tick.outcome));
-    const count = (word) => `${words.filter((other) => other === word).length} ${word}`;
-    return words.length ? `Last ${words.length} ticks: ${[...new Set(words)].map(count).join(", ")}` : "No tick yet";
+    const words = shown.map((tick) => (shapeOf(tick.outcome) === "hole" ? "did not run" : tick.outcome));
+    const counts = [...new Set(words)].map((word) => `${words.filter((other) => other === word).length} ${word}`);
+    mark(this.element, "aria-label", words.length ? `Last ${words.length} ticks: ${joined(counts)}` : "No tick yet");
   }
 
   /** Tell of the tick at this place, beside it; of none if there is none. */
@@ -279,25 +270,22 @@ class Strip {
     tip.hidden = !tick;
     if (!tick) return;
     const length = tick.durationMs == null ? "" : ` in ${took(tick.durationMs)}`;
-    tip.replaceChildren(h("p", null, `${local(tick.slot)} · ${tick.outcome ?? "did not run"}${length}`), h("p", null, told(tick.why ?? "")));
+    tip.replaceChildren(h("p", `${local(tick.slot)} · ${tick.outcome ?? "did not run"}${length}`), h("p", told(tick.why ?? "")));
     const box = this.element.getBoundingClientRect();
-    const x = box.left + ((index + 0.4) * box.width) / TICKS - tip.offsetWidth / 2;
-    const above = box.top - tip.offsetHeight - 4;
+    const x = box.left + (index * box.width) / TICKS - tip.offsetWidth / 2;
     tip.style.left = `${Math.max(4, Math.min(x, innerWidth - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${above < 4 ? box.bottom + 4 : above}px`;
+    tip.style.top = `${box.top > tip.offsetHeight + 4 ? box.top - tip.offsetHeight - 4 : box.bottom + 4}px`;
   }
 }
 
-const runningOf = (row) =>
-  isHeld(row.lock) && row.lock.unfinished
-    ? { slot: row.lock.unfinished, outcome: "running", durationMs: Math.max(0, now() - Date.parse(row.lock.since)) || 0 }
-    : null;
+const runningOf = ({ lock }) =>
+  isHeld(lock) && lock.unfinished && { slot: lock.unfinished, outcome: "running", durationMs: now() - Date.parse(lock.since) };
 
-document.addEventListener("pointermove", (event) => {
+on(document, "pointermove", (event) => {
   const strip = event.target.closest?.(".strip")?.strip;
   if (!strip) return void ($("tip").hidden = true);
-  const box = strip.element.getBoundingClientRect();
-  strip.tell(Math.floor(((event.clientX - box.left) / box.width) * TICKS));
+  const { left, width } = strip.element.getBoundingClientRect();
+  strip.tell(Math.floor(((event.clientX - left) / width) * TICKS));
 });
 
 // --- what is known
@@ -307,22 +295,17 @@ const known = { jobs: new Map(), leaders: [], locks: [], visitor: {}, readOnly: 
 
 const mayAct = () => known.visitor.canAct && !known.readOnly;
 
-/** Take what was told: everything, or only what has changed. */
-function learn(facts, isEverything) {
+/** Take what was told: everything, or only what has changed; or why nothing is. */
+function take({ facts, isEverything, trouble = null }) {
+  known.trouble = trouble;
+  if (!facts) return showState();
   setClock(facts.now);
   known.heard = facts.now;
-  for (const field of ["leaders", "locks", "visitor", "readOnly", "database"])
-    if (facts[field] !== undefined) known[field] = facts[field];
+  for (const field of ["leaders", "locks", "visitor", "readOnly", "database"]) known[field] = facts[field] ?? known[field];
   if (isEverything) known.jobs.clear();
   for (const gone of facts.gone ?? []) known.jobs.delete(gone);
   for (const one of facts.jobs) known.jobs.set(one.job, one);
-  setTrouble(null);
   show();
-}
-
-function setTrouble(trouble) {
-  known.trouble = trouble;
-  showState();
 }
 
 // --- the overview
@@ -330,24 +313,22 @@ function setTrouble(trouble) {
 /** One job on two lines. */
 class Row {
   constructor(facts) {
-    const leaf = (tag, kind) => h(tag, { class: kind });
-    const cell = (kind, ...children) => h("div", { role: "cell", class: kind }, children);
-    this.mark = emptyMark();
-    this.word = leaf("span", "unseen");
+        this.mark = emptyMark();
+    this.word = h("span.unseen");
     this.link = h("a", { href: hashOf(facts.job), class: "name" }, told(facts.job));
-    this.schedule = leaf("span", "sub");
-    this.next = leaf("time", "first");
-    this.countdown = leaf("span", "sub");
-    this.now = leaf("span", "first");
-    this.why = leaf("bdi", "sub");
+    this.schedule = h("span.sub");
+    this.next = h("time.first");
+    this.countdown = h("span.sub");
+    this.now = h("span.first");
+    this.why = h("bdi.sub");
     this.strip = new Strip(34);
-    this.last = leaf("span", "first");
-    this.ago = leaf("span");
-    this.took = leaf("span", "sub");
-    this.nowCell = cell("now", this.now, this.why);
+    this.last = h("span.first");
+    this.ago = h("span");
+    this.took = h("span.sub");
+    this.nowCell = cell({ class: "now" }, this.now, this.why);
     this.element = row(
       cell(null, this.mark, this.word),
-      cell(null, h("span", { class: "first" }, this.link), this.schedule),
+      cell(null, h("span.first", this.link), this.schedule),
       cell(null, this.next, this.countdown),
       this.nowCell,
       cell(null, this.strip.element),
@@ -370,7 +351,8 @@ class Row {
     mark(this.schedule, "title", joined([facts.line, facts.timezone], " · "));
     put(this.next, facts.next ? local(facts.next) : "");
     mark(this.next, "title", facts.next && utc(facts.next));
-    put(this.countdown, facts.next ? countdown(facts.next) : "");
+    const isHeldBack = facts.verdict === "paused" && !(facts.lock?.pausedUntil < facts.next);
+    put(this.countdown, !facts.next ? "" : isHeldBack ? "if resumed" : countdown(facts.next));
     const [first, second, isHot] = nowOf(facts);
     put(this.now, first);
     this.now.classList.toggle("hot", Boolean(isHot));
@@ -444,29 +426,26 @@ async function askStrips() {
 }
 
 let touched = -Infinity;
-for (const kind of ["pointermove", "pointerdown", "keydown"])
-  $("v-jobs").addEventListener(kind, ({ target }) => target.closest(".jobs") && (touched = performance.now()));
+on($("v-jobs"), "pointermove pointerdown keydown", ({ target }) => target.closest(".jobs") && (touched = performance.now()));
 
 const rank = ({ facts }) => (needsHand(facts) ? 0 : facts.verdict === "unknown" ? 1 : facts.warning ? 2 : 3);
 
 /** Put the rows in their order, with those in need on top. Not while somebody points at them or walks in them. */
 function settle() {
   const order = [...rows.values()].sort((a, b) => rank(a) - rank(b) || (a.facts.job < b.facts.job ? -1 : 1));
-  const words = $("filter").value.toLowerCase().split(/\s+/);
+  const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
   const found = (place, rows) => {
     const elements = rows.map((row) => row.element);
     const isSame = elements.every((element) => element.parentNode === place);
     if (!isSame || performance.now() - touched > 4_000) arrange(place, elements);
     return elements.some((element) => !element.hidden);
   };
-  for (const row of order) row.element.hidden = !row.matches(words);
-  const isRetired = ({ facts }) => facts.verdict === "retired";
-  const [hasActive, hasRetired] = [
-    found($("list"), order.filter((row) => !isRetired(row))),
-    found($("retired"), order.filter(isRetired)),
-  ];
+  for (const row of order) row.element.hidden = words.length > 0 && !row.matches(words);
+  const hasActive = found($("list"), order.filter(({ facts }) => facts.verdict !== "retired"));
+  const hasRetired = found($("retired"), order.filter(({ facts }) => facts.verdict === "retired"));
   $("list").hidden = $("legend").hidden = !hasActive;
   $("apart").hidden = !hasRetired;
+  $("search").hidden = rows.size === 0;
   $("nothing").hidden = hasActive || hasRetired || !known.heard;
   put($("nothing"), rows.size ? `No job matches “${$("filter").value}”.` : "A job appears here when the first instance that has it starts.");
 }
@@ -496,93 +475,86 @@ function sentence() {
   const all = active();
   const need = all.filter(needsHand).length;
   const odd = all.filter((row) => row.warning || row.verdict === "unknown").length;
-  if (need) return `${need === all.length ? "" : `${need} of `}${counted(all.length)} ${need === 1 ? "needs" : "need"} a hand`;
+  if (need) return `${need < all.length ? `${need} of ` : ""}${counted(all.length)} ${need === 1 ? "needs" : "need"} a hand`;
   if (all.length === 0) return "No jobs yet";
-  return `${counted(all.length)}, ${all.length === 1 ? "" : "all "}as ${all.length === 1 ? "it" : "they"} should be${odd ? `; ${odd} worth a look` : ""}`;
+  return `${counted(all.length)}, ${all.length === 1 ? "as it" : "all as they"} should be${odd ? `; ${odd} worth a look` : ""}`;
 }
 
 /** The line below it: who runs and who is next; or, what is wrong with the connection. */
 function showDetail() {
-  const { trouble, heard } = known;
-  if (trouble) return put($("detail"), heard ? `${trouble} What you see is of ${local(heard)}.` : trouble);
+  if (known.trouble) return put($("detail"), known.trouble);
   const all = active();
   const count = (test, word) => all.some(test) && `${all.filter(test).length} ${word}`;
   let first = null;
   for (const row of all)
     if (row.next && row.verdict !== "paused" && Date.parse(row.next) > now() && !(row.next > first?.next)) first = row;
-  const states = joined([count((row) => isHeld(row.lock), "running"), count((row) => row.verdict === "paused", "paused")]);
-  put($("detail"), joined([states, first && `next: ${first.job} ${countdown(first.next)}`], " · "));
+  const running = count((row) => isHeld(row.lock), "running");
+  put($("detail"), joined([running, count((row) => row.verdict === "paused", "paused"), first && `next: ${first.job} ${countdown(first.next)}`], " · "));
 }
 
 function showState() {
   const { trouble, heard, jobs } = known;
   document.body.className = trouble ? "away" : heard ? "live" : "";
   put($("live"), trouble ? "away" : !heard ? "connecting" : live.isPolling ? `asks every ${POLL / 1_000} s` : "live");
-  if (heard || trouble) put($("sentence"), heard ? sentence() : "Nothing is known yet");
+  if (heard) put($("sentence"), trouble ? `At ${local(heard)}: ${sentence()}` : sentence());
+  else if (trouble) put($("sentence"), "Nothing is known yet");
   const need = [...jobs.values()].filter(needsHand).length;
   const place = view.page?.job ?? VIEWS[view.kind].title ?? known.database;
   document.title = spelled(joined([need && `(${need})`, joined([place, "firecron"], " · ")], " "));
   showDetail();
 }
 
-$("v-jobs").addEventListener("click", (event) => {
+on($("v-jobs"), "click", (event) => {
   const row = event.target.closest("[role=row]")?.row;
-  const isPlain = !event.ctrlKey && !event.metaKey && !event.shiftKey && getSelection().isCollapsed;
-  if (row && isPlain && !event.target.closest("a, .strip")) location.hash = row.link.hash;
+  if (row && getSelection().isCollapsed && !event.target.closest("a, .strip")) location.hash = row.link.hash;
 });
 
-$("v-jobs").addEventListener("keydown", (event) => {
+on($("v-jobs"), "keydown", (event) => {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (!step) return;
-  const stops = [$("filter"), ...document.querySelectorAll("#v-jobs [role=row]:not([hidden]) .name")];
+  const stops = [$("filter"), ...find("#v-jobs [role=row]:not([hidden]) .name")];
   event.preventDefault();
   stops[stops.indexOf(event.target) + step]?.focus();
 });
 
-$("filter").addEventListener("input", () => {
+on($("filter"), "input", () => {
   history.replaceState(null, "", overviewHash());
   settle();
 });
 
-document.addEventListener("keydown", (event) => {
+on(document, "keydown", (event) => {
   if (event.key === "Escape") $("tip").hidden = true;
   if (event.key !== "/" || event.target.closest("input, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;
   event.preventDefault();
-  if (view.kind !== "jobs") location.hash = overviewHash();
+  if (view.kind !== "jobs") {
+    location.hash = overviewHash();
+    route();
+  }
   $("filter").focus();
 });
 
 // --- tables of the other views
 
-const head = (texts) => h("div", { role: "row", class: "labels" }, ...texts.map((text) => h("span", { role: "columnheader" }, text)));
-
-/** Show items as the rows of a table, below its labels. What has not changed is left alone, and focus stays. */
+/** Show items as the rows of a table. What has not changed is left alone. */
 function list(table, items, keyOf, make) {
   const before = table.made ?? new Map();
-  const focused = document.activeElement;
-  const isInside = table.contains(focused);
-  let heir = null;
   table.made = new Map();
   for (const item of items) {
     const facts = JSON.stringify([item, mayAct()]);
     const old = before.get(keyOf(item));
-    const made = old?.facts === facts ? old : { facts, element: make(item) };
-    if (isInside && made !== old && old?.element.contains(focused))
-      heir = made.element.querySelector(`[data-act="${focused.dataset.act}"]`) ?? made.element.querySelector("button, a");
-    table.made.set(keyOf(item), made);
+    table.made.set(keyOf(item), old?.facts === facts ? old : { facts, element: make(item) });
   }
   arrange(table, [...table.made.values()].map(({ element }) => element));
-  heir?.focus();
 }
 
 /** A heading and its table, or one sentence where there is nothing. A column has a label, and makes its cells. */
 class Part {
   constructor(view, title, empty, keyOf, columns) {
-    this.table = h("div", { role: "table", class: `rows of${columns.length}`, "aria-label": title }, head(columns.map(([label]) => label)));
-    this.empty = h("p", { class: "sub" }, empty);
+    this.table = h("div", { role: "table", class: `rows of${columns.length}`, "aria-label": title }, h("div.labels", { role: "row" }, columns.map(([label]) => h("span", { role: "columnheader" }, label))));
+    this.empty = h("p.sub", empty);
     this.keyOf = keyOf;
     this.make = (item) => row(...columns.map(([label, fill]) => cell({ "data-label": label }, fill(item))));
-    $(`v-${view}`).append(h("h2", null, title), this.table, this.empty);
+    $(`v-${view}`).append(h("h2", title), this.table, this.empty);
   }
 
   show(items) {
@@ -592,10 +564,10 @@ class Part {
   }
 }
 
-const mono = (text) => h("span", { class: "mono" }, told(text));
-const gone = (isThere) => (isThere ? null : h("span", { class: "hot" }, " gone"));
-const jobLink = (job) => (known.jobs.has(job) ? h("a", { class: "link", href: hashOf(job) }, told(job)) : told(job));
-const links = (names) => names.map((job) => h("div", null, jobLink(job)));
+const mono = (text) => h("span.mono", told(text));
+const gone = (isThere) => !isThere && h("span.hot", " gone");
+const jobLink = (job) => (known.jobs.has(job) ? h("a.link", { href: hashOf(job) }, told(job)) : told(job));
+const links = (names) => names.map((job) => h("div", jobLink(job)));
 
 const parts = {
   instances: new Part("instances", "Instances", "No instance is known.", (one) => one.process ?? owner(one), [
@@ -610,7 +582,7 @@ const parts = {
     ["Group", (group) => mono(group.group)],
     ["First seen", (group) => time(group.firstSeenAt)],
     ["Seen", (group) => time(group.seenAt)],
-    ["Has", ({ jobs }) => h("details", null, h("summary", null, counted(jobs.length)), links(jobs))],
+    ["Has", ({ jobs }) => h("details", h("summary", counted(jobs.length)), links(jobs))],
   ]),
   leaders: lockPart("Leaders", "Nobody leads."),
   locks: lockPart("Locks of programs", "No other lock is known."),
@@ -626,7 +598,7 @@ const parts = {
 function lockPart(title, empty) {
   const state = (lock) => (lock.kind === "leader" && isHeld(lock) ? "leads" : lock.state.replace("_", " "));
   return new Part("locks", title, empty, (lock) => lock.name, [
-    ["Name", (lock) => [h("strong", null, told(lock.name)), lock.problem && h("div", { class: "error" }, told(lock.problem))]],
+    ["Name", (lock) => [h("strong", told(lock.name)), lock.problem && h("div.error", told(lock.problem))]],
     ["State", (lock) => (lock.paused ? `paused, ${state(lock)}` : state(lock))],
     ["By", (lock) => mono(owner(lock))],
     ["Since", (lock) => (isHeld(lock) ? time(lock.since) : lock.released && ["released ", time(lock.released)])],
@@ -656,8 +628,8 @@ class JobView {
     this.mark = emptyMark();
     this.strip = new Strip(48);
     mark(this.strip.element, "tabindex", "0");
-    this.strip.element.addEventListener("keydown", (event) => this.walk(event));
-    this.strip.element.addEventListener("blur", () => ($("tip").hidden = true));
+    on(this.strip.element, "keydown", (event) => this.walk(event));
+    on(this.strip.element, "blur", () => ($("tip").hidden = true));
     $("v-job").replaceChildren($("job-template").content.cloneNode(true));
     $("job-name").append(told(job));
     $("job-mark").append(this.mark);
@@ -678,7 +650,7 @@ class JobView {
     redraw($("job-acts"), acts, () => buttons(this.job, acts));
     put($("job-cannot"), mayAct() && detail?.runnable === false ? `It can't be run from here: ${detail.why_not_runnable}.` : "");
     this.strip.show(this.ticks, runningOf(row));
-    redraw($("words"), row.lock, () => inWords(row.lock).map((line) => h("p", null, told(line))));
+    redraw($("words"), row.lock, () => inWords(row.lock).map((line) => h("p", told(line))));
     this.tick();
   }
 
@@ -690,7 +662,7 @@ class JobView {
     put($("job-now"), first || (next ? `${verdict}, next ${countdown(next)}` : verdict));
     $("job-now").classList.toggle("hot", Boolean(isHot));
     const lines = [...new Set([first && second, why])].filter(Boolean);
-    redraw($("job-why"), lines, () => lines.map((line) => h("p", null, told(line))));
+    redraw($("job-why"), lines, () => lines.map((line) => h("p", told(line))));
   }
 
   /** What the job's own addresses tell. */
@@ -702,9 +674,9 @@ class JobView {
     this.detail = detail;
     this.ticks = ticks;
     this.show();
-    const longest = took(Math.max(0, ...ticks.map((tick) => tick.durationMs ?? 0)));
+    const longest = took(Math.max(...ticks.map((tick) => tick.durationMs)));
     const scale = ticks.length ? [local(ticks[0].slot), `longest ${longest}`, local(ticks.at(-1).slot)] : [];
-    redraw($("scale"), scale, () => scale.map((text) => h("span", null, text)));
+    redraw($("scale"), scale, () => scale.map((text) => h("span", text)));
     $("runs").hidden = detail.runs.length === 0;
     $("no-runs").hidden = detail.runs.length > 0;
     list($("runs"), detail.runs, (run) => run.key, (run) => runRow(this.job, run, detail.runnable));
@@ -724,76 +696,73 @@ class JobView {
 }
 
 function runRow(job, run, isRunnable) {
-  const shape = shapeOf(run.outcome);
   const count = run.count > 1 || run.atLeast ? ` ×${run.count}${run.atLeast ? " or more" : ""}` : "";
+  const isBad = ["bad", "lost"].includes(shapeOf(run.outcome));
   const begun = joined([TRIGGERS[run.trigger] ?? run.trigger, run.attempt > 1 && `attempt ${run.attempt}`]);
   const lag = run.started && run.slot ? Date.parse(run.started) - Date.parse(run.slot) : null;
   const more = [
-    run.error && h("p", { class: "error" }, told(run.error)),
-    run.steps.length && h("details", null, h("summary", null, `${run.steps.length} ${run.steps.length === 1 ? "step" : "steps"}`), h("ol", null, ...run.steps.map(step))),
+    run.error && h("p.error", told(run.error)),
+    run.steps.length && h("details", h("summary", counted(run.steps.length, "step")), h("ol", run.steps.map(step))),
   ].filter(Boolean);
   return row(
-    cell(null, glyph(run.outcome), h("span", { class: shape === "bad" || shape === "lost" ? "error" : null }, run.outcome, count), h("span", { class: "sub" }, begun)),
+    cell(null, glyph(run.outcome), h(isBad ? "span.error" : "span", run.outcome, count), h("span.sub", begun)),
     cell(null, time(run.slot ?? run.started) ?? told(run.key)),
-    cell({ class: "number", "data-label": "lag" }, lag == null ? null : took(lag)),
+    cell({ class: "number", "data-label": "lag" }, lag == null ? null : span(lag)),
     cell({ class: "number", "data-label": "took" }, took(run.durationMs)),
-    cell(null, run.recordedBy ? h("span", { class: "sub" }, `recorded by the ${run.recordedBy} `) : null, mono(owner(run)), run.note && h("div", null, told(run.note))),
+    cell(null, run.recordedBy && h("span.sub", `recorded by the ${run.recordedBy}`), mono(owner(run)), run.note && h("div", told(run.note))),
     cell(
       { class: "end" },
-      isRunnable && RESUMABLE.has(run.outcome) ? buttons(job, ["again"], run) : null,
-      /^https:/.test(run.logs) && h("a", { class: "link", href: run.logs, target: "_blank", rel: "noreferrer" }, "Logs"),
+      isRunnable && RESUMABLE.has(run.outcome) && buttons(job, ["again"], run),
+      /^https:/.test(run.logs) && h("a.link", { href: run.logs, target: "_blank", rel: "noreferrer" }, "Logs"),
     ),
-    more.length ? cell({ class: "wide" }, more) : null,
+    more.length > 0 && cell({ class: "wide" }, more),
   );
 }
 
 function step(one) {
   const length = one.started && one.done && `took ${took(Date.parse(one.done) - Date.parse(one.started))}`;
   const word = one.state === "begun" ? "begun: nobody knows its end" : one.state;
-  return h("li", null, told(one.name), " ", h("span", { class: "note" }, joined([word, length])));
+  return h("li", told(one.name), " ", h("span.note", joined([word, length])));
 }
 
 const nextList = (ticks) =>
   ticks.length
-    ? ticks.map(({ slot, note }) => h("li", null, time(slot), h("span", { class: "note" }, countdown(slot)), note && h("p", { class: "note" }, told(note))))
-    : h("li", { class: "note" }, "No tick will come.");
+    ? ticks.map(({ slot, note }) => h("li", time(slot), h("span.note", countdown(slot)), note && h("p.note", told(note))))
+    : h("li.note", "No tick will come.");
 
 /** "Catch up" and "latest", from `catchUp: "latest"`. What is not set is left out. */
 function optionList(options) {
   const said = (key, value) => {
     if (["every", "grace", "expectedRuntime"].includes(key)) return span(value * 1_000);
-    return typeof value === "boolean" ? (value ? "yes" : "no") : told(localized(String(value)));
+    return typeof value === "boolean" ? (value ? "yes" : "no") : localized(String(value));
   };
-  return Object.entries(options ?? {})
-    .filter(([, value]) => value != null)
-    .flatMap(([key, value]) => {
-      const words = key.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).replace(/ at$/, "");
-      return [h("dt", null, words[0].toUpperCase() + words.slice(1)), h("dd", null, said(key, value))];
-    });
+  const words = (key) => key.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).replace(/ at$/, "");
+  const set = Object.entries(options ?? {}).filter(([, value]) => value != null);
+  return set.flatMap(([key, value]) => [h("dt", words(key)), h("dd", told(said(key, value)))]);
 }
 
 /** What a lock's node says, in sentences. */
 function inWords(lock) {
-  if (!lock || lock.state === "absent") return ["There is no node: no instance has claimed a tick of it yet."];
+  if (!lock || lock.state === "absent") return ["There is no node: no instance has claimed a tick yet."];
   const by = owner(lock) || "A holder without a name";
   const at = (text) => (text ? local(text) : "an unknown time");
+  const because = (why) => (why ? `: ${why}` : "");
   const states = {
     held: `${by} has held it since ${at(lock.since)}. The lease ends at ${at(lock.until)} if it is not renewed.`,
     minimum_hold: `${by} has released it. It is kept until ${at(lock.until)}, as the job asks.`,
     free: lock.released ? `Free: ${by} released it at ${at(lock.released)}.` : "Free.",
     died: `Free: ${by} acquired it at ${at(lock.since)} and did not release it. The lease ended at ${at(lock.until)}.`,
-    unlocked: `Unlocked by an operator. ${by} may still run, and notices at its next renewal.`,
-    malformed: "Malformed: nobody can claim it.",
+    unlocked: `An operator has unlocked it. ${by} may still run, and notices at its next renewal.`,
+    malformed: "Nobody can claim it.",
   };
-  const because = (why) => (why ? `: ${why}` : "");
-  const paused = [lock.pausedBy && `by ${lock.pausedBy}`, lock.pausedAt && `at ${at(lock.pausedAt)}`, lock.pausedUntil && `until ${at(lock.pausedUntil)}`];
+  const until = lock.pausedUntil && `until ${local(lock.pausedUntil)}`;
   return [
     states[lock.state],
-    lock.slot && `The newest claimed tick is ${at(lock.slot)}${lock.attempt > 1 ? `, attempt ${lock.attempt}` : ""}${because(lock.outcome)}.`,
-    lock.unfinished && !isHeld(lock) && `Nobody saw the end of the tick ${at(lock.unfinished)}.`,
-    lock.paused && `${joined(["Paused", ...paused], " ")}${because(lock.pausedWhy)}.`,
+    lock.slot && `The newest claimed tick is ${joined([local(lock.slot), lock.attempt > 1 && `attempt ${lock.attempt}`])}${because(lock.outcome)}.`,
+    lock.unfinished && !isHeld(lock) && `Nobody saw the end of the tick ${local(lock.unfinished)}.`,
+    lock.paused && `${joined(["Paused", lock.pausedBy && `by ${lock.pausedBy}`, until], " ")}${because(lock.pausedWhy)}.`,
     lock.cancelled && `Its holder was asked to stop${because(lock.cancelWhy)}.`,
-    lock.fence != null && `Fence ${lock.fence}.`,
+    lock.fence && `Fence ${lock.fence}.`,
     lock.problem && `${lock.problem}${because(lock.remedy)}.`,
   ].filter(Boolean);
 }
@@ -808,7 +777,7 @@ const toStop = (name, lock, { why }) => [`${name}/cancel`, { why: why || null, f
 const ACTS = {
   run: {
     label: "Run now",
-    effect: (lock) => `${lock.name} runs once, now, in the process that serves this page, and under its lock. Its ticks come as planned.`,
+    effect: (lock) => `${lock.name} runs once, now, under its lock, in the process that serves this page. Its ticks come as planned.`,
     send: (name) => [`${name}/run`, { resume: null }],
   },
   again: {
@@ -820,7 +789,7 @@ const ACTS = {
     label: "Pause…",
     effect: (lock) => `No instance starts ${lock.name} any more.${isHeld(lock) ? " The run that is under way goes on." : ""}`,
     fields: [WHY, UNTIL],
-    send: (name, lock, { why, until }) => [`${name}/pause`, { why: why || null, until: until ? `${new Date(until).toISOString().slice(0, 19)}Z` : null }],
+    send: (name, lock, { why, until }) => [`${name}/pause`, { why: why || null, until: until ? new Date(until).toISOString().replace(/\..*/, "Z") : null }],
   },
   resume: {
     label: "Resume",
@@ -854,8 +823,9 @@ function actsOn(lock) {
 
 function buttons(name, acts, run = null) {
   if (!mayAct()) return [];
-  const button = (act) => h("button", { type: "button", class: act === "run" ? "primary" : null, "data-act": act, click: () => ask(act, name, run) }, ACTS[act].label);
-  return h("div", { class: "actions" }, ...acts.map(button));
+  const kind = (act) => (act === "run" ? "button.primary" : "button");
+  const button = (act) => h(kind(act), { type: "button", "data-act": act, click: () => ask(act, name, run) }, ACTS[act].label);
+  return h("div.actions", acts.map(button));
 }
 
 let asked = null;
@@ -869,7 +839,7 @@ function ask(act, name, run) {
   asked = { act, name, lock, run, from: document.activeElement };
   $("dialog-title").replaceChildren(`${word} `, told(name));
   $("dialog-effect").replaceChildren(told(effect(lock, run)));
-  $("dialog-fields").replaceChildren(...fields.map(({ label, ...field }) => h("label", null, label, h("input", { autocomplete: "off", ...field }))));
+  $("dialog-fields").replaceChildren(...fields.map(({ label, ...field }) => h("label", label, h("input", { autocomplete: "off", ...field }))));
   put($("complaint"), "");
   put($("confirm"), word);
   $("confirm").disabled = false;
@@ -877,19 +847,19 @@ function ask(act, name, run) {
   ($("dialog-fields").querySelector("input") ?? $("leave")).focus();
 }
 
-$("leave").addEventListener("click", () => $("dialog").close());
+on($("leave"), "click", () => $("dialog").close());
 
-$("dialog").addEventListener("close", () => {
+on($("dialog"), "close", () => {
   const here = `#v-${view.kind}`;
-  const next = asked.from.isConnected ? asked.from : document.querySelector(`${here} [data-act]`);
-  (next ?? document.querySelector(`${here} h1`)).focus();
+  const stops = [asked.from, ...find(`${here} [data-act]`), ...find(`${here} h1`)];
+  stops.find((stop) => stop.isConnected).focus();
 });
 
-$("dialog").querySelector("form").addEventListener("submit", async (event) => {
+on($("dialog").querySelector("form"), "submit", async (event) => {
   event.preventDefault();
   const doing = asked;
   const { act, name, lock, run } = doing;
-  const fields = Object.fromEntries([...$("dialog-fields").querySelectorAll("input")].map((input) => [input.id, input.value.trim()]));
+  const fields = Object.fromEntries([...event.target.querySelectorAll("input")].map((input) => [input.id, input.value.trim()]));
   const [path, body] = ACTS[act].send(encodeURIComponent(name), lock, fields, run);
   const isOpen = () => asked === doing && $("dialog").open;
   put($("complaint"), "");
@@ -914,7 +884,7 @@ $("dialog").querySelector("form").addEventListener("submit", async (event) => {
 
 /** Tell something at the window's edge, for ten seconds or until it is closed. Returns what replaces it. */
 function notice(text, stays = false) {
-  const element = h("p", null, told(text), h("button", { type: "button", click: () => element.remove() }, "Close"));
+  const element = h("p", told(text), h("button", { type: "button", click: () => element.remove() }, "Close"));
   $("notices").append(element);
   if (!stays) setTimeout(() => element.remove(), 10_000);
   return (later, stays) => {
@@ -958,20 +928,12 @@ const HERE = `firecron ${location.pathname}`;
 const live = { isPolling: false, isLeading: false, stop: null, etag: null, wake() {}, end() {} };
 const channel = new BroadcastChannel(HERE);
 
-channel.onmessage = ({ data }) => {
-  if (!live.stop) return;
-  if (data.facts) learn(data.facts, data.isEverything);
-  else setTrouble(data.trouble);
-};
+on(channel, "message", ({ data }) => live.stop && take(data));
 
-function hear(facts, isEverything) {
-  learn(facts, isEverything);
-  if (live.isLeading) channel.postMessage({ facts, isEverything });
-}
-
-function hearTrouble(trouble) {
-  setTrouble(trouble);
-  if (live.isLeading) channel.postMessage({ trouble });
+/** Take what was heard, and tell the other windows. */
+function hear(said) {
+  take(said);
+  if (live.isLeading) channel.postMessage(said);
 }
 
 /** Ask for everything. Returns whether the server replied with it. */
@@ -979,14 +941,14 @@ async function refresh() {
   try {
     const headers = live.etag ? { "If-None-Match": live.etag } : {};
     const response = await fetch("api/jobs", { headers, signal: AbortSignal.timeout(PATIENCE) });
-    if (response.status === 304) hearTrouble(null);
+    if (response.status === 304) hear({ trouble: null });
     else {
-      hear(await reply(response), true);
+      hear({ facts: await reply(response), isEverything: true });
       live.etag = response.headers.get("ETag");
     }
     return true;
   } catch (error) {
-    hearTrouble(described(error));
+    hear({ trouble: described(error) });
     return false;
   }
 }
@@ -1006,16 +968,16 @@ function listen(signal) {
       source.close();
       resolve(!isFirst);
     };
-    source.addEventListener("jobs", ({ data }) => {
+    on(source, "jobs", ({ data }) => {
       live.isPolling = false;
       live.etag = null;
-      hear(JSON.parse(data), isFirst);
+      hear({ facts: JSON.parse(data), isEverything: isFirst });
       isFirst = false;
       wait();
     });
-    source.addEventListener("away", ({ data }) => hearTrouble(awayBecause(JSON.parse(data).message)));
-    source.addEventListener("error", live.end);
-    signal.addEventListener("abort", live.end);
+    on(source, "away", ({ data }) => hear({ trouble: awayBecause(JSON.parse(data).message) }));
+    on(source, "error", live.end);
+    on(signal, "abort", live.end);
     wait();
   });
 }
@@ -1032,11 +994,11 @@ async function attend() {
   const { signal } = live.stop;
   live.isLeading = !navigator.locks;
   const lead = () => {
-    live.isLeading = !signal.aborted;
+    live.isLeading = true;
     live.wake();
-    return new Promise((resolve) => (signal.aborted ? resolve() : signal.addEventListener("abort", resolve)));
+    return new Promise((resolve) => on(signal, "abort", resolve));
   };
-  navigator.locks?.request(HERE, { signal }, lead).catch(() => null); // this window was hidden before its turn
+  navigator.locks?.request(HERE, { signal }, lead).catch(() => null); // hidden before its turn
   let refusedAt = -Infinity;
   while (!signal.aborted) {
     const isThere = await refresh();
@@ -1052,7 +1014,7 @@ async function attend() {
   }
 }
 
-document.addEventListener("visibilitychange", () => {
+on(document, "visibilitychange", () => {
   if (document.hidden) {
     live.stop?.abort();
     live.stop = null;
@@ -1063,11 +1025,10 @@ document.addEventListener("visibilitychange", () => {
   }
 });
 
-for (const kind of ["offline", "online"])
-  addEventListener(kind, () => {
-    live.end();
-    live.wake();
-  });
+on(window, "offline online", () => {
+  live.end();
+  live.wake();
+});
 
 // --- which view
 
@@ -1095,12 +1056,11 @@ function route() {
   const hash = location.hash.slice(1);
   const job = hash.startsWith("job/") ? decoded(hash.slice(4)) : null;
   const kind = job ? "job" : VIEWS[hash]?.title ? hash : "jobs";
-  const { kind: before, page } = view;
-  if (before === kind && page?.job === (job ?? undefined) && kind !== "jobs") return;
+  const { kind: before } = view;
+  if (before === kind && kind !== "jobs" && view.page?.job == job) return;
   if (before === "jobs") view.scrolled = scrollY;
-  for (const section of document.querySelectorAll("main > section")) section.hidden = section.id !== `v-${kind}`;
-  const shown = kind === "job" ? "jobs" : kind;
-  for (const link of document.querySelectorAll("nav a")) mark(link, "aria-current", link.dataset.view === shown ? (kind === shown ? "page" : "true") : null);
+  for (const section of find("main > section")) section.hidden = section.id !== `v-${kind}`;
+  for (const link of find("nav a")) mark(link, "aria-current", link.dataset.views.includes(kind) && "page");
   $("tip").hidden = true;
   if (kind === "jobs") $("filter").value = hash.startsWith("?") ? decoded(hash.slice(1)) : "";
   touched = -Infinity;
@@ -1108,8 +1068,8 @@ function route() {
   view.page = kind === "job" ? new JobView(job) : null;
   show();
   refreshView();
-  if (!before || before === kind && kind === "jobs") return;
-  document.querySelector(`#v-${kind} h1`).focus({ preventScroll: true });
+  if (!before || (before === kind && kind === "jobs")) return;
+  find(`#v-${kind} h1`)[0].focus({ preventScroll: true });
   scrollTo(0, kind === "jobs" ? view.scrolled : 0);
 }
 
@@ -1142,7 +1102,7 @@ function refreshView() {
 setInterval(() => {
   if (document.hidden) return;
   if (view.kind === "jobs" && known.heard) {
-    for (const row of rows.values()) if (row.isVisible) row.tick();
+    for (const row of rows.values()) if (row.isVisible) row.draw();
     settle();
   }
   view.page?.tick();
@@ -1150,8 +1110,8 @@ setInterval(() => {
 }, 1_000);
 setInterval(() => view.kind === "instances" && refreshView(), 15_000);
 
-for (const [outcome, text] of Object.entries(LEGEND)) $("legend").append(h("li", null, glyph(outcome), text));
+for (const [outcome, text] of Object.entries(LEGEND)) $("legend").append(h("li", glyph(outcome), text));
 history.scrollRestoration = "manual";
-addEventListener("hashchange", route);
+on(window, "hashchange", route);
 route();
 attend();

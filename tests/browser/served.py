@@ -1,0 +1,107 @@
+"""A page behind a real server, with the database of the test: what the browser's tests look at."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import uvicorn
+from tests.page.paging import attend, declare
+
+from firecron import Access, FireCron, Run, distributed_cron
+from firecron.errors import FirecronError
+from rtdb_emulator.pytest_plugin import Rtdb
+
+ACTING = Access("ops@example.com", can_act=True)
+LOCK = {
+    "acquiredAt": 1794992400123,
+    "expiresAt": 1794992460123,
+    "releasedAt": 1794992401123,
+    "holder": "fd8vTbinVRUGgjv7",
+    "instanceId": "api-00042-kex",
+    "instance": "00bf4b",
+    "slot": "2026-11-18T09:00:00Z",
+    "outcome": "succeeded",
+    "fence": 1794992400123,
+    "renews": True,
+}
+
+
+@dataclass
+class Served:
+    """The address of a page, and its jobs: `digest` runs until the test lets it go."""
+
+    url: str
+    rtdb: Rtdb
+    crons: FireCron
+    server: uvicorn.Server
+    may_end: threading.Event = field(default_factory=threading.Event)
+    runs: list[threading.Thread] = field(default_factory=list)
+
+    def claim(self, days: int = 0, crons: FireCron | None = None) -> None:
+        """Claim the tick of `digest` so many days ago, in a thread; the run goes on until `let_go`."""
+        day = datetime.now(UTC) - timedelta(days=days + 1)
+        slot = day.replace(hour=9, minute=0, second=0, microsecond=0)
+
+        def run() -> None:
+            with suppress(FirecronError):  # the run of a lock that was taken away is lost
+                (crons or self.crons).registry.trigger("digest", slot=slot)
+
+        self.runs.append(threading.Thread(target=run))
+        self.runs[-1].start()
+
+    def let_go(self) -> None:
+        """Let the runs of `digest` end, and wait for it."""
+        self.may_end.set()
+        for run in self.runs:
+            run.join()
+        self.runs.clear()
+        self.may_end.clear()
+
+    def another(self) -> FireCron:
+        """Another instance with the same job."""
+        return _instance(self.may_end)
+
+
+def _instance(may_end: threading.Event) -> FireCron:
+    @distributed_cron("digest", "0 9 * * *")
+    def digest(run: Run) -> None:
+        may_end.wait(30)
+        run.note("1,204 mails")
+
+    return FireCron(digest, enabled=False)
+
+
+@contextmanager
+def served(rtdb: Rtdb, port: int = 0, **access: Any) -> Iterator[Served]:
+    """The page of an instance with the job `digest`; there are two other jobs, which run elsewhere."""
+    now = int(time.time() * 1000)
+    for name, line in (("digest", "0 9 * * *"), ("invoices", "*/15 * * * *"), ("cleanup", "30 2 * * *")):
+        declare(rtdb, name, line, since=now, declared_at=now)
+    attend(rtdb, "digest", "invoices", "cleanup")
+    may_end = threading.Event()
+    crons = _instance(may_end)
+    app = crons.status_app(**(access or {"access": lambda visitor: ACTING}))
+    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive(), "the server did not start"
+            time.sleep(0.005)
+        [listening] = server.servers[0].sockets
+        page = Served(f"http://127.0.0.1:{listening.getsockname()[1]}/", rtdb, crons, server, may_end)
+        try:
+            yield page
+        finally:
+            page.let_go()
+    finally:
+        server.should_exit = True
+        thread.join()
+        crons.stop()
