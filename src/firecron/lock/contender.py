@@ -130,7 +130,7 @@ class Contender:
 
     def acquire(self, bid: Bid, wait: float) -> Lease | Refusal:
         """Try until the answer is final or `wait` seconds are over. Emit the answer and return it."""
-        waiting = self.waiting(bid, wait)
+        waiting = self.waiting(bid.name, wait)
         answer: Lease | Refusal | None = None
         try:
             try:
@@ -154,7 +154,7 @@ class Contender:
         If the task is cancelled, a lease that is acquired later is released.
         """
         waking = Waking()
-        waiting = self.waiting(bid, wait, waking.wake)
+        waiting = self.waiting(bid.name, wait, waking.wake)
         try:
             answer = await self._try_async(bid, waiting)
             while waiting.goes_on(answer):
@@ -176,9 +176,9 @@ class Contender:
         attempt = lambda: self.try_once(bid, deadline.remaining())  # noqa: E731
         return await off_loop(attempt, self._pool("acquire").submit, unwanted=self.give_back)
 
-    def waiting(self, bid: Bid, wait: float, wake: Callable[[], object] | None = None) -> Waiting:
-        """Return the tries for a bid, for who makes them himself. `wake` is called when a pause may be over sooner."""
-        path = self._paths.lock(bid.name)
+    def waiting(self, name: str, wait: float, wake: Callable[[], object] | None = None) -> Waiting:
+        """Return the tries for a lock, for who makes them himself. `wake` is called when a pause may be over sooner."""
+        path = self._paths.lock(name)
         return Waiting(wait, self.streams, path, self._clock, self._timing, self._driver.margin, wake=wake)
 
     def try_once(self, bid: Bid, within: float = inf) -> Lease | Refusal:
