@@ -64,7 +64,7 @@ ALLOWED_PAST_THE_PORT = {
 }
 
 CONVERSIONS = ("to_text", "to_milliseconds", "to_datetime")
-NODES = ("cron-locks", "cron-runs", "cron-instances", "cron-groups", "cron-steps")
+NODES = ("cron-locks", "cron-runs", "cron-instances", "cron-groups", "cron-steps", "cron-jobs")
 # What is called in these modules, whoever needs it: the function, by its name alone.
 CALLED_IN = {
     **dict.fromkeys(("wrap_future", "run_in_executor", "to_thread"), ("base.off_loop",)),

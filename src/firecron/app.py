@@ -47,8 +47,7 @@ class FireCron:
     """Finds the jobs in `providers`, and runs each of their ticks on exactly one of the instances.
 
     `registry` holds the jobs of this process, `history` reads past runs, `events` reports what happens, and `locks` is
-    the LockService of the same database, for everything that is not a job. `engine` is internal: its parts are what
-    firecron's own tests look at.
+    the LockService of the same database, for everything that is not a job. `engine` and `health` are internal.
 
     Args:
         providers: The things that have the jobs: objects, classes, modules or decorated functions.
@@ -79,6 +78,7 @@ class FireCron:
         from firecron.base.clocks import SystemTiming
         from firecron.jobs.explorer import without_jobs
         from firecron.lock.service import LockService
+        from firecron.ops.health_report import HealthReport
         from firecron.runs.history import History
         from firecron.scheduler.engine import Engine
         from firecron.settings import load
@@ -96,6 +96,7 @@ class FireCron:
         self._stopper = Stopper(self._stop, has_threads=has_threads)
         self.engine = Engine(self.locks, self.history, self._timing, crew, chance, around, has_threads=has_threads)
         self.registry = self.engine.registry
+        self.health = self.engine.lateness.judge = HealthReport(self.locks, self._timing)
         self.engine.explore(*providers)
         self._jobless = without_jobs(*providers)
         tell_after_fork(self)

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from firecron.base.events import Events
     from firecron.jobs.registry import Registry
     from firecron.lock.service import LockService
+    from firecron.ops.health_report import HealthReport
     from firecron.page.asgi import StatusApp
     from firecron.page.desk import Desk
     from firecron.page.gates import AccessFunction, PageOptions
     from firecron.runs.history import History
     from firecron.settings import Settings
-    from firecron.triggers.access import OneOrMore
+    from firecron.triggers.access import Access, OneOrMore
     from firecron.triggers.asgi import TriggerApp
     from firecron.triggers.handler import Handler
     from firecron.triggers.verifier import Verifier
@@ -34,6 +35,7 @@ class Program(AbstractAsyncContextManager[object], Protocol):
     events: Events
     history: History
     registry: Registry
+    health: HealthReport
 
 
 def trigger_app(
@@ -43,6 +45,7 @@ def trigger_app(
     email: OneOrMore | None = None,
     trust_cloud_run_iam: bool = False,
     verifier: Verifier | None = None,
+    health_email: OneOrMore | None = None,
 ) -> TriggerApp:
     """Return an ASGI application that runs a job at a request, such as Cloud Scheduler's: `POST /<name>`.
 
@@ -54,11 +57,14 @@ def trigger_app(
         email: The service account of the token, or several.
         trust_cloud_run_iam: True if Cloud Run asks IAM before each request; then no token is verified here.
         verifier: A `Verifier` of your own, instead of the three above.
+        health_email: With `audience` and `email`: the account of a monitoring service, or several, which may read
+            `GET /health`, and run nothing.
     """
-    from firecron.triggers.access import choose_verifier
+    from firecron.triggers.access import choose_access
     from firecron.triggers.asgi import TriggerApp
 
-    handler = _handler(self, choose_verifier(self.events, audience, email, trust_cloud_run_iam, verifier))
+    access = choose_access(self.events, audience, email, trust_cloud_run_iam, verifier, health_email)
+    handler = _handler(self, access)
     return TriggerApp(handler, self, self.settings.workers)
 
 
@@ -69,18 +75,20 @@ def trigger_blueprint(
     email: OneOrMore | None = None,
     trust_cloud_run_iam: bool = False,
     verifier: Verifier | None = None,
+    health_email: OneOrMore | None = None,
     name: str = "firecron",
 ) -> flask.Blueprint:
     """Return the triggers for Flask: `app.register_blueprint(crons.trigger_blueprint(...), url_prefix="/cron")`.
 
     Args:
-        audience, email, trust_cloud_run_iam, verifier: As with `trigger_app`.
+        audience, email, trust_cloud_run_iam, verifier, health_email: As with `trigger_app`.
         name: The blueprint's name, if an application has two.
     """
-    from firecron.triggers.access import choose_verifier
+    from firecron.triggers.access import choose_access
     from firecron.triggers.blueprint import make_blueprint
 
-    handler = _handler(self, choose_verifier(self.events, audience, email, trust_cloud_run_iam, verifier))
+    access = choose_access(self.events, audience, email, trust_cloud_run_iam, verifier, health_email)
+    handler = _handler(self, access)
     return make_blueprint(handler, name)
 
 
@@ -125,7 +133,7 @@ def status_app(
         "open_to_all": open_to_all,
     }
     gate = choose_gate(self.events, options)
-    desk, live = make_page(gate, self.locks, self.registry, read_only=read_only, open_health=open_health)
+    desk, live = make_page(gate, self.locks, self.registry, self.health, read_only=read_only, open_health=open_health)
     return StatusApp(desk, live, self.settings.workers, self)
 
 
@@ -161,13 +169,14 @@ def _sync_desk(crons: Program, options: PageOptions) -> Desk:
         gate,
         crons.locks,
         crons.registry,
+        crons.health,
         read_only=options.get("read_only", False),
         open_health=options.get("open_health", False),
     )
     return desk
 
 
-def _handler(crons: Program, verifier: Verifier) -> Handler:
+def _handler(crons: Program, access: Access) -> Handler:
     from firecron.triggers.handler import Handler
 
-    return Handler(crons.registry, crons.locks, crons.history, verifier)
+    return Handler(crons.registry, crons.locks, crons.history, crons.health, access)

@@ -98,6 +98,7 @@ RUN = exactly(
         "instanceId": perhaps(TEXT),
         "instance": perhaps(TEXT),
         "error": perhaps(TEXT),
+        "note": perhaps(TEXT),
     }
 )
 UNFINISHED = exactly(

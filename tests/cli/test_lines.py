@@ -240,6 +240,9 @@ def test_what_has_no_room_gets_a_line_of_its_own() -> None:
         ({"outcome": "skipped", "count": 3}, "3 ticks, of which this is the last"),
         ({"outcome": "missed", "count": 500, "atLeast": True}, "at least 500 ticks, of which this is the last"),
         ({"outcome": "failed", "error": "ValueError: no"}, "ValueError: no"),
+        ({"note": "1,204 mails\n\x1b[31m2 to come"}, "1,204 mails ⏎ \ufffd[31m2 to come"),
+        ({"outcome": "failed", "note": "page 3", "error": "ValueError: no"}, "page 3; ValueError: no"),
+        ({"note": 1204}, None),
     ],
 )
 def test_what_is_unusual_is_noted(fields: dict[str, object], note: str | None) -> None:

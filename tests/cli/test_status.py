@@ -7,8 +7,8 @@ from typing import Any
 
 import firebase_admin
 import pytest
+from tests.catalogued import DAY, HOUR, Catalogue, now
 from tests.cli.calls import answer, call, checked, complaint
-from tests.cli.catalogued import DAY, HOUR, Catalogue, now
 from tests.cli.schemas import CHECK, STATUS
 from tests.cli.test_watch import Script, nothing
 

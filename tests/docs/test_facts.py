@@ -189,7 +189,7 @@ def test_a_run_a_result_and_an_event_are_listed_whole() -> None:
     """The page on jobs and runs has each attribute of a run, of a result and of an event, and each state of a job."""
     page = ROOT / "docs" / "jobs-and-runs.md"
     run = Run("x", slot=None, attempt=1, fence=None, idempotency_key="x", trigger="manual")
-    attributes = {name for name in vars(run) if not name.startswith("_")} | {"lost", "check()", STEPS}
+    attributes = {name for name in vars(run) if not name.startswith("_")} | {"lost", "check()", "previous_slot", STEPS}
     assert {row[0].strip("`") for row in rows(page, "## The run")} == attributes
     assert {row[0].strip("`") for row in rows(page, "## The result")} == {field.name for field in fields(Result)}
     assert {row[0].strip("`") for row in rows(page, "## What happens")} == {field.name for field in fields(Event)}
@@ -226,7 +226,7 @@ def test_the_locks_node_is_listed_as_the_console_does() -> None:
 def test_the_history_is_listed_field_by_field(rtdb: Rtdb) -> None:
     """The table of the history has each field that a run and the bookkeeper write, and no other."""
     crons = FireCron(enabled=False)
-    words = ("bookkeeper", "instanceId", "instance", "error")
+    words = ("bookkeeper", "instanceId", "instance", "error", "note")
     crons.history.record("job", Entry("key", "failed", "slot", "schedule", 1, 2, 1, 1, 1, 60, True, *words))
     written = {field for entry in crons.history.read("job").values() for field in cast("dict[str, object]", entry)}
     table = rows(OPERATING, "## The history")

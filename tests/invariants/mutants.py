@@ -21,6 +21,8 @@ I_LEASE = "tests/invariants/test_lease.py tests/invariants/test_renewal.py"
 I_STORE = "tests/invariants/test_store.py"
 PATIENCE = "tests/unit/lock/test_waiting.py"
 PAUSED = "tests/unit/lock/test_pauses.py"
+TRAIL = "tests/unit/lock/test_acts.py tests/unit/lock/test_trail.py"
+CANDIDATES = "tests/unit/lock/test_candidate.py"
 HEARS = "tests/unit/lock/test_hearing.py"
 SHARED = "tests/unit/lock/test_streams.py"
 SENT = "tests/stores/test_stream.py"
@@ -80,7 +82,7 @@ RECORD = _in(
     ("return Mine(record, term)", "return Mine(record, LeaseTerm(term.expires_at, now))", DECIDE),
     # Paused.
     ("if is_paused(current.kept, now.server):", "if False:", DECIDE),
-    ("if is_paused(current.kept, now.server):", "if is_paused(current.kept, 0):", DECIDE),
+    ("if is_paused(current.kept, now.server):", "if is_paused(current.kept, 0):", PAUSED),
     # The tick.
     ("request.slot <= record.slot:", "request.slot < record.slot:", DECIDE),
     ("request.slot <= record.slot:", "request.slot == record.slot:", DECIDE),
@@ -477,6 +479,32 @@ PAUSES = _in(
     ("if pause is None or pause.holds(now) else", "if pause is None else", PAUSED),
 )
 
+ACTS = _in(
+    "lock/acts.py",
+    ("sorted(keys)[: -(KEPT - 1)]", "sorted(keys)[:-KEPT]", TRAIL),
+    ("sorted(keys)[: -(KEPT - 1)]", "sorted(keys)[: -(KEPT - 2)]", TRAIL),
+    ("sorted(keys)[: -(KEPT - 1)]", "sorted(keys)[KEPT - 1 :]", TRAIL),
+    ("sorted(keys)", "list(keys)", TRAIL),
+    ("_cut(redacted(why), LONGEST_WHY)", "_cut(why, LONGEST_WHY)", TRAIL),
+    ("{at % 1000:03d}", "{at % 1000}", TRAIL),
+    ("whole[: 2 * longest]", "whole", TRAIL),
+)
+
+TRAILING = _in(
+    "lock/trail.py",
+    ("until <= act.at:", "until < act.at:", TRAIL),
+    ('{**dict.fromkeys(PAUSE_FIELDS), "resumedAt": act.at}', "dict.fromkeys(PAUSE_FIELDS)", TRAIL),
+    ("            self._store.merge(self._paths.prefix, changes, self._deadline())\n", "            pass\n", TRAIL),
+    ('{**{f"{acts}/{key}": None for key in old}, f"{acts}/{act.key}"', '{f"{acts}/{act.key}"', TRAIL),
+    ("            self._tell(act.act, act.name, act.who, error)\n", "            pass\n", TRAIL),
+)
+
+FOLLOWS = _in(
+    "lock/candidate.py",
+    ("pause is not None and (now is None or pause.holds(now.server))", "pause is not None", CANDIDATES),
+    ("pause is not None and (now is None or pause.holds(now.server))", "False", CANDIDATES),
+)
+
 HEARING = _in(
     "lock/hearing.py",
     ("return 0\n    if not isinstance", "return inf\n    if not isinstance", HEARS),
@@ -583,6 +611,10 @@ LOCK_MUTANTS = (
     + REFUSAL
     + ROSTER
     + WAITING
+    + PAUSES
+    + ACTS
+    + TRAILING
+    + FOLLOWS
     + HEARING
     + STREAMS
     + STREAM

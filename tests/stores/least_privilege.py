@@ -74,6 +74,24 @@ ONE_MORE: Node = {".sv": {"increment": 1}}
 COUNTED: Node = {"beats": 7, "seenAt": NOW - 9}
 TICKET: Node = {"beats": ONE_MORE, "seenAt": STAMP}
 TOLD: Node = {**TICKET, "firstSeenAt": NOW - 9, "heartbeat": 30, "jobs": "digest mail", "service": "api"}
+DECLARED: Node = {
+    "alertAfter": 1,
+    "catchUp": "skip",
+    "declaredAt": STAMP,
+    "disabled": False,
+    "expectedRuntime": 0.5,
+    "grace": 60,
+    "line": "0 9 * * *",
+    "oncePerTick": True,
+    "overlap": "skip",
+    "revision": "api-00042-abc",
+    "role": "mail",
+    "service": "api",
+    "since": NOW - 9,
+    "ticks": True,
+    "timezone": "Europe/Berlin",
+    "where": "jobs.Jobs.digest",
+}
 BEAT: Node = {"instanceId": "api-00042-abc", "jobs": 2, "running": 0, "seenAt": STAMP, "startedAt": NOW - 10}
 
 

@@ -9,6 +9,7 @@ from tests.stores.least_privilege import (
     CALLED,
     CLAIMED,
     COUNTED,
+    DECLARED,
     DID,
     ENDED,
     HARMED,
@@ -43,9 +44,11 @@ TICK = "cron-steps/job/2026-11-18T08:59:50Z"
 STEP = f"{TICK}/charge 42"
 INSTANCE = "cron-instances/00bf4b9c3f2a-a1b2c3"
 GROUP = "cron-groups/0123456789abcdef"
+ENTRY = "cron-jobs/job"
 HOUR = 3_600_000
 LONGEST = "j" * 100
 
+GOOD_START = "2026-11-18T09:00:00Z"
 DAY = 86_400_000
 MINUTE = 60_000
 
@@ -94,6 +97,13 @@ PAUSE_WORDS: Node = {
     "pausedWhy": 8,
     "resumedAt": "x",
 }
+EVERY: Node = {**without(DECLARED, "line", "timezone"), "every": 2_700, "starting": GOOD_START}
+# The longest text of each field of the catalogue.
+LENGTHS = {
+    **dict.fromkeys(("line", "revision", "role", "service"), 1_000),
+    **dict.fromkeys(("catchUp", "overlap", "timezone"), 100),
+    "where": 500,
+}
 
 # Each number that firecron writes, with the least and the greatest that it may be.
 BOUNDS: list[tuple[str, Node, str, int, int]] = [
@@ -120,6 +130,11 @@ BOUNDS: list[tuple[str, Node, str, int, int]] = [
     (INSTANCE, BEAT, "startedAt", 0, NOW),
     (GROUP, TOLD, "firstSeenAt", 0, NOW),
     (GROUP, TOLD, "heartbeat", 1, 3_600),
+    (ENTRY, DECLARED, "alertAfter", 1, 1_000),
+    (ENTRY, DECLARED, "expectedRuntime", 0, 604_800),
+    (ENTRY, DECLARED, "grace", 0, 86_400),
+    (ENTRY, DECLARED, "since", 0, NOW),
+    (ENTRY, EVERY, "every", 1, 31_622_400),
 ]
 GOOD_SLOT = str(CLAIMED["slot"])
 IMPOSSIBLE = ["2024-02-30T09:00:00Z", "2025-02-29T09:00:00Z", "2026-06-31T09:00:00Z", "2026-13-01T09:00:00Z"]
@@ -175,7 +190,7 @@ OBEYED = without(CANCELLED, "unfinished")
 BY_HAND: Node = {**ENDED, **TAKEN, "fence": NOW}
 TYPED: Node = {"cancel": {"by": "Ann"}, "cancelWhy": {"by": "Ann"}, "renews": {"by": "Ann"}}
 WORDS: Node = {"cancel": "please", "cancelWhy": 7, "renews": "never"}
-SHARED = ("cron-instances", "cron-groups")
+SHARED = ("cron-instances", "cron-groups", "cron-jobs")
 SUCCEEDED: Node = {**ENDED, "releasedAt": NOW, "expiresAt": NOW}
 OLDER = "2026-11-18T08:00:00Z"
 NEWER = {"succeededSlot": RUNNING["slot"]}
@@ -272,6 +287,8 @@ LEGAL = [
     put("record a run", RAN, path=RUN),
     put("record a tick that did not run", UNRUN, path=RUN),
     put("record a run in place of a lower fence", {**RAN, "note": "x"}, UNRUN, path=RUN),
+    put("record a run with the longest note", {**RAN, "note": "\U0001f4ec" * 500}, path=RUN),
+    patch("remark something beside a note of another kind", {"note": 7, "remark": 1}, {**RAN, "note": 7}, RUN),
     put("record a run by hand", without(RAN, "slot"), path=f"{RUN}-manual-a1b2c3"),
     patch("prune", {RUN[-20:]: None, "stray": None}, {RUN[-20:]: RAN, "stray": 1, "kept": 2}, "cron-runs/job"),
     # the steps
@@ -314,6 +331,28 @@ LEGAL = [
     patch("take the first ticket", TICKET, path=GROUP),
     patch("take a ticket", TICKET, COUNTED, GROUP),
     patch("take a ticket of a counter that is no number", TICKET, {"beats": "many", "seenAt": 1}, GROUP),
+    # the catalogue
+    put("declare a job", {**DECLARED, "declaredAt": NOW}, path=ENTRY),
+    put("declare a job of even distances", {**EVERY, "declaredAt": NOW}, path=ENTRY),
+    put("declare a job of the longest name", {**DECLARED, "declaredAt": NOW}, path=f"cron-jobs/{LONGEST}"),
+    patch(
+        "declare a job with the longest texts",
+        {**DECLARED, **{name: "x" * most for name, most in LENGTHS.items()}},
+        path=ENTRY,
+    ),
+    patch(
+        "declare jobs anew",
+        {ENTRY: {**DECLARED, "declaredAt": NOW}, f"{ENTRY}2": {**EVERY, "declaredAt": NOW}},
+        {"cron-jobs": {"job": DECLARED}},
+        "",
+    ),
+    put(
+        "declare a job since nobody knows when",
+        {**DECLARED, "declaredAt": NOW, "since": 1e15},
+        {**DECLARED, "since": 1e15},
+        ENTRY,
+    ),
+    delete("forget a job", DECLARED, ENTRY),
     patch("tell who runs what", TOLD, path=GROUP),
     patch("tell of very many jobs", {**TOLD, "jobs": "j" * 100_000, "service": "s" * 1_000}, path=GROUP),
     patch("take no ticket", {"seenAt": STAMP}, COUNTED, GROUP),
@@ -364,7 +403,7 @@ LEGAL = [
     patch("mend a fence that can hardly rise", {"fence": NOW}, {**RUNNING, "fence": 9 * 10**15}),
     patch("mend a slot of the next century", {"slot": GOOD_SLOT}, {**RUNNING, "slot": "2100-01-01T00:00:00Z"}),
     put("rerun a tick whose attempt is wrong", {**CLAIMED, "attempt": -4}, {**RELEASED, "attempt": -5}),
-    patch("note something in a wrong run", {"note": 1}, WRONG_RUN, RUN),
+    patch("remark something in a wrong run", {"remark": 1}, WRONG_RUN, RUN),
     put("change a word of a wrong run", {**WRONG_RUN, "outcome": "lost"}, WRONG_RUN, RUN),
     put("change a wrong count's outcome", {**UNRUN, "count": -1, "outcome": "skipped"}, {**UNRUN, "count": -1}, RUN),
     put("change a run under a wrong key", {**RAN, "outcome": "lost"}, RAN, "cron-runs/job/9999"),
@@ -384,6 +423,8 @@ OF_STRANGERS = (
     "remove a counter",
     "record an act",
     "prune an act",
+    "declare a job",
+    "forget a job",
 )
 STRANGERS = {"nobody": None, "another user": {"uid": "somebody"}, "a user without a uid": {"admin": True}}
 ILL_SLOTS = [
@@ -420,7 +461,8 @@ def _ill_typed() -> list[Row]:
         put(f"a run's {field} that is {value!r}", {**RAN, field: value}, path=RUN)
         for field, value in [
             *((field, "1") for field in ("attempt", "count", "durationMs", "endedAt", "fence", "startedAt", "atLeast")),
-            *((field, 1) for field in ("error", "instance", "instanceId", "outcome", "recordedBy", "trigger")),
+            *((field, 1) for field in ("error", "instance", "instanceId", "note", "outcome", "recordedBy", "trigger")),
+            ("note", "n" * 1_001),
             *(("slot", value) for value in ILL_SLOTS),
         ]
     ]
@@ -433,6 +475,18 @@ def _ill_typed() -> list[Row]:
             ("jobs", "j" * 100_001),
             ("service", "s" * 1_001),
         ]
+    ]
+    rows += [
+        patch(f"a job's {field} that is {str(value)[:20]!r}", {**DECLARED, field: value}, path=ENTRY)
+        for field, value in [
+            *((field, "1") for field in ("alertAfter", "expectedRuntime", "grace", "since", "declaredAt")),
+            *((field, 1) for field in ("disabled", "oncePerTick", "ticks", *LENGTHS)),
+            *((field, "x" * (most + 1)) for field, most in LENGTHS.items()),
+        ]
+    ]
+    rows += [
+        patch(f"a job's {field} that is {value!r}", {**EVERY, field: value}, path=ENTRY)
+        for field, value in [("every", "1"), ("starting", 1), ("starting", f"{GOOD_START}x"), ("starting", "x" * 21)]
     ]
     beats = [("instanceId", 1), ("jobs", "1"), ("running", "1"), ("startedAt", "1"), ("seenAt", "1")]
     return rows + [patch(f"a beat's {field} that is {value!r}", {**BEAT, field: value}, path=INSTANCE)
@@ -582,6 +636,19 @@ FORBIDDEN = [
         delete(f"remove a counter with the time {at}", {**COUNTED, "seenAt": at}, GROUP)
         for at in (NOW, NOW - HOUR, "long ago")
     ),
+    # the catalogue
+    *(
+        patch(f"a job without its {'and '.join(names)}", without(DECLARED, *names), path=ENTRY)
+        for names in (("since",), ("service",), ("ticks",), ("where",), ("declaredAt",), ("line",), ("timezone",))
+    ),
+    *(
+        patch(f"a job declared {later} ms later", {**DECLARED, "declaredAt": NOW + later}, path=ENTRY)
+        for later in (-1, 1)
+    ),
+    patch("a job of a line and a distance", {**DECLARED, "every": 60}, path=ENTRY),
+    patch("a job with a field that is changed alone", {"grace": 5}, {**DECLARED, "declaredAt": NOW - 9}, ENTRY),
+    patch("a job with a digit in front", DECLARED, path="cron-jobs/1job"),
+    patch("a job with a name of 101 characters", DECLARED, path=f"cron-jobs/{LONGEST}j"),
     *_ill_typed(),
     # numbers and instants
     *(

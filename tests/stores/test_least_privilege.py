@@ -11,7 +11,20 @@ from typing import Any
 
 import pytest
 import requests
-from tests.stores.least_privilege import HELD, NOW, ONE_MORE, ORIGINAL, RULES, RUNNING, STAMP, TAKEN, Row, put, without
+from tests.stores.least_privilege import (
+    DECLARED,
+    HELD,
+    NOW,
+    ONE_MORE,
+    ORIGINAL,
+    RULES,
+    RUNNING,
+    STAMP,
+    TAKEN,
+    Row,
+    put,
+    without,
+)
 from tests.stores.least_privilege_rows import DAY, FORBIDDEN, LEGAL
 from tests.stores.rule_mutants import Mutant, mutants
 from tests.stores.rule_questions import question
@@ -169,7 +182,9 @@ def test_the_digits_add_up_to_the_instant() -> None:
 
 
 BESIDE = {"cancel", "cancelWhy", "kind", "resumedAt", *PAUSE_FIELDS} - {"paused"}
-ENTRY = Entry("key", "failed", "slot", "http", 1, 2, 1, 1, 1, 2, True, "bookkeeper", "revision", "instance", "error")
+ENTRY = Entry(
+    "key", "failed", "slot", "http", 1, 2, 1, 1, 1, 2, True, "bookkeeper", "revision", "instance", "error", "note"
+)
 
 
 @pytest.mark.parametrize(
@@ -181,6 +196,8 @@ ENTRY = Entry("key", "failed", "slot", "http", 1, 2, 1, 1, 1, 2, True, "bookkeep
         (("cron-runs", "$name", "$key"), set(ENTRY.to_node())),
         (("cron-steps", "$name", "$tick", "$step"), set(StepRecord(1, 1, 1, "me", 1, "1").to_node())),
         (("cron-instances", "$id"), {"seenAt", "startedAt", "instanceId", "jobs", "running"}),
+        # `declaredAt` is judged with the whole.
+        (("cron-jobs", "$name"), {*DECLARED, "every", "starting"} - {"declaredAt"}),
         # `beats` and `seenAt` are judged together.
         (("cron-groups", "$group"), {*group_fields([], "api", 30), "firstSeenAt"}),
     ],

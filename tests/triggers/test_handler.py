@@ -16,7 +16,8 @@ from firecron.base.events import Event
 from firecron.jobs.result import Result
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
-from firecron.triggers.access import CloudRunIam
+from firecron.testing.rehearsal import Inline
+from firecron.triggers.access import Access, CloudRunIam
 from firecron.triggers.asgi import TriggerApp
 from firecron.triggers.handler import Call, Handler
 from firecron.triggers.responses import Answer
@@ -28,13 +29,12 @@ class Bench:
     def __init__(self) -> None:
         timing = FakeTiming(wall=START)
         job = distributed_cron("digest", "0 9 * * *")(lambda: None)
-        self.crons = FireCron(
-            job, store=MemoryStore(timing.now), timing=timing, settings=load(), enabled=False, has_threads=False
-        )
+        self.store = MemoryStore(timing.now)
+        self.crons = FireCron(job, store=self.store, timing=timing, settings=load(), enabled=False, has_threads=False)
         self.heard: list[Event] = []
-        self.handler = Handler(
-            self.crons.registry, self.crons.locks, self.crons.history, CloudRunIam(self.crons.events, {})
-        )
+        everybody = CloudRunIam(self.crons.events, {})
+        access = Access(everybody, everybody)
+        self.handler = Handler(self.crons.registry, self.crons.locks, self.crons.history, self.crons.health, access)
         self.crons.events.subscribe(self.heard.append)
 
     def work(self) -> Callable[[], Answer]:
@@ -54,6 +54,18 @@ class Bench:
 
 def said(found: Answer) -> tuple[int, object, object]:
     return found.status, found.body["result"], found.body["job"]
+
+
+def test_a_job_that_a_trigger_has_run_is_in_the_catalogue() -> None:
+    """Nothing ticks here, so its entry says so; a run by hand declares nothing."""
+    bench = Bench()
+    bench.crons.engine.declaring.crew = Inline()
+    bench.crons.registry.trigger("digest")
+    assert bench.store.get("cron-jobs") is None
+    assert bench.work()().status == 200
+    entry = bench.store.get("cron-jobs/digest")
+    assert isinstance(entry, dict)
+    assert entry["ticks"] is False
 
 
 def test_a_job_that_is_removed_meanwhile_is_unknown() -> None:

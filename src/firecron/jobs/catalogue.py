@@ -5,7 +5,8 @@ service declared it. Durations are seconds, as in the program. `since` and `decl
 
 An entry has the `line` and its `timezone`, or `every` and `starting`; and `grace`, `overlap`, `catchUp`, `oncePerTick`,
 `disabled`, `expectedRuntime`, `alertAfter` and `role` as the job's options have them. `where` is the job's function,
-`ticks` is false if only triggers run the job. `service` and `revision` are of the program that declared it last.
+`ticks` is false if only triggers run the job. `service` and `revision` are of the program that declared it last; an
+empty `service` says that no program has declared the job that has its role.
 
 An entry that can't be read is None: the tools show the job without a schedule, and nothing is judged by a guess.
 """
@@ -21,9 +22,28 @@ from firecron.base.exact import number
 from firecron.base.instants import check_instant, in_utc
 from firecron.cron.schedule import Schedule
 from firecron.jobs.options import DEFAULT_GRACE, JobOptions, has_lease
+from firecron.store import SERVER_TIME
 
 # A function's name has no bound; the node has.
 _LONGEST_TEXT = 500
+_SCHEDULE = ("line", "timezone", "every", "starting")
+_WHEN = ("since", "declaredAt")
+# What a program declares.
+_FIELDS = (
+    *_SCHEDULE,
+    "grace",
+    "overlap",
+    "catchUp",
+    "oncePerTick",
+    "disabled",
+    "expectedRuntime",
+    "alertAfter",
+    "role",
+    "where",
+    "ticks",
+    "service",
+    "revision",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +126,23 @@ def declared(options: JobOptions, *, where: str, ticks: bool, service: str, revi
     )
 
 
+def changed(mine: Declared, stored: object) -> dict[str, object] | None:
+    """Return the node to write in place of the `stored` one; None if that says the same already.
+
+    `since` stays while the schedule stays the same, and begins anew if nobody was to run the job until now: its ticks
+    before are not late. The nodes are compared as they are, because to parse a thousand schedules at the start of a
+    program would delay its first ticks.
+    """
+    node, other = mine.to_node(), stored if isinstance(stored, Mapping) else {}
+    since, declared_at = (number(other.get(name)) for name in _WHEN)
+    if None not in (since, declared_at) and all(node.get(name) == other.get(name) for name in _FIELDS):
+        return None
+    goes_on = all(node.get(name) == other.get(name) for name in _SCHEDULE)
+    was_run = (mine.disabled or other.get("disabled") is not True) and (not mine.service or other.get("service") != "")
+    keeps_since = since is not None and goes_on and was_run
+    return {**node, "since": since if keeps_since else SERVER_TIME, "declaredAt": SERVER_TIME}
+
+
 def read_declared(name: str, node: object) -> Declared | None:
     """Return what an entry says; None if it can't be read. A field that is missing or odd has its default."""
     if not isinstance(node, Mapping):
@@ -114,6 +151,7 @@ def read_declared(name: str, node: object) -> Declared | None:
         schedule = _schedule(node)
     except ValueError:
         return None
+    service = node.get("service")
     return Declared(
         name=name,
         schedule=schedule,
@@ -127,7 +165,7 @@ def read_declared(name: str, node: object) -> Declared | None:
         role=_text(node.get("role")),
         where=_text(node.get("where")) or "",
         ticks=node.get("ticks") is not False,
-        service=_text(node.get("service")) or "local",
+        service=service if isinstance(service, str) else "local",
         revision=_text(node.get("revision")),
         since=number(node.get("since")),
         declared_at=number(node.get("declaredAt")),

@@ -45,6 +45,9 @@ class JobControl(Protocol):
     def pause_leader(self, name: str, is_paused: bool) -> None:
         """Make a leader stand no more on this instance, or stand again."""
 
+    def served(self, job: Job) -> None:
+        """Note that a trigger from outside has run the job. This must not block."""
+
     def running(self) -> dict[str, int]:
         """Return how many runs of each job are under way on this instance."""
 
@@ -257,6 +260,10 @@ class Registry:
         """Raise UnknownJob if the name is neither a job's nor a leader's."""
         if not self._control.has_leader(name):
             self.get(name)
+
+    def served(self, job: Job) -> None:
+        """Note that a trigger from outside has run the job: no instance may tick for it."""
+        self._control.served(job)
 
     def after_fork(self) -> None:
         """Replace the lock in a forked child: a thread that only the parent has may hold it."""

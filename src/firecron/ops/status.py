@@ -120,19 +120,21 @@ class Status:
 
     def read(self, catalogue: Mapping[str, Declared | None] | None = None) -> Nodes:
         """Return the nodes to judge. A `catalogue` that was read before is not read again."""
+        # All of it takes as long as a try to acquire at most.
+        ends = self._locks.deadline(self._locks.settings.acquire_timeout)
         if catalogue is None:
-            catalogue = self.catalogue()
-        locks = self._children(self._paths.locks)
+            catalogue = self.catalogue(ends)
+        locks = children(self._read(self._paths.locks, ends), self._paths.locks)
         try:
-            groups: tuple[Group, ...] | None = read_groups(self._store.read(self._paths.groups, self._deadline()).node)
+            groups: tuple[Group, ...] | None = read_groups(self._read(self._paths.groups, ends))
         except Denied:
             groups = None
-        return Nodes(catalogue, locks, groups, self._locks.clock.now(self._deadline()).server)
+        return Nodes(catalogue, locks, groups, self._locks.clock.now(ends).server)
 
-    def catalogue(self) -> dict[str, Declared | None]:
+    def catalogue(self, ends: Deadline | None = None) -> dict[str, Declared | None]:
         """Return the entries of the catalogue, by the name of their job."""
         try:
-            nodes = self._children(self._paths.jobs)
+            nodes = children(self._read(self._paths.jobs, ends or self._deadline()), self._paths.jobs)
         except Denied as error:
             remedy = "The rules may be older than the catalogue: deploy those that `firecron rules` prints"
             raise Denied(f"{self._paths.jobs} can't be read. {error} {remedy}") from error
@@ -195,8 +197,8 @@ class Status:
     def _view(self, name: str, node: object, now: int) -> LockView:
         return inspect_lock(name, self._paths.lock(name), node, now, self._margin)
 
-    def _children(self, path: str) -> dict[str, object]:
-        return children(self._store.read(path, self._deadline()).node, path)
+    def _read(self, path: str, ends: Deadline) -> object:
+        return self._store.read(path, ends.within(self._locks.settings.request_timeout)).node
 
     def _deadline(self) -> Deadline:
         return self._locks.deadline(self._locks.settings.request_timeout)

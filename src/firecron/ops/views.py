@@ -209,6 +209,7 @@ def inspect_run(key: str, node: object) -> Entry:
         instance_id=_plain_or_none(entry.instance_id),
         instance=_plain_or_none(entry.instance),
         error=_plain_or_none(entry.error),
+        note=_plain_or_none(entry.note),
     )
 
 

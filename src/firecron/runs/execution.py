@@ -227,7 +227,9 @@ class Performer:
         outcome, error = ending.outcome, ending.error
         took = round(self._timing.mono() - started.mono)
         said = f'"{run.name}" {outcome} after {took / 1000:g} s' + (f": {described(error)}" if error else "")
-        self._emit(execution, _SLUGS[outcome], _LEVELS.get(outcome, logging.ERROR), said, error, took=took)
+        self._emit(
+            execution, _SLUGS[outcome], _LEVELS.get(outcome, logging.ERROR), said, error, took=took, note=run.noted
+        )
         entry = Entry(
             key,
             outcome,
@@ -241,6 +243,7 @@ class Performer:
             instance_id=self._identity.instance_id,
             instance=self._identity.instance,
             error=execution.lease.why_cancelled if error is None else described(error),
+            note=run.noted,
         )
         return Ran(Result(run, outcome, error=error), entry)
 
@@ -299,6 +302,7 @@ class Performer:
         A run that `is_over` counts as finished even if its lease was lost.
         """
         run, lease = execution.run, execution.lease
+        run.end()
         outcome: Outcome = "lost" if run.lost else ending.outcome
         # A run that was cut short stays `unfinished` in the record, so that another claim finds it.
         is_finished = ending.outcome in ("succeeded", "failed", "cancelled") or (ending.outcome == "lost" and is_over)
@@ -314,7 +318,7 @@ class Performer:
         level: int,
         message: str,
         error: BaseException | None = None,
-        **fields: int | None,
+        **fields: int | str | None,
     ) -> None:
         run = execution.run
         self._events.emit(

@@ -3,7 +3,9 @@
     ticker ─ (job, slot) ─► waves ─► turn ─ on a worker ─► runner      the ticker calls a waiting turn again
     heartbeat ─ ticket ─► waves
     heartbeat ─► recovery ─ abandoned and missed ticks ─► turn
+    heartbeat ─► lateness                                             tells of jobs that are late
     leaders                                                           beside all that, on threads of their own
+    runner ─ a job that was run ─► declaring                          the catalogue
 
 Before `start` nothing runs but jobs that are started by hand.
 """
@@ -35,7 +37,9 @@ from firecron.runs.history import History
 from firecron.runs.lanes import Lanes
 from firecron.runs.runner import Runner
 from firecron.runs.turn import Turn, WantedClaim
+from firecron.scheduler.declaring import Declaring
 from firecron.scheduler.heartbeat import Heartbeat
+from firecron.scheduler.lateness import Lateness
 from firecron.scheduler.recovery import Recovery
 from firecron.scheduler.ticker import Ticker
 from firecron.scheduler.waves import Waves
@@ -64,6 +68,8 @@ class Engine:
         self._chance = chance
         self._has_threads = has_threads
         self.is_ticking = False
+        # When the grace of the last stop is over, on the monotonic clock.
+        self._ends = 0.0
         self.checks = Checks(settings, locks.events)
         self.registry = Registry(settings.roles, self, around)
         self.crew = crew or Workers(settings.workers)
@@ -71,6 +77,7 @@ class Engine:
         self.bookkeeper = Bookkeeper(history, scribe, locks.identity, timing, locks.events, locks.contender.roster)
         self.claimer = Claimer(locks, timing, self, chance)
         self.lanes = Lanes(settings.max_concurrent, locks.events, self)
+        self.declaring = Declaring(locks, timing, self.registry, crew or Workers(1, lingers=False), self.after)
         self.runner = Runner(
             locks, timing, history, locks.identity, self.registry, self.claimer, self.lanes, self.bookkeeper
         )
@@ -82,7 +89,10 @@ class Engine:
             settings, timing, locks.clock, self.registry, self.leaders, self.crew, self, locks.identity.service
         )
         self.leaders.ranks = self.waves
-        self.heartbeat = Heartbeat(locks, timing, self.registry, self.runner, self.recovery, self.waves, chance)
+        self.lateness = Lateness(locks, timing, self.registry, self.waves, scribe)
+        self.heartbeat = Heartbeat(
+            locks, timing, self.registry, self.runner, self.recovery, self.waves, self.lateness, chance
+        )
 
     def start(self) -> None:
         """Start the threads that tick, beat and recover."""
@@ -91,14 +101,19 @@ class Engine:
             self.heartbeat.start()
             self.ticker.start()
             self.leaders.start()
+            self.declaring.begin()
 
     def stop(self, ends: float) -> None:
         """Stop ticking, and wait for runs to end until `ends` on the monotonic clock."""
+        if not self.runner.stopping:
+            self._ends = ends  # a second call prolongs nothing
         # The heartbeat removes its node while runs come to their end.
         self.heartbeat.leave()
+        self.declaring.forget()
         self.ticker.stop()
         self.waves.forget()
         self.recovery.forget()
+        self.lateness.forget()
         self.leaders.stop()
         self.runner.stop(max(0.0, ends - self._timing.mono()) / 1000)
         self.leaders.leave_behind()
@@ -111,6 +126,13 @@ class Engine:
         # The keeper goes on renewing the locks that the program holds by hand.
         self._locks.contender.keeper.rest()
 
+    def seconds_left(self, most: float) -> float:
+        """Return how much of the grace is left to those who tell others of the runs: so many seconds at most.
+
+        Before a stop it is all of these seconds.
+        """
+        return max(0.0, min(most, (self._ends - self._timing.mono()) / 1000)) if self.runner.stopping else most
+
     def work(self) -> float:
         """Do on this thread the work that is due. Return the seconds until there is more to do."""
         waits = [self.heartbeat.work_if_due(), self.ticker.work()]
@@ -122,11 +144,13 @@ class Engine:
         self.is_ticking = False
         self.registry.after_fork()
         self.recovery.forget()
+        self.lateness.forget()
         self.claimer.forget()
         self.runner.after_fork()
         self.leaders.after_fork()
         self.crew.after_fork()
         self.heartbeat.after_fork()
+        self.declaring.after_fork()
         self.waves.after_fork()
         self.ticker = self._make_ticker()
         for job in self.registry.jobs():
@@ -213,6 +237,7 @@ class Engine:
 
     def add(self, job: Job) -> None:
         self.ticker.add(job)
+        self.declaring.add(job)
 
     def remove(self, name: str) -> None:
         self.ticker.remove(name)
@@ -225,6 +250,9 @@ class Engine:
 
     def pause_leader(self, name: str, is_paused: bool) -> None:
         self.leaders.pause(name, is_paused)
+
+    def served(self, job: Job) -> None:
+        self.declaring.served(job)
 
     def running(self) -> dict[str, int]:
         return self.runner.running()
@@ -251,6 +279,8 @@ class Engine:
     def _go_on(self, turn: Turn) -> None:
         turn = self.lanes.heir(turn)
         delay = self.runner.go_on(turn)
+        if any(result.run is not None for result in turn.results):
+            self.declaring.won(turn.job)
         if delay is not None:
             self._plan(turn, delay)
             self.wake(turn.job)  # what was heard since the delay was computed has woken nobody

@@ -10,6 +10,7 @@ No token is ever logged or sent back.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 
 from firecron.triggers.tokens import TIMEOUT, Tokens
 from firecron.triggers.verifier import Denial
@@ -38,6 +39,12 @@ class OidcVerifier:
     ) -> None:
         self._emails = frozenset(emails)
         self.tokens = Tokens(certs_url, audiences, "RS256", timeout=timeout)
+
+    def and_for(self, emails: Collection[str]) -> OidcVerifier:
+        """Return a verifier for these e-mail addresses as well, with the same certificates."""
+        wider = copy(self)
+        wider._emails = self._emails.union(emails)
+        return wider
 
     def check(self, authorization: str | None) -> Denial | None:
         """Return None if the token is valid and its account allowed, else the denial."""

@@ -380,17 +380,19 @@ def test_it_is_inside_of_flasks_context() -> None:
 def test_it_is_not_around_leaders() -> None:
     """A leader's body has no run, and `around` is for runs."""
     seen: list[object] = []
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     @leader("first", ttl=10)
     def lead(term: Term) -> None:
         seen.append(term)
+        begun.set()
         term.lost.wait(20)
         ended.set()
 
     crons = FireCron(lead, enabled=False, around=[sync_around(seen.append, seen.append)])
     with crons.testing() as test:
         term = test.elect("first")
+        assert begun.wait(20)
         test.depose("first")
     assert ended.is_set()
     assert seen == [term]

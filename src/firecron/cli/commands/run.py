@@ -216,6 +216,7 @@ def _show(output: Output, name: str, result: Result, duration: int | None, logge
         "fence": None if run is None else run.fence,
         "key": key,
         "durationMs": duration,
+        "note": None if run is None else run.noted,
         "error": None if result.error is None else described(result.error),
         "refusal": None if refusal is None else {"reason": refusal.reason, "message": refusal.message},
     }
@@ -228,6 +229,8 @@ def _show(output: Output, name: str, result: Result, duration: int | None, logge
     said = f"{name} {result.outcome}" + ("" if duration is None else f" after {took(duration)}")
     if run is not None and run.slot is not None:
         said += f", as the run of {to_text(run.slot)}"
+    if run is not None and run.noted is not None:
+        said += f": {plain(run.noted)}"
     output.give(value, said)
 
 

@@ -1,0 +1,196 @@
+"""Declaring: keeps the entries of this program's jobs in the catalogue, `cron-jobs/<name>` (see `jobs/catalogue`).
+
+    begin    where jobs tick: all jobs of the program, beside its start
+    add      a job that the program adds later
+    won      a job that was run here by its schedule
+    served   a job that was run here for a trigger, which may be all that runs it
+
+Entries are read, all in one request, and what differs is written, 500 jobs in a request. Nothing is written where
+nothing differs. A job that was run is looked at once an hour at most, and only its own entry. All of this is done on a
+thread of its own, so it delays neither a start nor a run. What fails is an event, and tried again.
+
+No lock depends on an entry, so the writes have no condition. What may interleave, and what becomes of it:
+
+    two instances of one revision start    both write the same, or the second finds nothing to write
+    two of two revisions start at once     both read what was there, and both write. An entry is replaced whole, so each
+                                           is one revision's; two entries may be of two revisions
+    an old revision starts late            its entries stand, until the new revision's next run of each job puts that
+                                           job's own one right, an hour later at the latest if the job runs so often
+    two revisions run a job in turns       each of their instances looks once an hour: what they disagree about changes
+                                           to and fro, and is shown as it is
+    an operator forgets an entry           a program that has the job writes it again, at its next start or run
+    `since` when two schedules take turns  it begins anew with each, so a tick of before is not called late
+    a reply is lost                        the next look reads what was written
+
+A job with a role that this instance lacks is left to those that have it. Only if nobody has declared it, it is declared
+here without a service: so a role that no instance has is seen.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from firecron.base.clocks import Deadline, Timing
+from firecron.base.workers import Crew
+from firecron.errors import Denied, StoreError
+from firecron.jobs.catalogue import changed, declared
+from firecron.jobs.job import Job
+from firecron.jobs.registry import Registry
+from firecron.lock.service import LockService
+
+# How many entries one write has.
+_MOST = 500
+# Milliseconds between two looks at the entry of a job that is won again and again.
+_AGAIN = 3_600_000
+# Seconds after which a look that failed is made again: sooner if the database was away than if its rules refuse it.
+_RETRY = 300.0
+_RETRY_DENIED = 3_600.0
+
+Later: TypeAlias = Callable[[float, Callable[[], None]], None]
+
+
+class Declaring:
+    """Looks after the entries of the registry's jobs, on the threads of its `crew`. No method blocks.
+
+    `later` makes a call in so many seconds, where the instance ticks.
+    """
+
+    def __init__(self, locks: LockService, timing: Timing, registry: Registry, crew: Crew, later: Later) -> None:
+        self._locks = locks
+        self._timing = timing
+        self._registry = registry
+        self.crew = crew
+        self._later = later
+        self._lock = threading.Lock()
+        self.forget()
+
+    def forget(self) -> None:
+        """Stop ticking: what is still to be looked at is dropped, and what is under way says nothing any more."""
+        with self._lock:
+            self._term = object()
+            self._ticks = False
+            self._is_busy = False
+            self._due: set[str] = set()
+            self._looked: dict[str, float] = {}
+            self._has_failed = False
+            self._not_before = 0.0
+
+    def after_fork(self) -> None:
+        """Forget in a forked child: the thread is the parent's, and may hold the lock."""
+        self._lock = threading.Lock()
+        self.crew.after_fork()
+        self.forget()
+
+    def begin(self) -> None:
+        """Look at all jobs: from now on this instance ticks."""
+        with self._lock:
+            self._ticks = True
+        self._ask_for(job.name for job in self._registry.jobs())
+
+    def add(self, job: Job) -> None:
+        """Look at a job that the program has just added."""
+        if self._ticks:
+            self._ask_for([job.name])
+
+    def won(self, job: Job) -> None:
+        """Look at a job that was run here by its schedule, unless it was looked at within an hour."""
+        if self._ticks:
+            self.served(job)
+
+    def served(self, job: Job) -> None:
+        """Look at a job that was run here for a trigger, unless it was looked at within an hour."""
+        looked = self._looked.get(job.name)
+        if looked is None or self._timing.mono() - looked >= _AGAIN:
+            self._ask_for([job.name])
+
+    def _ask_for(self, names: Iterable[str]) -> None:
+        with self._lock:
+            self._due.update(names)
+        self._start()
+
+    def _start(self, *, is_retry: bool = False) -> None:
+        """Have a thread look at what is due, unless one does, or a look has failed a short time ago."""
+        with self._lock:
+            if self._is_busy or not self._due or (self._timing.mono() < self._not_before and not is_retry):
+                return
+            self._is_busy = True
+            term = self._term
+        try:
+            self.crew.submit(lambda: self._work(term))
+        except BaseException as error:
+            self._put_off(term, set(), error)
+            if not isinstance(error, Exception):
+                raise  # Ctrl-C, or an exception of a signal's handler
+
+    def _work(self, term: object) -> None:
+        while names := self._take(term):
+            try:
+                self._look(names)
+            except Exception as error:
+                self._put_off(term, names, error)
+                return
+
+    def _take(self, term: object) -> set[str]:
+        with self._lock:
+            if term is not self._term:
+                return set()
+            names, self._due = self._due, set()
+            self._is_busy = bool(names)
+            return names
+
+    def _look(self, names: set[str]) -> None:
+        """Read the entries of these jobs, and write those that differ. Raise StoreError."""
+        store, paths = self._locks.store, self._locks.paths
+        jobs = {job.name: job for job in self._registry.jobs() if job.name in names}
+        if len(jobs) == 1:
+            (name,) = jobs
+            stored: object = {name: store.read(paths.job(name), self._deadline()).node}
+        else:
+            stored = store.read(paths.jobs, self._deadline()).node if jobs else None
+        entries = stored if isinstance(stored, dict) else {}
+        found = {name: self._changed(job, entries.get(name)) for name, job in jobs.items()}
+        values = [(name, node) for name, node in found.items() if node is not None]
+        for start in range(0, len(values), _MOST):
+            store.merge(paths.jobs, dict(values[start : start + _MOST]), self._deadline())
+        now = self._timing.mono()
+        with self._lock:
+            self._looked.update(dict.fromkeys(jobs, now))
+            self._has_failed = False
+
+    def _changed(self, job: Job, stored: object) -> dict[str, object] | None:
+        """Return the entry to write for the job; None if none is to be written."""
+        who = self._locks.identity
+        is_here = self._registry.runs_here(job)
+        if not is_here and isinstance(stored, dict) and stored.get("service") != "":
+            return None
+        service, revision = (who.service, who.revision) if is_here else ("", None)
+        mine = declared(job.options, where=job.where, ticks=self._ticks, service=service, revision=revision)
+        return changed(mine, stored)
+
+    def _put_off(self, term: object, names: set[str], error: BaseException) -> None:
+        """Look at these jobs again later, and say so, once until a look succeeds."""
+        delay = _RETRY_DENIED if isinstance(error, Denied) else _RETRY
+        with self._lock:
+            if term is not self._term:
+                return
+            self._is_busy = False
+            self._due |= names
+            self._not_before = self._timing.mono() + delay * 1000
+            is_first, self._has_failed = not self._has_failed, True
+            ticks = self._ticks
+        if is_first:
+            self._complain(error)
+        if ticks:
+            self._later(delay, lambda: self._start(is_retry=True))
+
+    def _complain(self, error: BaseException) -> None:
+        why = str(error) if isinstance(error, StoreError) else repr(error)
+        remedy = ": deploy the rules that `firecron rules` prints" if isinstance(error, Denied) else ""
+        message = f"The catalogue of jobs could not be written{remedy}. Jobs run nevertheless. {why}"
+        self._locks.events.emit("catalogue.failed", "firecron", logging.WARNING, message, why=why)
+
+    def _deadline(self) -> Deadline:
+        return self._locks.deadline(self._locks.settings.request_timeout)
