@@ -14,7 +14,7 @@ import requests
 import uvicorn
 from tests.page.paging import OWN, attend, declare
 
-from firecron import Access, FireCron, distributed_cron
+from firecron import Access, FireCron, Run, distributed_cron
 from firecron.errors import FirecronError
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -81,8 +81,9 @@ class Served:
 
 def _instance(may_end: threading.Event, name: str = "digest") -> FireCron:
     @distributed_cron(name, "0 9 * * *")
-    def digest() -> None:
+    def digest(run: Run) -> None:
         may_end.wait(30)
+        run.note("1,204 mails")
 
     return FireCron(digest, enabled=False)
 
