@@ -22,10 +22,9 @@ from typing import Protocol
 from firecron.base.clocks import Timing
 from firecron.base.workers import Crew
 from firecron.jobs.registry import Registry
-from firecron.lock.following import Ranks
 from firecron.lock.service import LockService
 
-# The ranks are those of a leader with this name, which no leader can have.
+# What the rank is for.
 _PLACE = "job.late"
 _FIRST = 3
 
@@ -38,6 +37,13 @@ class Judged:
     verdict: str
     slot: str | None
     why: str
+
+
+class Ranks(Protocol):
+    """Says how many instances come before this one."""
+
+    def rank(self, what: str) -> float | None:
+        """Return the rank for this work by the newest ticket; None if the size of the group is not known."""
 
 
 class Judge(Protocol):
@@ -71,7 +77,7 @@ class Lateness:
     def look_if_due(self) -> None:
         """Have the jobs looked at, if that is due and this instance's turn. This doesn't block."""
         judge, now, rank = self.judge, self._timing.mono(), self._ranks.rank(_PLACE)
-        is_first = rank is not None and rank.rank < _FIRST
+        is_first = rank is not None and rank < _FIRST
         is_due = now >= self._due or (is_first and not self._has_looked)
         if judge is None or not is_due or not (is_first or rank is None or self._told):
             return
