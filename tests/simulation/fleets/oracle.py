@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.fleets.database import LOCKS, brief
 from tests.simulation.fleets.scenario import JobSpec
+from tests.simulation.fleets.steps import StepBook
 from tests.simulation.fleets.times import time_of
 from tests.simulation.greenlets import Scheduler
-from tests.simulation.machines import MILLISECOND, Machine
+from tests.simulation.machines import MILLISECOND, SECOND, Machine
 from tests.simulation.stand_ins import EPOCH
 
 from firecron.base.events import Event
@@ -53,8 +54,9 @@ class Claim:
     is_released: bool = False
     released_at: int | None = None
     outcome: str | None = None
-    # Whether an operator has unlocked or deleted it.
+    # Whether an operator has unlocked or deleted it, and when one has cancelled it.
     is_meddled_with: bool = False
+    cancelled_at: int | None = None
     body: Body | None = None
 
 
@@ -121,6 +123,7 @@ class Oracle:
         self.violations: list[str] = []
         self.said: list[Said] = []
         self._bodies: dict[int, Body] = {}
+        self.steps = StepBook(self)
 
     def violated(self, rule: str, form: str, *values: object) -> None:
         said = f"{rule}: {form.format(*values)}"
@@ -168,6 +171,9 @@ class Oracle:
         # A renewal, a release, or a pause by a program: by nobody but the holder's machine, but for the pause.
         changed = {key for key in {*old, *new} if old.get(key) != new.get(key)}
         if changed <= {"paused"}:
+            return
+        if changed <= {"cancel", "cancelWhy"} and new.get("cancel") == last.fence:
+            last.cancelled_at = now
             return
         if machine.name != last.machine:
             self.violated("1", "{} changed {} of {}'s record of {}", machine.name, sorted(changed), last.machine, name)
@@ -227,8 +233,13 @@ class Oracle:
                 self.violated("1", "the slot of {} falls from {} to {}", name, old.get("slot"), slot)
         if old.get("paused"):
             self.violated("2", "{} takes {} although it is paused", machine.name, name)
+        if claimed is not None and (EPOCH + time_of(claimed)) % (job.spec.period * SECOND):
+            self.violated("1", "{} claims {} of {}, which is no tick", machine.name, claimed, name)
         if claimed is not None and _ms(time_of(claimed)) > _ms(now) + MARGIN + 1_000:
             self.violated("1", "{} claims {} of {} too early", machine.name, claimed, name)
+        was_cancelled = any(one.slot == claimed and one.cancelled_at is not None for one in job.claims)
+        if claimed is not None and was_cancelled and not job.deleted:
+            self.violated("2", "{} claims {} of {}, which was cancelled", machine.name, claimed, name)
         if claim.attempt > 3:
             self.violated("2", "{} claims {} of {} for the {}th time", machine.name, claimed, name, claim.attempt)
         job.claims.append(claim)
@@ -278,8 +289,10 @@ class Oracle:
             self.violated("1", "{} begins {} again, although nothing is rerun", machine.name, run)
         return body
 
-    def looks(self, body: Body, at: int, *, is_lost: bool) -> None:
-        """A body has looked at its lease: from `at` on it knew whether it was lost."""
+    def looks(self, body: Body, at: int, *, is_lost: bool, is_cancelled: bool = False) -> None:
+        """A body has looked at its lease: from `at` on it knew whether it was lost, or cancelled."""
+        if is_cancelled and not any(one.body is body and one.cancelled_at for one in self.jobs[body.job].claims):
+            self.violated("1", "{} on {} is cancelled, and nobody has asked for that", body.run, body.machine)
         if is_lost and not body.has_seen_loss:
             self._timeline.say(body.machine, "body of {} {} sees that its lease is lost", body.job, body.slot)
         if is_lost:
