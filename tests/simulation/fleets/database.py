@@ -243,5 +243,6 @@ def brief(node: object) -> str:
     """Return a lock's node in few words."""
     if not isinstance(node, dict):
         return repr(node)
-    kept = ("slot", "attempt", "fence", "holder", "expiresAt", "releasedAt", "unfinished", "paused", "outcome")
+    times = ("expiresAt", "releasedAt", "pausedUntil")
+    kept = ("slot", "attempt", "fence", "holder", *times, "unfinished", "paused", "outcome")
     return " ".join(f"{name}={node[name]}" for name in kept if name in node)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tests.simulation.fleets.costs import asked_a_tick
 from tests.simulation.fleets.database import LOCKS, Database, Fate, Method
 from tests.simulation.fleets.instance import Instance
-from tests.simulation.fleets.oracle import Oracle
+from tests.simulation.fleets.oracle import Oracle, database_time
 from tests.simulation.fleets.scenario import LAST, Event, Scenario
 from tests.simulation.fleets.steps import STEPS
 from tests.simulation.fleets.timeline import Timeline, at
@@ -135,7 +135,7 @@ class World:
         elif event.act == "cancel":
             self._cancel(event.target)
         elif instance is None:
-            self._edit(event.act, event.target)
+            self._edit(event.act, event.target, event.value)
         elif event.act in ("trigger", "trigger_next"):
             is_next = event.act == "trigger_next"
             instance.call(lambda crons: self._trigger(instance, crons, job, is_next=is_next), "by hand")
@@ -156,18 +156,19 @@ class World:
         elif event.act == "kill" and instance.started_at is not None:
             instance.kill()
 
-    def _edit(self, act: str, job: str) -> None:
-        """What an operator does to a job's node in the console."""
+    def _edit(self, act: str, job: str, until: object = None) -> None:
+        """What an operator does to a job's node in the console. A pause may have an end."""
         node = self.database.store.get(f"{LOCKS}{job}")
         fields: dict[str, object] = dict(node) if isinstance(node, dict) else {}
         if act == "pause":
-            fields["paused"] = True
+            fields |= {"paused": True, "pausedUntil": None if until is None else database_time(int(str(until)))}
         elif act == "resume":
-            fields.pop("paused", None)
+            fields |= {"paused": None, "pausedUntil": None}
         elif act == "unlock" and fields:
             fields["expiresAt"] = 0
         elif act == "delete":
             fields = {}
+        fields = {field: value for field, value in fields.items() if value is not None}
         self.database.edit(f"{LOCKS}{job}", fields or None)
 
     def _cancel(self, job: str) -> None:

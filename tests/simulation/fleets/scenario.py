@@ -339,9 +339,14 @@ class _Builder:
             at, job = self._some_time(), random.choice(self._jobs).name
             act: Act = random.choice(("pause", "unlock", "delete", "trigger", "trigger", "trigger_next", "pause_here"))
             target = job if act in ("pause", "unlock", "delete") else f"{random.choice(names)} {job}"
-            found.append(Event(at, act, target))
-            if act in ("pause", "pause_here"):
-                end = min(self._rough, at + int(random.random() * 60 * SECOND))
+            if act not in ("pause", "pause_here"):
+                found.append(Event(at, act, target))
+                continue
+            end = min(self._rough, at + int(random.random() * 60 * SECOND))
+            # Half of the pauses end by themselves.
+            ends_itself = act == "pause" and end % 2 == 0
+            found.append(Event(at, act, target, value=end if ends_itself else None))
+            if not ends_itself:
                 found.append(Event(end, "resume" if act == "pause" else "resume_here", target))
         return found
 
