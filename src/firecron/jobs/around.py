@@ -67,7 +67,7 @@ def no_context(around: object, made: object) -> str:
 
 
 def _why_not(around: object) -> str | None:
-    if not isinstance(around, type) and isinstance(around, AbstractContextManager | AbstractAsyncContextManager):
+    if isinstance(around, AbstractContextManager | AbstractAsyncContextManager):
         return "is one context manager, and each try needs its own: write lambda run: … around the call that makes it"
     if not callable(around):
         return f"can't be called: {_EXAMPLE}"
