@@ -48,7 +48,7 @@ HOMES = {
         ("requests", "urllib3", "google", "firebase_admin"), ("rtdb", "triggers.oidc", "cloud_logging", "demo")
     ),
     "croniter": (),
-    **dict.fromkeys(("pydantic", "pydantic_core", "pydantic_settings"), ("settings", "lock.record")),
+    **dict.fromkeys(("pydantic", "pydantic_core", "pydantic_settings"), ("settings", "lock.record", "lock.fields")),
     **dict.fromkeys(("typer", "rich"), ("cli", "demo")),
 }
 WITHOUT_THREADS = ("cron", "lock.record", "lock.protocol", "runs.policy", "runs.turn", "ops.views", "ops.health")

@@ -123,7 +123,12 @@ class Holder:
             else:
                 self._believes = False
                 finished = self.held.record.slot if op.finishes else None
-                self._talk = protocol.releasing(self.held, hold_at_least=op.hold_at_least, finished=finished)
+                self._talk = protocol.releasing(
+                    self.held,
+                    hold_at_least=op.hold_at_least,
+                    outcome="succeeded" if op.finishes else "lost",
+                    finished=finished,
+                )
         self._tell(None)
 
     def _read_clock(self) -> None:

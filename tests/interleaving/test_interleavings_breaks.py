@@ -15,6 +15,7 @@ from tests.interleaving.scenarios import ACQUIRE, CANCEL, RELEASE, RENEW, SLOT, 
 
 from firecron.base.clocks import Moment
 from firecron.lock import protocol, record
+from firecron.lock.failures import after_claim, after_release
 from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.protocol import Answer, Exchange, Held, Now, Swapped
 from firecron.lock.record import LockRecord, Lost, Mine, Number, Refused, Take
@@ -160,6 +161,20 @@ spent_slots_are_free = _decide_by(
 )
 
 
+def lost_runs_count_twice(patch: pytest.MonkeyPatch) -> None:
+    def broken(failures: object, open_slot: str | None, released_at: object) -> object:
+        return after_claim(failures, open_slot, None)
+
+    patch.setattr(record, "after_claim", broken)
+
+
+def failures_are_not_counted(patch: pytest.MonkeyPatch) -> None:
+    def broken(failures: object, outcome: str | None, *, is_tick: bool) -> object:
+        return after_release(failures, outcome, is_tick=False)
+
+    patch.setattr(record, "after_release", broken)
+
+
 def cancelled_slots_are_open(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LockRecord, "open_slot", property(lambda self: self.unfinished))
 
@@ -178,6 +193,7 @@ pauses_are_ignored = _decide_by(
 
 ONCE = (ACQUIRE,)
 CLAIM = (Op("acquire", slot=SLOT), RELEASE)
+LOSE = (Op("acquire", slot=SLOT), Op("release", finishes=False))
 LATE_EARLY = ((-MARGIN, 1.0), (MARGIN, 1.0))
 EARLY_LATE = ((MARGIN, 1.0), (-MARGIN, 1.0))
 TWO = Scenario((ONCE, ONCE), LATE_EARLY, {"jump": 1})
@@ -217,6 +233,8 @@ BREAKS: dict[str, tuple[Break, Scenario, str]] = {
         "a slot was rerun while",
     ),
     "spent_slots_are_free": (spent_slots_are_free, Scenario((CLAIM, CLAIM)), "a slot that was spent"),
+    "lost_runs_count_twice": (lost_runs_count_twice, Scenario((LOSE, ONCE)), "an acquire miscounted"),
+    "failures_are_not_counted": (failures_are_not_counted, Scenario((LOSE,)), "a release miscounted"),
     "pauses_are_ignored": (pauses_are_ignored, Scenario((ONCE,), budget={"pause": 1}), "a paused lock"),
     "cancelled_slots_are_rerun": (
         cancelled_slots_are_open,

@@ -12,6 +12,7 @@ DECIDE = "tests/unit/lock/test_record_decide.py"
 PARSE = "tests/unit/lock/test_record_parse.py"
 CLAIM = "tests/unit/lock/test_record_claim.py"
 HOLDING = "tests/unit/lock/test_record_holding.py"
+FAILED = "tests/unit/lock/test_failures.py"
 MODEL = "tests/unit/lock/test_record_model.py"
 DRIVES = "tests/unit/lock/test_driver.py"
 EXCHANGES = "tests/unit/lock/test_protocol.py tests/unit/lock/test_protocol_holding.py"
@@ -61,20 +62,14 @@ RECORD = _in(
     ("if not LOCK_FIELDS & node.keys():", "if False:", PARSE),
     ("strict=True, frozen=True", "strict=False, frozen=True", PARSE),
     ('extra="allow"', 'extra="ignore"', CLAIM),
-    (' - {"paused", "cancel", "cancelWhy"}', "", PARSE),
-    (', "cancel", "cancelWhy"}', "}", PARSE),
+    (' - {"paused", "cancel", "cancelWhy", "failures"}', "", PARSE),
+    (', "cancel", "cancelWhy", "failures"}', "}", PARSE),
+    (', "failures"}', "}", PARSE),
     ("> now + DAY:", ">= now + DAY:", PARSE),
     ("> now + DAY:", "> now + 2 * DAY:", DECIDE),
     ("now < self.expiresAt + (", "now <= self.expiresAt + (", DECIDE),
     ("self.expiresAt > now + _FURTHEST", "self.expiresAt >= now + _FURTHEST", PARSE),
     ("self.expiresAt > now + _FURTHEST", "self.expiresAt > now + DAY", PARSE),
-    ("_TOO_HIGH = 2**53 - 1", "_TOO_HIGH = 2**53", PARSE),
-    (
-        "Annotated[int, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)] | Annotated[float, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)]",
-        "int | float",
-        PARSE,
-    ),
-    ("Count: TypeAlias = Annotated[int, Field(ge=0,", "Count: TypeAlias = Annotated[int, Field(ge=-5,", PARSE),
     ("example = 1 if name ==", "example = 2 if name !=", PARSE),
     ("(margin if self.releasedAt is None else 0)", "0", DECIDE),
     ("(margin if self.releasedAt is None else 0)", "margin", DECIDE),
@@ -177,6 +172,39 @@ RECORD = _in(
     (" and not record.model_extra", "", HOLDING),
     (" and expires_at == now:", ":", HOLDING),
     ('            "outcome": outcome,\n', "", HOLDING),
+    # The runs that failed.
+    ("after_claim(record.failures, record.open_slot, record.releasedAt) if record else None", "None", FAILED),
+    ("record.failures, record.open_slot, record", "record.failures, record.unfinished, record", FAILED),
+    ("record.open_slot, record.releasedAt)", "record.open_slot, None)", FAILED),
+    ("is_tick=record.slot is not None and not forgets_cancel", "is_tick=True", FAILED),
+    ("is_tick=record.slot is not None and not forgets_cancel", "is_tick=record.slot is not None", FAILED),
+    ("is_tick=record.slot is not None and not forgets_cancel", "is_tick=not forgets_cancel", FAILED),
+)
+
+FIELDS = _in(
+    "lock/fields.py",
+    ("_TOO_HIGH = 2**53 - 1", "_TOO_HIGH = 2**53", PARSE),
+    (
+        "Annotated[int, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)] | Annotated[float, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)]",
+        "int | float",
+        PARSE,
+    ),
+    ("Count: TypeAlias = Annotated[int, Field(ge=0,", "Count: TypeAlias = Annotated[int, Field(ge=-5,", PARSE),
+)
+
+COUNTS = _in(
+    "lock/failures.py",
+    ("open_slot is not None and released_at is None", "released_at is None", FAILED),
+    ("open_slot is not None and released_at is None", "open_slot is not None", FAILED),
+    ('if outcome == "succeeded":', 'if outcome == "succeeded" and is_tick:', FAILED),
+    ('if outcome == "succeeded":', "if False:", FAILED),
+    ('if is_tick and outcome in ("failed", "lost")', 'if outcome in ("failed", "lost")', FAILED),
+    ('is_tick and outcome in ("failed", "lost")', "is_tick", FAILED),
+    ('in ("failed", "lost")', 'in ("failed",)', FAILED),
+    ('in ("failed", "lost")', 'in ("lost",)', FAILED),
+    ("isinstance(failures, bool) or ", "", FAILED),
+    (" or failures < 0", "", FAILED),
+    ("return failures + 1", "return 1", FAILED),
 )
 
 TERM = _in(
@@ -556,6 +584,8 @@ LOCK_MUTANTS = (
     + LEASES
     + CONTENDER
     + UNDER_LOCK
+    + FIELDS
+    + COUNTS
     + RECENT
     + REFUSAL
     + ROSTER

@@ -187,7 +187,10 @@ ENTRY = Entry("key", "failed", "slot", "http", 1, 2, 1, 1, 1, 2, True, "bookkeep
     ("below", "fields"),
     [
         # `acquired` and `expires` are texts for people, and any value of `paused` means something.
-        (("cron-locks", "$name"), (LOCK_FIELDS - {"acquired", "expires"}) | {"cancel", "cancelWhy", "kind"}),
+        (
+            ("cron-locks", "$name"),
+            (LOCK_FIELDS - {"acquired", "expires"}) | {"cancel", "cancelWhy", "failures", "kind"},
+        ),
         (("cron-runs", "$name", "$key"), set(ENTRY.to_node())),
         (("cron-steps", "$name", "$tick", "$step"), set(StepRecord(1, 1, 1, "me", 1, "1").to_node())),
         (("cron-instances", "$id"), {"seenAt", "startedAt", "instanceId", "jobs", "running"}),

@@ -18,13 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from firecron.base.clocks import Moment
-from firecron.base.instants import check_instant, check_spans, to_milliseconds, to_text
+from firecron.base.instants import to_milliseconds, to_text
 from firecron.errors import Malformed
+from firecron.lock.failures import after_claim, after_release
+from firecron.lock.fields import Count, Exact, Instant, Spans
 from firecron.lock.kinds import misfit
 from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.request import NONE_MISSED, Request
@@ -36,15 +38,7 @@ _OUT_OF_RANGE = frozenset({"greater_than", "greater_than_equal", "less_than"})
 # No ttl is longer than a day. The minute allows for clocks that differ.
 _FURTHEST = DAY + 60_000
 
-Instant = Annotated[str, AfterValidator(check_instant)]
-Spans = Annotated[str, AfterValidator(check_spans)]
 Number: TypeAlias = int | float
-# Doubles are exact up to 2^53 - 1. The limit is exclusive, because the next fence has to be exact too.
-_TOO_HIGH = 2**53 - 1
-Exact: TypeAlias = (
-    Annotated[int, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)] | Annotated[float, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)]
-)
-Count: TypeAlias = Annotated[int, Field(ge=0, lt=_TOO_HIGH)] | Annotated[float, Field(ge=0, lt=_TOO_HIGH)]
 
 
 class LockRecord(BaseModel):
@@ -58,6 +52,7 @@ class LockRecord(BaseModel):
     cancel: object = None  # the fence of the acquisition whose holder is asked to stop
     cancelWhy: object = None
     expires: object = None
+    failures: object = None  # see `failures`
     expiresAt: Number  # without a bound, so that a stuck lock can still be read and unlocked
     fence: Exact | None = None
     holder: str | None = None
@@ -107,7 +102,7 @@ class LockRecord(BaseModel):
         return self.expiresAt > now + _FURTHEST
 
 
-LOCK_FIELDS = frozenset(LockRecord.model_fields) - {"paused", "cancel", "cancelWhy"}
+LOCK_FIELDS = frozenset(LockRecord.model_fields) - {"paused", "cancel", "cancelWhy", "failures"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +225,7 @@ def _taken(current: Current, request: Request, now: Moment) -> Take:
         "cancelWhy": None,
         "expires": to_text(term.expires_at),
         "expiresAt": term.expires_at,
+        "failures": after_claim(record.failures, record.open_slot, record.releasedAt) if record else None,
         "holder": request.holder,
         "instance": request.instance,
         "instanceId": request.instance_id,
@@ -332,6 +328,7 @@ def released(
             "releasedAt": now,
             "expiresAt": expires_at,
             "expires": to_text(expires_at),
+            "failures": after_release(record.failures, outcome, is_tick=record.slot is not None and not forgets_cancel),
             "outcome": outcome,
             "unfinished": unfinished,
             **({"cancel": None, "cancelWhy": None} if forgets_cancel else {}),
