@@ -196,7 +196,7 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
     "a dead holder's record": (
         node(expiresAt=NOW - MARGIN, slot=slot(-60), unfinished=slot(-60), attempt=1),
         request(),
-        {"attempt": 1, "slot": slot(-60), "unfinished": slot(-60)},
+        {"attempt": 1, "failures": 1, "slot": slot(-60), "unfinished": slot(-60)},
     ),
 }
 
