@@ -485,12 +485,10 @@ WAITING = _in(
     "lock/waiting.py",
     ('answer.reason in ("held", "unavailable")', 'answer.reason in ("held",)', PATIENCE),
     ('answer.reason in ("held", "unavailable")', "True", PATIENCE),
-    ("remaining()) > 0:", "remaining()) >= 0:", PATIENCE),
     ("or self._deadline.remaining() <= 0:", "or self._deadline.remaining() < 0:", PATIENCE),
     ("return min(due, self._deadline.remaining())", "return due", PATIENCE),
     ('        if answer.reason == "held":\n            self._streams.add(self._follow)\n', "", PATIENCE),
     ("        self._streams.discard(self._follow)\n", "        pass\n", PATIENCE),
-    ("yield min(backoff(tries + 2, random.random()), left)", "yield backoff(tries + 2, random.random())", PATIENCE),
 )
 
 PAUSES = _in(
