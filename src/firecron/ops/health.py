@@ -213,7 +213,8 @@ def _ended(job: str, declared: Declared, record: LockRecord | None, fields: Mapp
     if failures < declared.alert_after:
         counted = f", {failures} of {declared.alert_after} failures in a row that are reported" if failures else ""
         return JobVerdict(job, "ok", why=f"{last}{counted}")
-    so_far = "" if record.succeededSlot is None else f", and the last that succeeded was {record.succeededSlot}"
+    succeeded = record.newest_success()
+    so_far = "" if succeeded is None else f", and the last that succeeded was {succeeded}"
     in_a_row = f"its last {failures} runs failed, were lost or died: " if failures > 1 else ""
     return JobVerdict(
         job,
