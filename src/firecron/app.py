@@ -112,6 +112,8 @@ class FireCron:
     trigger_app = doors.trigger_app
     trigger_blueprint = doors.trigger_blueprint
     status_app = doors.status_app
+    status_blueprint = doors.status_blueprint
+    status_urls = doors.status_urls
 
     # --- start and stop
 

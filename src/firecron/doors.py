@@ -7,7 +7,7 @@ behind the door when they are called. None of them starts a job or reads the dat
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, Unpack
 
 if TYPE_CHECKING:
     import flask
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from firecron.lock.service import LockService
     from firecron.ops.health_report import HealthReport
     from firecron.page.asgi import StatusApp
-    from firecron.page.gates import AccessFunction
+    from firecron.page.desk import Desk
+    from firecron.page.gates import AccessFunction, PageOptions
     from firecron.runs.history import History
     from firecron.settings import Settings
     from firecron.triggers.access import Access, OneOrMore
@@ -123,17 +124,55 @@ def status_app(
     from firecron.page.gates import choose_gate
     from firecron.page.making import make_page
 
-    gate = choose_gate(
-        self.events,
-        access=access,
-        basic=basic,
-        iap_audience=iap_audience,
-        audience=audience,
-        email=email,
-        open_to_all=open_to_all,
-    )
+    options: PageOptions = {
+        "access": access,
+        "basic": basic,
+        "iap_audience": iap_audience,
+        "audience": audience,
+        "email": email,
+        "open_to_all": open_to_all,
+    }
+    gate = choose_gate(self.events, options)
     desk, live = make_page(gate, self.locks, self.registry, read_only=read_only, open_health=open_health)
     return StatusApp(desk, live, self.settings.workers, self)
+
+
+def status_blueprint(self: Program, *, name: str = "firecron_page", **options: Unpack[PageOptions]) -> flask.Blueprint:
+    """Return the page for Flask: `app.register_blueprint(crons.status_blueprint(...), url_prefix="/crons")`.
+
+    Args:
+        name: The blueprint's name, if an application has two.
+        options: As with `status_app`; `access` can't be async.
+    """
+    from firecron.page.blueprint import make_page_blueprint
+
+    return make_page_blueprint(_sync_desk(self, options), name)
+
+
+def status_urls(self: Program, **options: Unpack[PageOptions]) -> list[object]:
+    """Return the page for Django: `path("crons/", include(crons.status_urls(...)))`.
+
+    Args:
+        options: As with `status_app`; `access` can't be async.
+    """
+    from firecron.page.django import make_urls
+
+    return make_urls(_sync_desk(self, options))
+
+
+def _sync_desk(crons: Program, options: PageOptions) -> Desk:
+    from firecron.page.gates import choose_gate
+    from firecron.page.making import make_page
+
+    gate = choose_gate(crons.events, options, may_wait=False)
+    desk, _ = make_page(
+        gate,
+        crons.locks,
+        crons.registry,
+        read_only=options.get("read_only", False),
+        open_health=options.get("open_health", False),
+    )
+    return desk
 
 
 def _handler(crons: Program, access: Access) -> Handler:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import requests
 import uvicorn
-from tests.page.paging import attend, declare
+from tests.page.paging import OWN, attend, declare
 
-from firecron import Access, FireCron, Run, distributed_cron
+from firecron import Access, FireCron, distributed_cron
 from firecron.errors import FirecronError
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -55,6 +56,15 @@ class Served:
         self.runs.append(threading.Thread(target=run))
         self.runs[-1].start()
 
+    def pause(self) -> None:
+        """Pause `digest`, as another visitor of the page does."""
+        reply = requests.post(f"{self.url}api/jobs/digest/pause", json={}, headers=OWN, timeout=10)
+        assert reply.status_code == 200, reply.text
+
+    def stop(self) -> None:
+        """End the server at once, without waiting for the streams."""
+        self.server.should_exit = self.server.force_exit = True
+
     def let_go(self) -> None:
         """Let the runs of `digest` end, and wait for it."""
         self.may_end.set()
@@ -70,9 +80,8 @@ class Served:
 
 def _instance(may_end: threading.Event) -> FireCron:
     @distributed_cron("digest", "0 9 * * *")
-    def digest(run: Run) -> None:
+    def digest() -> None:
         may_end.wait(30)
-        run.note("1,204 mails")
 
     return FireCron(digest, enabled=False)
 
@@ -87,21 +96,19 @@ def served(rtdb: Rtdb, port: int = 0, **access: Any) -> Iterator[Served]:
     may_end = threading.Event()
     crons = _instance(may_end)
     app = crons.status_app(**(access or {"access": lambda visitor: ACTING}))
-    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
+    while not server.started:
+        assert thread.is_alive(), "the server did not start"
+        time.sleep(0.005)
+    [listening] = server.servers[0].sockets
+    page = Served(f"http://127.0.0.1:{listening.getsockname()[1]}/", rtdb, crons, server, may_end)
     try:
-        while not server.started:
-            assert thread.is_alive(), "the server did not start"
-            time.sleep(0.005)
-        [listening] = server.servers[0].sockets
-        page = Served(f"http://127.0.0.1:{listening.getsockname()[1]}/", rtdb, crons, server, may_end)
-        try:
-            yield page
-        finally:
-            page.let_go()
+        yield page
     finally:
-        server.should_exit = True
+        page.let_go()
+        page.stop()
         thread.join()
         crons.stop()

@@ -509,7 +509,7 @@ HEARING = _in(
     "lock/hearing.py",
     ("return 0\n    if not isinstance", "return inf\n    if not isinstance", HEARS),
     ("or is_paused(current.kept, now)", "or False", HEARS),
-    ("is_paused(current.kept, now)", "is_paused(current.kept, 0)", HEARS),
+    ("or is_paused(current.kept, now)", "or is_paused(current.kept, 0)", HEARS),
     ("(margin if current.releasedAt is None else 0)", "margin", HEARS),
     ("self._number = 0 if heard is None else heard.number", "self._number = 0", HEARS),
     ("is_news = heard.number > self._number", "is_news = True", HEARS),

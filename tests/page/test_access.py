@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+import flask
 import pytest
-from tests.page.paging import OPEN, Page, basic
+from django.http import HttpRequest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Mount
+from tests.page.paging import OPEN, Page, Shell, asgi_call, basic
 
 from firecron import Access, ConfigurationError, FireCron, Visitor
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -122,20 +128,45 @@ def test_a_refusal_is_logged_without_what_was_sent(rtdb: Rtdb) -> None:
 # --- a function of the program's
 
 
-def test_access_sees_the_request_and_decides(rtdb: Rtdb) -> None:
+@pytest.mark.parametrize(("shell", "kind"), [("asgi", dict), ("flask", flask.Request), ("django", HttpRequest)])
+def test_access_sees_the_request_and_decides(rtdb: Rtdb, shell: Shell, kind: type) -> None:
     """`access` gets method, path below the mount, headers by any case, and the framework's request."""
     seen: list[Visitor] = []
 
     def access(visitor: Visitor) -> Access | None:
         seen.append(visitor)
+        assert isinstance(visitor.request, kind)
         return Access("ops@example.com") if visitor.headers.get("x-USER") else None
 
-    page = Page(access=access)
+    page = Page(shell=shell, access=access)
     assert page.get("/api/jobs").said == (403, "forbidden")
     reply = page.get("/api/jobs", {"X-User": "ops"})
     assert (reply.status, reply.body["visitor"]) == (200, {"who": "ops@example.com", "canAct": False})
     assert [(one.method, one.path) for one in seen] == [("GET", "/api/jobs")] * 2
-    assert isinstance(seen[0].request, dict)
+
+
+@pytest.mark.parametrize("shell", ["flask", "django"])
+def test_async_access_needs_asgi(rtdb: Rtdb, shell: Shell) -> None:
+    """Where nothing can wait for it, an async function is an error at once; one that hides it lets nobody in."""
+
+    async def access(visitor: Visitor) -> Access | None:
+        return Access("ops@example.com", can_act=True)
+
+    with pytest.raises(ConfigurationError, match="async"):
+        Page(shell=shell, access=access)
+    hidden: Callable[[Visitor], Awaitable[Access | None]] = lambda visitor: access(visitor)  # noqa: E731, PLW0108
+    page = Page(shell=shell, access=hidden)
+    assert page.get("/").said == (500, "error")
+
+
+def test_starlette_gives_its_own_request(rtdb: Rtdb) -> None:
+    """Mounted in Starlette, what `access` sees is Starlette's request, with what the program's middleware put there."""
+    seen: list[object] = []
+    page = Page(access=lambda visitor: seen.append(visitor.request))
+    asgi_call(Starlette(routes=[Mount("/crons", app=page.app)]), "GET", "/crons/api/jobs")
+    [request] = seen
+    assert isinstance(request, Request)
+    assert request.url.path == "/crons/api/jobs"
 
 
 def test_access_may_be_async(rtdb: Rtdb) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.page.paging import OPEN, OWN, Page, asgi_call, attend, declare
+from tests.page.paging import OPEN, OWN, SHELLS, Page, Shell, asgi_call, attend, declare, wsgi_call
 
 import firecron.page
 from firecron import Access
@@ -33,7 +33,6 @@ READABLE = (
 )
 ACTS = tuple(f"/api/jobs/digest/{act}" for act in ("run", "pause", "resume", "unlock", "cancel"))
 UNKNOWN = (
-    "//",
     "/page.html",
     "/static/page.js",
     "/../page.js",
@@ -53,11 +52,18 @@ UNKNOWN = (
 ACTING: dict[str, Any] = {"access": lambda visitor: Access("ops@example.com", can_act=True)}
 
 
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> Shell:
+    """Each framework, which must not differ."""
+    found: Shell = request.param
+    return found
+
+
 @pytest.fixture
-def page(rtdb: Rtdb) -> Page:
+def page(rtdb: Rtdb, shell: Shell) -> Page:
     declare(rtdb, "digest", since=int(time.time() * 1000))
     attend(rtdb, "digest")
-    return Page(**ACTING)
+    return Page(shell=shell, **ACTING)
 
 
 @pytest.mark.parametrize("path", READABLE)
@@ -95,7 +101,7 @@ def test_other_paths_are_nothing(page: Page, method: str, path: str) -> None:
     assert reply.body["message"] == "there is nothing at this path"
 
 
-@pytest.mark.parametrize("path", [*READABLE, *ACTS, "/nothing", ""])
+@pytest.mark.parametrize("path", [*READABLE, *ACTS, "/nothing"])
 def test_every_reply_has_the_headers(page: Page, path: str) -> None:
     """The policy, and what keeps a reply out of caches, are on every reply, whatever its status."""
     headers = page.get(path).headers
@@ -109,10 +115,19 @@ def test_every_reply_has_the_headers(page: Page, path: str) -> None:
     ("mount", "query", "location"),
     [("/crons", "", "./crons/"), ("/a/b c", "?x=1", "./b%20c/?x=1"), ("/a:b", "", "./a%3Ab/")],
 )
-def test_the_mount_without_its_slash_leads_to_the_page(page: Page, mount: str, query: str, location: str) -> None:
+def test_the_mount_without_its_slash_leads_to_the_page(rtdb: Rtdb, mount: str, query: str, location: str) -> None:
     """The redirect is relative, so that it is right below any prefix that a proxy adds."""
-    reply = asgi_call(page.app, "GET", f"{mount}{query}", root_path=mount)
+    reply = asgi_call(Page().app, "GET", f"{mount}{query}", root_path=mount)
     assert (reply.status, reply.headers["location"]) == (307, location)
+
+
+@pytest.mark.parametrize(
+    ("shell", "status", "location"), [("flask", 307, "./crons/?x=1"), ("django", 301, "/crons/?x=1")]
+)
+def test_a_framework_leads_to_the_page_too(rtdb: Rtdb, shell: Shell, status: int, location: str) -> None:
+    """Below a prefix of the server, without the mount's slash; Django's own redirect begins at the prefix."""
+    reply = wsgi_call(Page(shell=shell).wsgi, "GET", "/crons?x=1", script="/prefix")
+    assert (reply.status, reply.headers["location"].removeprefix("/prefix")) == (status, location)
 
 
 def test_the_files_are_small() -> None:

@@ -113,13 +113,6 @@ class Desk:
         except Exception as error:
             return self._broken(error)
 
-    def not_async(self, coming: Awaitable[object]) -> Reply:
-        """Return the reply where the program's `access` is async, and the framework is not."""
-        close = getattr(coming, "close", None)
-        if close is not None:
-            close()
-        return self._broken(TypeError("access is async, which only the ASGI application can wait for"))
-
     def _can_act(self, access: Access) -> bool:
         return access.can_act and not self._read_only
 

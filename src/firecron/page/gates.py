@@ -7,8 +7,9 @@ visitor whom they know to act as well; a page with `read_only` takes that back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine
+from inspect import iscoroutinefunction
+from typing import Literal, Protocol, TypeAlias, TypedDict
 
 from firecron.base.events import Events
 from firecron.errors import ConfigurationError
@@ -24,6 +25,19 @@ AccessFunction: TypeAlias = Callable[[Visitor], "Access | Awaitable[Access | Non
 Admission: TypeAlias = "Access | Denial"
 
 
+class PageOptions(TypedDict, total=False):
+    """The arguments of `status_app`, for those that make the same page of another framework."""
+
+    access: AccessFunction | None
+    basic: tuple[str, str] | None
+    iap_audience: OneOrMore | None
+    audience: OneOrMore | None
+    email: OneOrMore | None
+    open_to_all: Literal["read"] | None
+    read_only: bool
+    open_health: bool
+
+
 class Gate(Protocol):
     """Decides about each request. It is called on many threads at the same time."""
 
@@ -36,16 +50,25 @@ class Gate(Protocol):
 
 
 class OwnGate:
-    """The program's own function, `access`."""
+    """The program's own function, `access`. It may be async where the framework can wait for it."""
 
     challenge = None
 
-    def __init__(self, access: AccessFunction) -> None:
+    def __init__(self, access: AccessFunction, *, may_wait: bool = True) -> None:
+        if iscoroutinefunction(access) and not may_wait:
+            raise ConfigurationError("access= is an async function, which only status_app (ASGI) can wait for")
         self._access = access
+        self._may_wait = may_wait
 
     def check(self, request: PageRequest) -> Admission | Awaitable[Admission]:
         found = self._access(request.visitor)
-        return self._later(found) if isinstance(found, Awaitable) else _admitted(found)
+        if not isinstance(found, Awaitable):
+            return _admitted(found)
+        if self._may_wait:
+            return self._later(found)
+        if isinstance(found, Coroutine):
+            found.close()  # else Python complains as well that nobody has waited for it
+        raise TypeError("access returned an awaitable, which only status_app (ASGI) can wait for")
 
     async def _later(self, coming: Awaitable[Access | None]) -> Admission:
         return _admitted(await coming)
@@ -73,17 +96,13 @@ class OpenGate:
         return Access("anybody")
 
 
-def choose_gate(
-    events: Events,
-    *,
-    access: AccessFunction | None,
-    basic: tuple[str, str] | None,
-    iap_audience: OneOrMore | None,
-    audience: OneOrMore | None,
-    email: OneOrMore | None,
-    open_to_all: Literal["read"] | None,
-) -> Gate:
-    """Return the gate that the arguments of `status_app` ask for. Raise ConfigurationError unless it is exactly one."""
+def choose_gate(events: Events, options: PageOptions, *, may_wait: bool = True) -> Gate:
+    """Return the gate that the arguments of `status_app` ask for. Raise ConfigurationError unless it is exactly one.
+
+    `may_wait` is false where nothing can wait for an async `access`.
+    """
+    access, basic, iap_audience = options.get("access"), options.get("basic"), options.get("iap_audience")
+    audience, email, open_to_all = options.get("audience"), options.get("email"), options.get("open_to_all")
     has_oidc = audience is not None or email is not None
     ways = [access is not None, basic is not None, iap_audience is not None, has_oidc, open_to_all is not None]
     if ways.count(True) != 1:
@@ -95,7 +114,7 @@ def choose_gate(
     if access is not None:
         if not callable(access):
             raise ConfigurationError(f"access={access!r} can't be called: give a function of a Visitor")
-        return OwnGate(access)
+        return OwnGate(access, may_wait=may_wait)
     if basic is not None:
         return BasicGate(basic, events)
     if iap_audience is not None:

@@ -22,10 +22,9 @@ from typing import Protocol
 
 from firecron.base.workers import Crew
 from firecron.jobs.registry import Registry
-from firecron.lock.following import Ranks
 from firecron.lock.service import LockService
 
-# The ranks are those of a leader with this name, which no leader can have.
+# What the rank is for.
 _PLACE = "job.late"
 _FIRST = 3
 # In intervals: what is late for longer has been told, but by an instance that is younger than that.
@@ -44,6 +43,13 @@ class Judged:
     slot: str | None
     age: float
     why: str
+
+
+class Ranks(Protocol):
+    """Says how many instances come before this one."""
+
+    def rank(self, what: str) -> float | None:
+        """Return the rank for this work by the newest ticket; None if the size of the group is not known."""
 
 
 class Judge(Protocol):
@@ -84,7 +90,7 @@ class Lateness:
         self._began = moment.mono if self._began is None else self._began
         is_due = before not in (None, self._last) or (rank is not None and not self._had_rank)
         self._had_rank = self._had_rank or rank is not None
-        if is_due and (rank is None or rank.rank < _FIRST or self._told):
+        if is_due and (rank is None or rank < _FIRST or self._told):
             is_new = moment.mono < self._began + _KNOWN * self._interval
             self._scribe.submit(lambda: self._look(judge, is_new=is_new))
 

@@ -108,7 +108,7 @@ def test_the_last_follower_ends_the_stream(world: World, bench: Bench) -> None:
     world.advance(0)
     assert (other.heard, bench.streams.open, bench.wakes) == (None, 0, 1)
     bench.streams.add(one)
-    assert one.heard == Heard(1, 1)
+    assert one.heard == Heard(2, 1)
     bench.end()
 
 
