@@ -36,6 +36,7 @@ BENCHMARKS = {
     "lags": 240,
     "fleet": 240,
     "leaders": 90,
+    "verdict": 20,
     "emulator": 180,
 }
 ALL = 600
