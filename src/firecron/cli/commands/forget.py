@@ -11,6 +11,7 @@ from firecron.base.instants import in_utc, to_text
 from firecron.cli.naming import database_of, did_you_mean
 from firecron.cli.options import Json, Why, check_why
 from firecron.cli.output import Exit, Failure, Output, answering
+from firecron.cli.reporting import tell_events
 from firecron.errors import Denied
 from firecron.jobs.catalogue import Declared
 from firecron.lock.service import LockService
@@ -37,6 +38,7 @@ def forget(names: Names, force: Force = False, why: Why = None, as_json: Json = 
     with answering(output):
         check_why(why)
         locks = LockService()
+        tell_events(locks.events, output, frozenset())
         catalogue, operator = Catalogue(locks), Operator(locks)
         found = catalogue.look(names)
         for seen in found:
