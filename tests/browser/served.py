@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import requests
 import uvicorn
-from tests.page.paging import attend, declare
+from tests.page.paging import OWN, attend, declare
 
 from firecron import Access, FireCron, Run, distributed_cron
 from firecron.errors import FirecronError
 from rtdb_emulator.pytest_plugin import Rtdb
 
 ACTING = Access("ops@example.com", can_act=True)
+JOBS = (("digest", "0 9 * * *"), ("invoices", "*/15 * * * *"), ("cleanup", "30 2 * * *"))
 LOCK = {
     "acquiredAt": 1794992400123,
     "expiresAt": 1794992460123,
@@ -55,6 +57,15 @@ class Served:
         self.runs.append(threading.Thread(target=run))
         self.runs[-1].start()
 
+    def pause(self) -> None:
+        """Pause `digest`, as another visitor of the page does."""
+        reply = requests.post(f"{self.url}api/jobs/digest/pause", json={}, headers=OWN, timeout=10)
+        assert reply.status_code == 200, reply.text
+
+    def stop(self) -> None:
+        """End the server at once, without waiting for the streams."""
+        self.server.should_exit = self.server.force_exit = True
+
     def let_go(self) -> None:
         """Let the runs of `digest` end, and wait for it."""
         self.may_end.set()
@@ -68,8 +79,8 @@ class Served:
         return _instance(self.may_end)
 
 
-def _instance(may_end: threading.Event) -> FireCron:
-    @distributed_cron("digest", "0 9 * * *")
+def _instance(may_end: threading.Event, name: str = "digest") -> FireCron:
+    @distributed_cron(name, "0 9 * * *")
     def digest(run: Run) -> None:
         may_end.wait(30)
         run.note("1,204 mails")
@@ -78,30 +89,31 @@ def _instance(may_end: threading.Event) -> FireCron:
 
 
 @contextmanager
-def served(rtdb: Rtdb, port: int = 0, **access: Any) -> Iterator[Served]:
-    """The page of an instance with the job `digest`; there are two other jobs, which run elsewhere."""
+def served(
+    rtdb: Rtdb, port: int = 0, jobs: tuple[tuple[str, str], ...] = JOBS, name: str = "digest", **access: Any
+) -> Iterator[Served]:
+    """The page of an instance that could run the job of this name, over a database with these jobs."""
     now = int(time.time() * 1000)
-    for name, line in (("digest", "0 9 * * *"), ("invoices", "*/15 * * * *"), ("cleanup", "30 2 * * *")):
-        declare(rtdb, name, line, since=now, declared_at=now)
-    attend(rtdb, "digest", "invoices", "cleanup")
+    for job, line in jobs:
+        declare(rtdb, job, line, since=now, declared_at=now)
+    if jobs:
+        attend(rtdb, *(job for job, _ in jobs))
     may_end = threading.Event()
-    crons = _instance(may_end)
+    crons = _instance(may_end, name)
     app = crons.status_app(**(access or {"access": lambda visitor: ACTING}))
-    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
+    while not server.started:
+        assert thread.is_alive(), "the server did not start"
+        time.sleep(0.005)
+    [listening] = server.servers[0].sockets
+    page = Served(f"http://127.0.0.1:{listening.getsockname()[1]}/", rtdb, crons, server, may_end)
     try:
-        while not server.started:
-            assert thread.is_alive(), "the server did not start"
-            time.sleep(0.005)
-        [listening] = server.servers[0].sockets
-        page = Served(f"http://127.0.0.1:{listening.getsockname()[1]}/", rtdb, crons, server, may_end)
-        try:
-            yield page
-        finally:
-            page.let_go()
+        yield page
     finally:
-        server.should_exit = True
+        page.let_go()
+        page.stop()
         thread.join()
         crons.stop()

@@ -3,12 +3,9 @@
 // Texts become text nodes, never markup. What changes is set in place: nothing moves under a pointer.
 
 const TICKS = 50;
-const ALARMS = new Set(["unattended", "stuck", "late", "failing"]);
-// Milliseconds.
-const AGAIN = 3_000; // while the server is away
-const POLL = 5_000; // where there is no stream
-const QUIET = 60_000; // then a silent stream is asked, and one that was refused is tried again
-const PATIENCE = 20_000; // for a reply
+// Milliseconds: while the server is away; where there is no stream; until a stream that is silent or was refused is
+// tried again; for a reply.
+const [AGAIN, POLL, QUIET, PATIENCE] = [3_000, 5_000, 60_000, 20_000];
 
 const $ = (id) => document.getElementById(id);
 const find = (selector) => [...document.querySelectorAll(selector)];
@@ -16,7 +13,7 @@ const on = (target, kinds, handle) => kinds.split(" ").forEach((kind) => target.
 
 // --- texts and elements
 
-/** The text with every control character, mark of direction and invisible character spelled out. */
+/** The text, with control characters, marks of direction and invisible characters spelled out. */
 function spelled(text) {
   return String(text).replace(
     /[\u0000-\u001f\u007f-\u009f\u061c\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
@@ -24,23 +21,26 @@ function spelled(text) {
   );
 }
 
-/** An element, as `span.note`. Attributes may come first; then nodes and texts. What is null or false is left out. */
+/** An element, as `span.note`. Attributes come first, if any. What is null or false is left out. */
 function h(tag, ...rest) {
   const [name, kind] = tag.split(".");
-  const element = document.createElement(name);
-  if (kind) element.className = kind;
+  const space = name === "svg" || name === "path" ? "2000/svg" : "1999/xhtml";
+  const element = document.createElementNS(`http://www.w3.org/${space}`, name);
+  if (kind) mark(element, "class", kind);
   const attributes = rest[0]?.constructor === Object ? rest.shift() : {};
   for (const [name, value] of Object.entries(attributes))
     if (typeof value === "function") on(element, name, value);
     else mark(element, name, value);
-  for (const child of rest.flat(3)) if (child != null && child !== false) element.append(child instanceof Node ? child : spelled(child));
+  const children = rest.flat(3).filter((child) => child != null && child !== false);
+  element.append(...children.map((child) => (child instanceof Node ? child : spelled(child))));
   return element;
 }
 
+const labels = (...texts) => h("div.labels", { role: "row" }, texts.map((text) => h("span", { role: "columnheader" }, text)));
 const row = (...cells) => h("div", { role: "row" }, cells);
 const cell = (attributes, ...children) => h("div", { role: "cell", ...attributes }, children);
 
-/** A text that somebody else wrote: its direction is its own. */
+/** Somebody else's text: its direction is its own. */
 const told = (text) => h("bdi", text);
 
 function put(element, text) {
@@ -53,26 +53,30 @@ function mark(element, attribute, value) {
   else if (element.getAttribute(attribute) !== spelled(value)) element.setAttribute(attribute, spelled(value));
 }
 
-/** Give the table these rows, below its labels. What stays keeps its focus and its place. */
+/** Give the table these rows. What stays keeps its focus and its place. */
 function arrange(table, rows) {
+  const kept = new Set(rows);
+  for (const row of [...table.children]) if (!kept.has(row) && row.className !== "labels") row.remove();
   let place = table.firstElementChild;
   if (place?.className === "labels") place = place.nextElementSibling;
   for (const row of rows)
     if (row === place) place = place.nextElementSibling;
     else table.insertBefore(row, place);
-  while (place) {
-    const gone = place;
-    place = place.nextElementSibling;
-    gone.remove();
-  }
 }
 
-/** Draw anew only if what is drawn has changed. */
+/** Change what is in the element. If the button with the focus goes, the one in its place has it. */
+function keepFocus(element, change) {
+  const all = () => [...element.querySelectorAll("button")];
+  const place = all().indexOf(document.activeElement);
+  change();
+  if (place >= 0 && !element.contains(document.activeElement)) (all()[place] ?? all()[0])?.focus();
+}
+
+/** Draw anew what has changed. */
 function redraw(element, facts, draw) {
   const seen = JSON.stringify(facts);
-  if (element.seen === seen) return;
+  if (element.seen !== seen) keepFocus(element, () => element.replaceChildren(...[draw(facts)].flat()));
   element.seen = seen;
-  element.replaceChildren(...[draw(facts)].flat());
 }
 
 // --- time
@@ -82,7 +86,7 @@ let ahead = Date.now() - performance.now();
 
 const now = () => performance.now() + ahead;
 
-/** Go by what the server says. Its texts have whole seconds, so what agrees with them is left as it is: no step back. */
+/** Go by what the server says. Its texts have whole seconds: what agrees with them is left as it is. */
 function setClock(text) {
   const off = now() - Date.parse(text);
   if (off < 0 || off > 1_500) ahead -= off;
@@ -100,50 +104,39 @@ function span(ms, units = 2) {
   return first < 0 ? "0 s" : joined(parts, " ");
 }
 
-/** How long something took, to the precision that matters. */
 function took(ms) {
   if (ms == null) return "";
   if (ms < 1_000) return `${ms} ms`;
   return ms < 10_000 ? `${(ms / 1_000).toFixed(1)} s` : span(ms);
 }
 
-/** "3 min ago": one unit, because the second is noise. */
 const ago = (text) => `${span(now() - Date.parse(text), 1)} ago`;
-
-const DAY = { day: "numeric", month: "short" };
-const format = (at, options) => at.toLocaleString("en-GB", options);
 
 /** An instant in the reader's zone, as short as it can be without a doubt. */
 function local(text) {
   const at = new Date(text);
-  if (Number.isNaN(+at)) return String(text);
+  if (!+at) return text ?? "an unknown time";
   const days = Math.abs(at - now()) / 86_400_000;
   const time = at.toTimeString().slice(0, at.getSeconds() ? 8 : 5);
   if (at.toDateString() === new Date(now()).toDateString()) return time;
-  if (days < 6) return `${format(at, { weekday: "short" })} ${time}`;
-  return days < 300 ? `${format(at, DAY)} ${time}` : format(at, { ...DAY, year: "numeric" });
+  const day = (options) => at.toLocaleString("en-GB", options);
+  if (days < 6) return `${day({ weekday: "short" })} ${time}`;
+  const month = { day: "numeric", month: "short" };
+  return days < 300 ? `${day(month)} ${time}` : day({ ...month, year: "numeric" });
 }
 
 /** A sentence of the server's, with its instants in the reader's zone. */
 const localized = (text) => text?.replace(/\b\d{4}-\d\d-\d\dT[\d:]{8}Z/g, local) ?? "";
 
-const utc = (text) => `${text.replace("T", " ").replace("Z", "")} UTC`;
+const utc = (text) => text.replace("T", " ").replace("Z", " UTC");
 
 const time = (text) => text && h("time", { datetime: text, title: utc(text) }, local(text));
 
 // --- what the facts are called
 
 const SHAPES = { succeeded: "ran", failed: "bad", lost: "lost", abandoned: "lost", skipped: "hole", missed: "hole", running: "going" };
-const LEGEND = {
-  succeeded: "succeeded",
-  failed: "failed",
-  lost: "lost, or abandoned: nobody saw its end",
-  cancelled: "cancelled, or interrupted",
-  missed: "did not run",
-  running: "running",
-};
-// What can be begun again, as `firecron run --resume`.
-const RESUMABLE = new Set(["failed", "lost", "abandoned", "interrupted", "cancelled"]);
+const LEGEND = { lost: "lost, or abandoned", cancelled: "cancelled, or interrupted", missed: "did not run" };
+const RESUMABLE = ["failed", "lost", "abandoned", "interrupted", "cancelled"];
 
 const shapeOf = (outcome) => (outcome == null ? "hole" : (SHAPES[outcome] ?? "cut"));
 
@@ -153,13 +146,13 @@ const joined = (texts, between = ", ") => texts.filter(Boolean).join(between);
 
 const schedule = (row) => joined([localized(row.words ?? row.line), !row.every && row.timezone?.replace(/^.*\//, "").replaceAll("_", " ")]);
 
-const needsHand = (row) => ALARMS.has(row.verdict);
+const needsHand = (row) => ["unattended", "stuck", "late", "failing"].includes(row.verdict);
 
 const isHeld = (lock) => lock?.state === "held";
 
 const counted = (count, word = "job") => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
-/** What happens now, on two lines: [first, second, whether somebody should look]. */
+/** What happens now: first line, second line, whether somebody should look. */
 function nowOf(row) {
   const { lock, verdict } = row;
   const why = localized(row.why);
@@ -169,8 +162,7 @@ function nowOf(row) {
   if (verdict === "running") return [`running${lasting(lock?.since ?? row.since, 2)}`, by || why];
   if (verdict === "late") return [`late${lasting(row.due ?? row.since)}`, why, true];
   if (verdict === "stuck") return [`stuck${lasting(lock?.since ?? row.since)}`, joined([why, by]), true];
-  if (verdict === "failing") return [`failing${whileFor}`, row.last?.error ?? why, true];
-  if (verdict === "unattended") return [`unattended${whileFor}`, why, true];
+  if (needsHand(row)) return [`${verdict}${whileFor}`, (verdict === "failing" && row.last?.error) || why, true];
   if (verdict === "unknown") return ["not known", why, true];
   if (verdict === "ok") return ["", row.last?.note ?? "", row.warning];
   if (verdict !== "paused") return [verdict, why];
@@ -182,13 +174,6 @@ function nowOf(row) {
 // --- pictures: a unit is a pixel of the strip
 
 const LENGTH = 5 * TICKS - 1;
-
-function svg(tag, attributes, ...children) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.append(...children);
-  return element;
-}
 
 /** Add a tick to the paths: at x, on the line y, with a bar of this height. */
 function drawTick(paths, outcome, x, y, height) {
@@ -203,13 +188,12 @@ function drawTick(paths, outcome, x, y, height) {
   if (kind === "bad" || kind === "lost") add("bad", `M${x - 0.5} ${y + 6}h5l-2.5 -4.5z`);
 }
 
-const drawn = (paths) => Object.entries(paths).map(([kind, d]) => svg("path", { class: kind, d }));
+const drawn = (paths) => Object.entries(paths).map(([kind, d]) => h(`path.${kind}`, { d }));
 
-/** The picture of one outcome, as beside a run and in the legend. */
 function glyph(outcome) {
   const paths = {};
   drawTick(paths, outcome, 1, 12, 12);
-  return svg("svg", { class: "glyph", viewBox: "0 0 6 18", "aria-hidden": "true" }, ...drawn(paths));
+  return h("svg.glyph", { viewBox: "0 0 6 18", "aria-hidden": "true" }, drawn(paths));
 }
 
 const MARKS = {
@@ -230,19 +214,19 @@ function setMark({ firstChild }, verdict) {
   mark(firstChild, "d", d);
 }
 
-const emptyMark = () => svg("svg", { class: "mark", viewBox: "0 0 13 20", "aria-hidden": "true" }, svg("path", { d: "" }));
+const emptyMark = () => h("svg.mark", { viewBox: "0 0 13 20", "aria-hidden": "true" }, h("path"));
 
 /** A strip of the last ticks, the newest at the right end. */
 class Strip {
   constructor(height) {
     this.height = height;
     this.ticks = [];
-    this.element = svg("svg", { class: "strip", role: "img", viewBox: `0 0 ${LENGTH} ${height}` });
+    this.element = h("svg.strip", { role: "img", viewBox: `0 0 ${LENGTH} ${height}` });
     this.element.strip = this;
     this.show([], null);
   }
 
-  /** `running` is the tick that runs now, by the lock; what the ticks say of it may be older. */
+  /** `running` is the tick that runs now, by the lock: the ticks may be older. */
   show(ticks, running) {
     const ended = ticks.filter((tick) => tick.outcome !== "running" && tick.slot !== running?.slot);
     const shown = [...ended, running].filter(Boolean).slice(-TICKS);
@@ -263,7 +247,7 @@ class Strip {
     mark(this.element, "aria-label", words.length ? `Last ${words.length} ticks: ${joined(counts)}` : "No tick yet");
   }
 
-  /** Tell of the tick at this place, beside it; of none if there is none. */
+  /** Tell of the tick at this place, beside it. */
   tell(index) {
     const tick = this.ticks[index - (TICKS - this.ticks.length)];
     const tip = $("tip");
@@ -313,7 +297,7 @@ function take({ facts, isEverything, trouble = null }) {
 /** One job on two lines. */
 class Row {
   constructor(facts) {
-        this.mark = emptyMark();
+    this.mark = emptyMark();
     this.word = h("span.unseen");
     this.link = h("a", { href: hashOf(facts.job), class: "name" }, told(facts.job));
     this.schedule = h("span.sub");
@@ -351,16 +335,15 @@ class Row {
     mark(this.schedule, "title", joined([facts.line, facts.timezone], " · "));
     put(this.next, facts.next ? local(facts.next) : "");
     mark(this.next, "title", facts.next && utc(facts.next));
-    const isHeldBack = facts.verdict === "paused" && !(facts.lock?.pausedUntil < facts.next);
-    put(this.countdown, !facts.next ? "" : isHeldBack ? "if resumed" : countdown(facts.next));
+    const isPaused = facts.verdict === "paused" && !(facts.lock?.pausedUntil < facts.next);
+    put(this.countdown, !facts.next ? "" : isPaused ? "if resumed" : countdown(facts.next));
     const [first, second, isHot] = nowOf(facts);
     put(this.now, first);
-    this.now.classList.toggle("hot", Boolean(isHot));
+    this.now.classList.toggle("hot", !!isHot);
     put(this.why, second);
     mark(this.why, "title", second);
-    this.nowCell.classList.toggle("told", Boolean(first || second));
-    if (last?.outcome !== this.outcome) this.last.replaceChildren(glyph(last.outcome), this.ago);
-    this.outcome = last?.outcome;
+    this.nowCell.classList.toggle("told", !!(first || second));
+    redraw(this.last, last && last.outcome, () => (last ? [glyph(last.outcome), this.ago] : []));
     const at = last?.ended ?? last?.slot ?? last?.started;
     put(this.ago, at ? ago(at) : "");
     mark(this.last, "title", last && joined([last.outcome, at && utc(at)]));
@@ -369,15 +352,15 @@ class Row {
     if (this.isVisible && this.drawnOf !== this.stripOf) want(this);
   }
 
-  /** What a strip is made of: if that changes, the strip is old. */
+  /** If this changes, the strip is old. */
   get stripOf() {
     const { last, lock, verdict } = this.facts;
     return [last?.key, last?.outcome, lock?.slot, verdict].join();
   }
 
   matches(words) {
-    const { job, verdict, line, service, where, role, last, lock } = this.facts;
-    const text = [job, verdict, schedule(this.facts), line, service, where, role, last?.outcome, owner(lock)].join("\n").toLowerCase();
+    const { job, verdict, line, service, where, last, lock } = this.facts;
+    const text = [job, verdict, schedule(this.facts), line, service, where, last?.outcome, owner(lock)].join("\n").toLowerCase();
     return words.every((word) => text.includes(word));
   }
 }
@@ -398,11 +381,13 @@ const inSight = new IntersectionObserver(
   { rootMargin: "200px" },
 );
 
-// Strips are asked for together: those of the rows that came in sight within a moment.
+// Strips are asked for together, when their rows come in sight.
 const wanted = new Set();
 let asking = 0;
 
 function want(row) {
+  // A name that no program can have has no strip: the server would refuse all.
+  if (known.trouble || !/^[a-z][\w-]{0,99}$/i.test(row.facts.job)) return;
   wanted.add(row);
   asking ||= setTimeout(askStrips, 60);
 }
@@ -420,7 +405,7 @@ async function askStrips() {
       row.draw();
     }
   } catch {
-    for (const row of batch) row.drawnOf = null; // asked for again when it is drawn again
+    for (const row of batch) row.drawnOf = null; // so they are wanted again
   }
   asking = wanted.size ? setTimeout(askStrips, 60) : 0;
 }
@@ -430,7 +415,7 @@ on($("v-jobs"), "pointermove pointerdown keydown", ({ target }) => target.closes
 
 const rank = ({ facts }) => (needsHand(facts) ? 0 : facts.verdict === "unknown" ? 1 : facts.warning ? 2 : 3);
 
-/** Put the rows in their order, with those in need on top. Not while somebody points at them or walks in them. */
+/** Put the rows in their order, those in need on top. Not while somebody points at them or walks in them. */
 function settle() {
   const order = [...rows.values()].sort((a, b) => rank(a) - rank(b) || (a.facts.job < b.facts.job ? -1 : 1));
   const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -453,7 +438,6 @@ function settle() {
 function showJobs() {
   for (const [job, row] of rows)
     if (!known.jobs.has(job)) {
-      inSight.unobserve(row.element);
       row.element.remove();
       rows.delete(job);
     }
@@ -500,21 +484,13 @@ function showState() {
   else if (trouble) put($("sentence"), "Nothing is known yet");
   const need = [...jobs.values()].filter(needsHand).length;
   const place = view.page?.job ?? VIEWS[view.kind].title ?? known.database;
-  document.title = spelled(joined([need && `(${need})`, joined([place, "firecron"], " · ")], " "));
+  document.title = `${need ? `(${need}) ` : ""}${spelled(place)} · firecron`;
   showDetail();
 }
 
 on($("v-jobs"), "click", (event) => {
   const row = event.target.closest("[role=row]")?.row;
   if (row && getSelection().isCollapsed && !event.target.closest("a, .strip")) location.hash = row.link.hash;
-});
-
-on($("v-jobs"), "keydown", (event) => {
-  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  if (!step) return;
-  const stops = [$("filter"), ...find("#v-jobs [role=row]:not([hidden]) .name")];
-  event.preventDefault();
-  stops[stops.indexOf(event.target) + step]?.focus();
 });
 
 on($("filter"), "input", () => {
@@ -535,7 +511,7 @@ on(document, "keydown", (event) => {
 
 // --- tables of the other views
 
-/** Show items as the rows of a table. What has not changed is left alone. */
+/** Show items as rows. What has not changed is left alone. */
 function list(table, items, keyOf, make) {
   const before = table.made ?? new Map();
   table.made = new Map();
@@ -544,13 +520,13 @@ function list(table, items, keyOf, make) {
     const old = before.get(keyOf(item));
     table.made.set(keyOf(item), old?.facts === facts ? old : { facts, element: make(item) });
   }
-  arrange(table, [...table.made.values()].map(({ element }) => element));
+  keepFocus(table, () => arrange(table, [...table.made.values()].map(({ element }) => element)));
 }
 
-/** A heading and its table, or one sentence where there is nothing. A column has a label, and makes its cells. */
+/** A heading and its table, or a sentence where there is nothing. A column has a label, and makes its cells. */
 class Part {
   constructor(view, title, empty, keyOf, columns) {
-    this.table = h("div", { role: "table", class: `rows of${columns.length}`, "aria-label": title }, h("div.labels", { role: "row" }, columns.map(([label]) => h("span", { role: "columnheader" }, label))));
+    this.table = h("div", { role: "table", class: `rows of${columns.length}`, "aria-label": title }, labels(...columns.map(([label]) => label)));
     this.empty = h("p.sub", empty);
     this.keyOf = keyOf;
     this.make = (item) => row(...columns.map(([label, fill]) => cell({ "data-label": label }, fill(item))));
@@ -606,16 +582,7 @@ function lockPart(title, empty) {
   ]);
 }
 
-async function showInstances() {
-  const { instances, groups } = await get("api/instances");
-  parts.instances.show(instances);
-  parts.groups.show(groups);
-}
-
-function showLocks() {
-  parts.leaders.show(known.leaders);
-  parts.locks.show(known.locks);
-}
+const showParts = (facts, ...names) => names.forEach((name) => parts[name].show(facts[name]));
 
 // --- a job
 
@@ -634,11 +601,11 @@ class JobView {
     $("job-name").append(told(job));
     $("job-mark").append(this.mark);
     $("job-strip").append(this.strip.element);
+    $("runs").append(labels("Outcome", "Tick", "Lag", "Took", "By", "More"));
     $("back").setAttribute("href", overviewHash());
     this.show();
   }
 
-  /** What the overview knows. */
   show() {
     this.row = known.jobs.get(this.job);
     put($("job-problem"), this.row || !known.heard ? "" : "No job of this name is known.");
@@ -660,12 +627,11 @@ class JobView {
     const why = localized(this.row.why);
     const [first, second, isHot] = nowOf(this.row);
     put($("job-now"), first || (next ? `${verdict}, next ${countdown(next)}` : verdict));
-    $("job-now").classList.toggle("hot", Boolean(isHot));
+    $("job-now").classList.toggle("hot", !!isHot);
     const lines = [...new Set([first && second, why])].filter(Boolean);
     redraw($("job-why"), lines, () => lines.map((line) => h("p", told(line))));
   }
 
-  /** What the job's own addresses tell. */
   async load() {
     const path = `api/jobs/${encodeURIComponent(this.job)}`;
     const [detail, { ticks }] = await Promise.all([get(path), get(`${path}/strip`)]);
@@ -712,7 +678,7 @@ function runRow(job, run, isRunnable) {
     cell(null, run.recordedBy && h("span.sub", `recorded by the ${run.recordedBy}`), mono(owner(run)), run.note && h("div", told(run.note))),
     cell(
       { class: "end" },
-      isRunnable && RESUMABLE.has(run.outcome) && buttons(job, ["again"], run),
+      isRunnable && RESUMABLE.includes(run.outcome) && buttons(job, ["again"], run),
       /^https:/.test(run.logs) && h("a.link", { href: run.logs, target: "_blank", rel: "noreferrer" }, "Logs"),
     ),
     more.length > 0 && cell({ class: "wide" }, more),
@@ -730,29 +696,28 @@ const nextList = (ticks) =>
     ? ticks.map(({ slot, note }) => h("li", time(slot), h("span.note", countdown(slot)), note && h("p.note", told(note))))
     : h("li.note", "No tick will come.");
 
-/** "Catch up" and "latest", from `catchUp: "latest"`. What is not set is left out. */
+/** "Catch up" from `catchUp`. What is not set is left out. */
 function optionList(options) {
   const said = (key, value) => {
     if (["every", "grace", "expectedRuntime"].includes(key)) return span(value * 1_000);
     return typeof value === "boolean" ? (value ? "yes" : "no") : localized(String(value));
   };
-  const words = (key) => key.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).replace(/ at$/, "");
+  const words = (key) => key.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
   const set = Object.entries(options ?? {}).filter(([, value]) => value != null);
   return set.flatMap(([key, value]) => [h("dt", words(key)), h("dd", told(said(key, value)))]);
 }
 
 /** What a lock's node says, in sentences. */
 function inWords(lock) {
-  if (!lock || lock.state === "absent") return ["There is no node: no instance has claimed a tick yet."];
+  if (!lock || lock.state === "absent") return ["No instance has claimed a tick yet."];
   const by = owner(lock) || "A holder without a name";
-  const at = (text) => (text ? local(text) : "an unknown time");
   const because = (why) => (why ? `: ${why}` : "");
   const states = {
-    held: `${by} has held it since ${at(lock.since)}. The lease ends at ${at(lock.until)} if it is not renewed.`,
-    minimum_hold: `${by} has released it. It is kept until ${at(lock.until)}, as the job asks.`,
-    free: lock.released ? `Free: ${by} released it at ${at(lock.released)}.` : "Free.",
-    died: `Free: ${by} acquired it at ${at(lock.since)} and did not release it. The lease ended at ${at(lock.until)}.`,
-    unlocked: `An operator has unlocked it. ${by} may still run, and notices at its next renewal.`,
+    held: `${by} has held it since ${local(lock.since)}, until ${local(lock.until)} if it is not renewed.`,
+    minimum_hold: `${by} has released it. It is kept until ${local(lock.until)}, as the job asks.`,
+    free: lock.released ? `Free: ${by} released it at ${local(lock.released)}.` : "Free.",
+    died: `Free: ${by} has had it since ${local(lock.since)}, and did not renew it after ${local(lock.until)}.`,
+    unlocked: `Unlocked. ${by} may still run, until its next renewal.`,
     malformed: "Nobody can claim it.",
   };
   const until = lock.pausedUntil && `until ${local(lock.pausedUntil)}`;
@@ -762,57 +727,60 @@ function inWords(lock) {
     lock.unfinished && !isHeld(lock) && `Nobody saw the end of the tick ${local(lock.unfinished)}.`,
     lock.paused && `${joined(["Paused", lock.pausedBy && `by ${lock.pausedBy}`, until], " ")}${because(lock.pausedWhy)}.`,
     lock.cancelled && `Its holder was asked to stop${because(lock.cancelWhy)}.`,
-    lock.fence && `Fence ${lock.fence}.`,
     lock.problem && `${lock.problem}${because(lock.remedy)}.`,
   ].filter(Boolean);
 }
 
 // --- acting
 
-const WHY = { id: "why", label: "Why", maxlength: 500, placeholder: "for the others, in a few words" };
-const UNTIL = { id: "until", label: "Until, in your time (empty: until somebody resumes it)", type: "datetime-local" };
-const toStop = (name, lock, { why }) => [`${name}/cancel`, { why: why || null, fence: lock.fence }];
+const WHY = { id: "why", label: "Why, for the others", maxlength: 500 };
+const UNTIL = { id: "until", label: "Until, in your time (or empty)", type: "datetime-local" };
+const instant = (text) => text && new Date(text).toISOString().replace(/\..*/, "Z");
+const toStop = (lock, { why }) => ({ why, fence: lock.fence });
 
-// Each act: its button, what its dialog says of the lock it acts on, and what is sent.
+// Each act: its button, its path, its body, what its dialog says and asks for.
 const ACTS = {
-  run: {
-    label: "Run now",
-    effect: (lock) => `${lock.name} runs once, now, under its lock, in the process that serves this page. Its ticks come as planned.`,
-    send: (name) => [`${name}/run`, { resume: null }],
-  },
-  again: {
-    label: "Resume",
-    effect: (lock, run) => `${lock.name} runs the tick ${run.slot ? local(run.slot) : run.key} again, as its next attempt. Recorded steps are not done again.`,
-    send: (name, lock, fields, run) => [`${name}/run`, { resume: run.key }],
-  },
-  pause: {
-    label: "Pause…",
-    effect: (lock) => `No instance starts ${lock.name} any more.${isHeld(lock) ? " The run that is under way goes on." : ""}`,
-    fields: [WHY, UNTIL],
-    send: (name, lock, { why, until }) => [`${name}/pause`, { why: why || null, until: until ? new Date(until).toISOString().replace(/\..*/, "Z") : null }],
-  },
-  resume: {
-    label: "Resume",
-    effect: (lock) => `All instances may start ${lock.name} again, from its next tick on.`,
-    send: (name) => [`${name}/resume`, {}],
-  },
-  cancel: {
-    label: "Cancel…",
-    effect: (lock) => `The run of ${lock.name} on ${owner(lock)} is asked to stop. It is not killed: it stops where it looks.`,
-    fields: [WHY],
-    send: toStop,
-  },
-  down: {
-    label: "Step down…",
-    effect: (lock) => `${owner(lock)} is asked to stop leading ${lock.name}. Then another instance is elected, or the same one.`,
-    fields: [WHY],
-    send: toStop,
-  },
-  unlock: {
-    label: "Unlock…",
-    effect: (lock) => `Takes ${lock.name} from ${owner(lock)}, which has held it since ${local(lock.since)}. If that run is alive, another may run beside it until it notices.`,
-    send: (name, lock) => [`${name}/unlock`, { acquiredAt: lock.since }],
-  },
+  run: [
+    "Run now",
+    "run",
+    () => ({ resume: null }),
+    (lock) => `${lock.name} runs once, now, under its lock, where this page is served. Its ticks come as planned.`,
+  ],
+  again: [
+    "Resume",
+    "run",
+    (lock, fields, run) => ({ resume: run.key }),
+    (lock, run) => `${lock.name} runs the tick ${localized(run.key)} again, as its next attempt. Recorded steps are not done again.`,
+  ],
+  pause: [
+    "Pause…",
+    "pause",
+    (lock, { why, until }) => ({ why, until: instant(until) }),
+    (lock) => `No instance starts ${lock.name} any more.${isHeld(lock) ? " The run that is under way goes on." : ""}`,
+    WHY,
+    UNTIL,
+  ],
+  resume: ["Resume", "resume", () => ({}), (lock) => `All instances may start ${lock.name} again, from its next tick on.`],
+  cancel: [
+    "Cancel…",
+    "cancel",
+    toStop,
+    (lock) => `The run of ${lock.name} on ${owner(lock)} is asked to stop. It stops where it looks.`,
+    WHY,
+  ],
+  down: [
+    "Step down…",
+    "cancel",
+    toStop,
+    (lock) => `${owner(lock)} is asked to stop leading ${lock.name}. Then an instance is elected anew.`,
+    WHY,
+  ],
+  unlock: [
+    "Unlock…",
+    "unlock",
+    (lock) => ({ acquiredAt: lock.since }),
+    (lock) => `Takes ${lock.name} from ${owner(lock)}. If that run is alive, another may run beside it until it notices.`,
+  ],
 };
 
 function actsOn(lock) {
@@ -824,15 +792,15 @@ function actsOn(lock) {
 function buttons(name, acts, run = null) {
   if (!mayAct()) return [];
   const kind = (act) => (act === "run" ? "button.primary" : "button");
-  const button = (act) => h(kind(act), { type: "button", "data-act": act, click: () => ask(act, name, run) }, ACTS[act].label);
+  const button = (act) => h(kind(act), { type: "button", "data-act": act, click: () => ask(act, name, run) }, ACTS[act][0]);
   return h("div.actions", acts.map(button));
 }
 
 let asked = null;
 
-/** Say what will happen, and to what. It is done when it is confirmed. */
+/** Say what will happen, and to what. */
 function ask(act, name, run) {
-  const { label, effect, fields = [] } = ACTS[act];
+  const [label, , , effect, ...fields] = ACTS[act];
   const found = known.jobs.get(name)?.lock ?? [...known.leaders, ...known.locks].find((lock) => lock.name === name);
   const lock = { ...found, name };
   const word = label.replace("…", "");
@@ -851,7 +819,7 @@ on($("leave"), "click", () => $("dialog").close());
 
 on($("dialog"), "close", () => {
   const here = `#v-${view.kind}`;
-  const stops = [asked.from, ...find(`${here} [data-act]`), ...find(`${here} h1`)];
+  const stops = [asked.from, ...find(`${here} [data-act=${asked.act}]`), ...find(`${here} [data-act]`), ...find(`${here} h1`)];
   stops.find((stop) => stop.isConnected).focus();
 });
 
@@ -859,38 +827,33 @@ on($("dialog").querySelector("form"), "submit", async (event) => {
   event.preventDefault();
   const doing = asked;
   const { act, name, lock, run } = doing;
-  const fields = Object.fromEntries([...event.target.querySelectorAll("input")].map((input) => [input.id, input.value.trim()]));
-  const [path, body] = ACTS[act].send(encodeURIComponent(name), lock, fields, run);
+  const fields = Object.fromEntries([...event.target.querySelectorAll("input")].map((input) => [input.id, input.value.trim() || null]));
+  const [, path, body] = ACTS[act];
   const isOpen = () => asked === doing && $("dialog").open;
   put($("complaint"), "");
   $("confirm").disabled = true;
-  // The reply to this one comes when the run has ended.
-  let say = notice;
-  if (path.endsWith("/run")) {
-    $("dialog").close();
-    say = notice(`${name} runs.`, true);
-  }
+  // The reply to a run comes when it has ended.
+  const running = path === "run" ? notice(`${name} runs.`, true) : null;
+  if (running) $("dialog").close();
   try {
-    const { message } = await post(`api/jobs/${path}`, body);
+    const { message } = await post(`api/jobs/${encodeURIComponent(name)}/${path}`, body(lock, fields, run));
     if (isOpen()) $("dialog").close();
-    say(message);
+    notice(message);
   } catch (error) {
-    if (!isOpen()) return void say(error.message, true);
-    put($("complaint"), error.message);
+    if (isOpen()) put($("complaint"), error.message);
+    else notice(error.message, true);
     $("confirm").disabled = false;
   }
+  running?.remove();
   refreshView();
 });
 
-/** Tell something at the window's edge, for ten seconds or until it is closed. Returns what replaces it. */
-function notice(text, stays = false) {
+/** Tell something at the window's edge, for ten seconds or until it is closed. */
+function notice(text, stays) {
   const element = h("p", told(text), h("button", { type: "button", click: () => element.remove() }, "Close"));
   $("notices").append(element);
   if (!stays) setTimeout(() => element.remove(), 10_000);
-  return (later, stays) => {
-    element.remove();
-    notice(later, stays);
-  };
+  return element;
 }
 
 // --- asking the server
@@ -906,14 +869,13 @@ const get = async (path) => reply(await fetch(path, { signal: AbortSignal.timeou
 async function post(path, body) {
   const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
   const response = await fetch(path, options).catch(() => null);
-  if (!response) throw new Error("The page's server did not reply: look whether it was done, before you do it again.");
+  if (!response) throw new Error("The page's server did not reply: look whether it was done.");
   return reply(response);
 }
 
 function described({ status, message }) {
   if (status === 503) return awayBecause(message);
-  if (status === 401 || status === 403) return `You may not see the jobs now (${message}). Reload the page to sign in again.`;
-  if (status) return `The page's server says: ${message}.`;
+  if (status) return `The page's server says: ${message}.${status < 404 ? " Reload the page to sign in again." : ""}`;
   return navigator.onLine ? "The page's server does not reply. It is asked again every 3 s." : "This browser is offline.";
 }
 
@@ -921,8 +883,8 @@ const awayBecause = (message) => `The database is away: ${message.replace(/\.$/,
 
 // --- live
 //
-// Of a browser's windows that show this page, one has the stream, by a lock of the browser's, and tells the others. A
-// hidden window has no part in it. Where there is no stream, that one asks every few seconds, with an ETag.
+// Of a browser's windows one has the stream, by a lock of the browser's, and tells the others. A hidden window has no
+// part in it. Where there is no stream, that one asks every few seconds, with an ETag.
 
 const HERE = `firecron ${location.pathname}`;
 const live = { isPolling: false, isLeading: false, stop: null, etag: null, wake() {}, end() {} };
@@ -953,7 +915,7 @@ async function refresh() {
   }
 }
 
-/** Hear the stream until it ends. Returns whether it told anything. */
+/** Hear the stream until it ends. Returns whether it was refused. */
 function listen(signal) {
   return new Promise((resolve) => {
     const source = new EventSource("api/events");
@@ -966,7 +928,7 @@ function listen(signal) {
     live.end = () => {
       clearTimeout(timer);
       source.close();
-      resolve(!isFirst);
+      resolve(source.isRefused);
     };
     on(source, "jobs", ({ data }) => {
       live.isPolling = false;
@@ -976,7 +938,10 @@ function listen(signal) {
       wait();
     });
     on(source, "away", ({ data }) => hear({ trouble: awayBecause(JSON.parse(data).message) }));
-    on(source, "error", live.end);
+    on(source, "error", () => {
+      source.isRefused = source.readyState === EventSource.CLOSED;
+      live.end();
+    });
     on(signal, "abort", live.end);
     wait();
   });
@@ -1003,14 +968,10 @@ async function attend() {
   while (!signal.aborted) {
     const isThere = await refresh();
     if (isThere && live.isLeading && performance.now() - refusedAt > QUIET && !signal.aborted) {
-      if (await listen(signal)) refusedAt = -Infinity;
-      else {
-        refusedAt = performance.now();
-        live.isPolling = !signal.aborted;
-        showState();
-      }
-    }
-    if (!signal.aborted) await pause(!isThere ? AGAIN : !live.isLeading ? QUIET : live.isPolling ? POLL : 500);
+      live.isPolling = !!(await listen(signal));
+      if (live.isPolling) refusedAt = performance.now();
+      await pause(live.isPolling ? 0 : 500);
+    } else await pause(!isThere ? AGAIN : live.isLeading ? POLL : QUIET);
   }
 }
 
@@ -1025,32 +986,25 @@ on(document, "visibilitychange", () => {
   }
 });
 
-on(window, "offline online", () => {
-  live.end();
-  live.wake();
-});
+on(window, "offline", () => live.end());
+on(window, "offline online", () => live.wake());
 
 // --- which view
 
 const VIEWS = {
   jobs: { show: showJobs },
   job: { show: () => view.page.show(), load: () => view.page.load() },
-  instances: { title: "Instances", load: showInstances },
-  locks: { title: "Leaders and locks", show: showLocks },
-  acts: { title: "Acts", load: async () => parts.acts.show((await get("api/acts")).acts) },
+  instances: { title: "Instances", load: async () => showParts(await get("api/instances"), "instances", "groups") },
+  locks: { title: "Leaders and locks", show: () => showParts(known, "leaders", "locks") },
+  acts: { title: "Acts", load: async () => showParts(await get("api/acts"), "acts") },
 };
 const view = { kind: null, page: null, scrolled: 0, timer: 0 };
 
 const hashOf = (job) => `#job/${encodeURIComponent(job)}`;
 const overviewHash = () => ($("filter").value ? `#?${encodeURIComponent($("filter").value)}` : "#");
 
-function decoded(text) {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
-}
+/** What a part of the address says; it may be broken. */
+const decoded = (text) => new URLSearchParams(`x=${text.replaceAll("+", "%2B")}`).get("x");
 
 function route() {
   const hash = location.hash.slice(1);
@@ -1073,9 +1027,8 @@ function route() {
   scrollTo(0, kind === "jobs" ? view.scrolled : 0);
 }
 
-/** Show what is known, in the view that is open. */
 function show() {
-  put($("database"), known.database ?? "");
+  put($("database"), known.database?.replace(/^https?:\/\//, "") ?? "");
   put($("who"), joined([known.visitor.who, known.heard && !mayAct() && "may look, not act"]));
   VIEWS[view.kind].show?.();
   showState();
@@ -1084,7 +1037,7 @@ function show() {
   view.facts = facts;
 }
 
-/** Ask for what the open view shows besides the rows: once for all that happens within a moment. */
+/** Ask for what the open view shows besides the rows, once for all that happens within a moment. */
 function refreshView() {
   if (view.timer || document.hidden) return;
   view.timer = setTimeout(async () => {
@@ -1110,7 +1063,9 @@ setInterval(() => {
 }, 1_000);
 setInterval(() => view.kind === "instances" && refreshView(), 15_000);
 
-for (const [outcome, text] of Object.entries(LEGEND)) $("legend").append(h("li", glyph(outcome), text));
+for (const outcome of ["succeeded", "failed", "lost", "cancelled", "missed", "running"])
+  $("legend").append(h("li", glyph(outcome), LEGEND[outcome] ?? outcome));
+$("list").append(labels("Verdict", "Job", "Next", "Now", "Last 50 ticks", "Last run"));
 history.scrollRestoration = "manual";
 on(window, "hashchange", route);
 route();
