@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
 
+from rich.cells import cell_len
+from rich.console import Console
 from rich.text import Text
 
 from firecron.base.instants import to_milliseconds
@@ -37,18 +38,18 @@ def rank(row: Row) -> tuple[bool, bool, str]:
     return not row.verdict.is_alarm, not row.verdict.is_warning, row.job
 
 
-def table(rows: Sequence[Row], now: int, width: int) -> list[Text]:
-    """Return the lines for a terminal of this width: those of the retired jobs at the end, apart."""
+def table(rows: Sequence[Row], now: int, console: Console) -> list[Text]:
+    """Return the lines for this terminal: those of the retired jobs at the end, apart."""
     live = sorted((row for row in rows if row.verdict.word != "retired"), key=rank)
     cells = [_cells(row, now) for row in live]
-    widths = [max(map(len, column)) for column in zip(_HEAD, *cells, strict=True)]
+    widths = [max(map(cell_len, column)) for column in zip(_HEAD, *cells, strict=True)]
     lines = [Text(_line(_HEAD, widths), "dim")] if live else []
     for row, found in zip(live, cells, strict=True):
-        lines += _block(row, found, widths, width)
+        lines += _block(row, found, widths, console)
     retired = [row for row in rows if row.verdict.word == "retired"]
     if retired:
         lines += [Text(""), Text("Retired, not in the count:", "dim")]
-        lines += [Text(line, "dim") for row in retired for line in _wrapped(f"{row.job}: {row.verdict.why}", width)]
+        lines += [line for row in retired for line in _wrapped(f"{row.job}: {row.verdict.why}", "dim", console)]
     return lines
 
 
@@ -87,7 +88,7 @@ def _cells(row: Row, now: int) -> tuple[str, ...]:
     ended = None if last is None else _ended(last)
     ago = "" if ended is None else f" {distance(ended, now)}"
     return (
-        row.job if len(row.job) <= _LONGEST_NAME else "",
+        row.job if cell_len(row.job) <= _LONGEST_NAME else "",
         row.verdict.word,
         "" if row.next is None else distance(row.next, now),
         "" if last is None else f"{last.outcome}{ago}",
@@ -105,7 +106,7 @@ def _ended(entry: Entry) -> int | None:
         return None  # edited by hand
 
 
-def _block(row: Row, cells: Sequence[str], widths: Sequence[int], width: int) -> Iterator[Text]:
+def _block(row: Row, cells: Sequence[str], widths: Sequence[int], console: Console) -> Iterator[Text]:
     """Yield the lines of one job."""
     if not cells[0]:
         yield Text(row.job, "bold")
@@ -115,22 +116,24 @@ def _block(row: Row, cells: Sequence[str], widths: Sequence[int], width: int) ->
     line.append(_padded(cells[3], widths[3]), f"not bold {STYLES[row.last.outcome] if row.last else ''}")
     line.append(f"{_GAP}{_padded(cells[4], widths[4])}", "not bold")
     owner = "" if row.last is None else row.last.owner
-    fits = len(line) + len(_GAP) + len(owner) <= width
+    fits = line.cell_len + len(_GAP) + cell_len(owner) <= console.width
     if fits and owner:
         line.append(f"{_GAP}{owner}", "not bold")
     line.rstrip()
     yield line
-    yield from (Text(line, "dim") for line in _wrapped(_schedule(row), width))
+    yield from _wrapped(_schedule(row), "dim", console)
     if not fits:
-        yield Text(f"{_GAP}on {owner}", "dim")
+        yield from _wrapped(f"on {owner}", "dim", console)
     if _is_said(row.verdict):
-        style = _VERDICTS[row.verdict.word].removeprefix("bold ")
-        yield from (Text(line, style) for line in _wrapped(row.verdict.why, width))
+        yield from _wrapped(row.verdict.why, _VERDICTS[row.verdict.word].removeprefix("bold "), console)
 
 
-def _wrapped(text: str, width: int) -> list[str]:
-    """Return the text in lines of this width, below the row that it belongs to."""
-    return wrap(text, width, initial_indent=_GAP, subsequent_indent=_GAP, break_on_hyphens=False)
+def _wrapped(text: str, style: str, console: Console) -> list[Text]:
+    """Return the text in lines that fit into the terminal, below the row that it belongs to."""
+    lines = Text(text, style).wrap(console, console.width - len(_GAP))
+    for line in lines:
+        line.rstrip()
+    return [Text(_GAP).append(line) for line in lines if line]
 
 
 def _schedule(row: Row) -> str:
@@ -151,7 +154,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _padded(text: str, size: int) -> str:
-    return f"{text:<{size}}"
+    return text + " " * (size - cell_len(text))
 
 
 def _joined(parts: Sequence[str]) -> str:

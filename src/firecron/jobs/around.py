@@ -39,11 +39,12 @@ def checked(around: Iterable[Around]) -> tuple[Around, ...]:
     """Return what was given as `around`. Raise ConfigurationError for what can't be around a run."""
     if callable(around):
         raise ConfigurationError(f"around={_named(around)} is not a list: {_EXAMPLE}")
-    for one in around:
+    arounds = tuple(around)
+    for one in arounds:
         why = _why_not(one)
         if why is not None:
             raise ConfigurationError(f"around= has {_named(one)}, which {why}")
-    return tuple(around)
+    return arounds
 
 
 def check_fit(arounds: Sequence[Around], name: str, where: str, *, is_async: bool) -> None:
@@ -67,7 +68,7 @@ def no_context(around: object, made: object) -> str:
 
 
 def _why_not(around: object) -> str | None:
-    if not isinstance(around, type) and isinstance(around, AbstractContextManager | AbstractAsyncContextManager):
+    if isinstance(around, AbstractContextManager | AbstractAsyncContextManager):
         return "is one context manager, and each try needs its own: write lambda run: … around the call that makes it"
     if not callable(around):
         return f"can't be called: {_EXAMPLE}"
@@ -75,7 +76,7 @@ def _why_not(around: object) -> str | None:
         kind = "async" if inspect.isasyncgenfunction(around) else ""
         return f"yields, but is no context manager: decorate it with contextlib.{kind}contextmanager"
     if inspect.iscoroutinefunction(around):
-        return "is a coroutine: let it yield, and decorate it with contextlib.asynccontextmanager"
+        return "returns a coroutine: let it yield, and decorate it with contextlib.asynccontextmanager"
     try:
         signature = inspect.signature(around)
     except (TypeError, ValueError):

@@ -13,7 +13,7 @@ from firecron.errors import UnknownJob
 from firecron.jobs.around import nothing
 from firecron.leaders.leader import Leader, Surroundings
 from firecron.leaders.office import Office, Staff
-from firecron.lock.following import Nobody, Ranks
+from firecron.lock.standing import Nobody, Ranks
 from firecron.settings import Settings
 
 
@@ -37,7 +37,7 @@ class Leaders:
         """Add a leader before the start. Its function is called in the application's context."""
         one = leader if leader.around is not nothing else replace(leader, around=self._around)
         office = self._offices[leader.name] = Office(one, self._staff)
-        office.candidate.ranks = self.ranks
+        office.candidate.standing.ranks = self.ranks
 
     def all(self) -> list[Leader]:
         """Return all leaders."""

@@ -37,7 +37,7 @@ _LESS = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The value of a node that a watch told last; each value has a higher number than the one before."""
+    """The value of a node that a watch told last. Each value has a higher number than all before it in its process."""
 
     number: int
     node: object

@@ -114,13 +114,12 @@ def judge(
     record = current if isinstance(current, LockRecord) else None
     if wrong := misfit(current.kept.get("kind"), record.slot if record else None, None):
         return _malformed(job, wrong)
-    is_free = record is None or not record.is_live(now, margin)
-    if record is not None and not is_free and (held := _held(job, declared, record, now)):
+    if record is not None and record.is_live(now, margin) and (held := _held(job, declared, record, now)):
         return held
     if not declared.once_per_tick:
         return JobVerdict(job, "ok", why="nothing is judged: with once_per_tick=False no tick is remembered")
     limit = now - declared.grace - alert_margin
-    due = _late_before(limit, declared, record, fields, now) if is_free else None
+    due = _late_before(limit, declared, record, fields, now)
     if due is not None:
         return _late(job, declared, due, due + now - limit)
     if not declared.has_lease:
@@ -204,7 +203,7 @@ def _late(job: str, declared: Declared, due: int, since: int) -> JobVerdict:
 def _ended(job: str, declared: Declared, record: LockRecord | None, fields: Mapping[str, object]) -> JobVerdict:
     """Return the verdict about a job of which no tick is late, by how its last runs have ended."""
     if record is None or record.slot is None:
-        return JobVerdict(job, "ok", why="no tick of it was due yet")
+        return JobVerdict(job, "ok", why="none of its ticks was claimed yet, and none is late")
     died = record.open_slot is not None and record.releasedAt is None
     failures = max(0, number(fields.get("failures")) or 0) + died
     last = f"its last tick {record.slot} " + (
@@ -213,7 +212,8 @@ def _ended(job: str, declared: Declared, record: LockRecord | None, fields: Mapp
     if failures < declared.alert_after:
         counted = f", {failures} of {declared.alert_after} failures in a row that are reported" if failures else ""
         return JobVerdict(job, "ok", why=f"{last}{counted}")
-    so_far = "" if record.succeededSlot is None else f", and the last that succeeded was {record.succeededSlot}"
+    succeeded = record.newest_success()
+    so_far = "" if succeeded is None else f", and the last that succeeded was {succeeded}"
     in_a_row = f"its last {failures} runs failed, were lost or died: " if failures > 1 else ""
     return JobVerdict(
         job,

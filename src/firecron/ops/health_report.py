@@ -33,9 +33,13 @@ _CATALOGUE_FRESH = 300_000
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The verdicts about all jobs. Without them the database could not be read, and `problem` says why."""
+    """The verdicts about all jobs, at the time `now` of RTDB's clock.
+
+    If the database could not be read, there are none, and `problem` says why.
+    """
 
     verdicts: tuple[JobVerdict, ...] = ()
+    now: int = 0
     problem: str | None = None
 
     @property
@@ -84,9 +88,7 @@ class HealthReport:
         report = self.get()
         if report.problem is not None:
             return None
-        return [
-            Judged(one.job, one.word, None if one.due is None else to_text(one.due), one.why) for one in report.verdicts
-        ]
+        return [_judged(verdict, report.now) for verdict in report.verdicts]
 
     def after_fork(self) -> None:
         """Replace the lock in a forked child: a thread that only the parent has may hold it."""
@@ -97,10 +99,16 @@ class HealthReport:
             if self._timing.mono() >= self._catalogue_until:
                 self._catalogue = self._status.catalogue()
                 self._catalogue_until = self._timing.mono() + _CATALOGUE_FRESH
-            return Report(tuple(self._status.verdicts(self._status.read(self._catalogue))))
+            nodes = self._status.read(self._catalogue)
+            return Report(tuple(self._status.verdicts(nodes)), nodes.now)
         except StoreError as error:
             return Report(problem=str(error))
 
     def _complain(self, why: str) -> None:
         message = f"The jobs can't be judged, so it is not known whether one is late: {why}"
         self._events.emit("health.unknown", "firecron", logging.WARNING, message, why=why)
+
+
+def _judged(verdict: JobVerdict, now: int) -> Judged:
+    slot = None if verdict.due is None else to_text(verdict.due)
+    return Judged(verdict.job, verdict.word, slot, 0 if verdict.since is None else now - verdict.since, verdict.why)

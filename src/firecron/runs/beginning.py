@@ -29,7 +29,7 @@ def run_of(job: Job, claimed: Claimed, trigger: Trigger, run_id: str = "") -> Ru
         job.name,
         slot=None if claimed.slot is None else to_datetime(claimed.slot),
         attempt=attempt,
-        fence=int(record.fence) if claimed.bid.request.fenced and record.fence is not None else None,
+        fence=_fence(claimed),
         idempotency_key=key,
         trigger=trigger,
         last_success=None if success is None else to_datetime(success),
@@ -58,3 +58,8 @@ def last_success(claimed: Claimed) -> str | None:
     if request.momentary or not request.fenced or newest_success is None:
         return None
     return newest_success if claimed.slot is None or newest_success < claimed.slot else None
+
+
+def _fence(claimed: Claimed) -> int | None:
+    fence = claimed.held.record.fence
+    return int(fence) if claimed.bid.request.fenced and fence is not None else None

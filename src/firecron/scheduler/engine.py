@@ -89,7 +89,7 @@ class Engine:
             settings, timing, locks.clock, self.registry, self.leaders, self.crew, self, locks.identity.service
         )
         self.leaders.ranks = self.waves
-        self.lateness = Lateness(locks, timing, self.registry, self.waves, scribe)
+        self.lateness = Lateness(locks, self.registry, self.waves, scribe)
         self.heartbeat = Heartbeat(
             locks, timing, self.registry, self.runner, self.recovery, self.waves, self.lateness, chance
         )

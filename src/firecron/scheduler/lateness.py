@@ -3,10 +3,11 @@
 Each lateness is told once by each instance that looks, however long it lasts: its first tick identifies it. Once the
 job isn't late any more, the instance that has told of it says so.
 
-Few instances look: at each beat the first three of a group by their rank (`base/tickets`), and those that have told of
-a late job, each of them once in an interval at most. Where the rank is not known, an instance looks once in an
-interval. So the requests of the looks don't grow with the fleet. The first look comes as soon as the rank is known:
-what is late may be late since last night.
+Time is divided into intervals, the same for all. At its first beat in an interval an instance looks if it is among the
+first three of its group by rank (`base/tickets`), or if the rank is not known, or if it has told of a late job. So the
+requests of the looks don't grow with the fleet. The first look comes as soon as the rank is known: what is late may be
+late since last night. Other instances are the first in the next interval. They pass over what is late for more than two
+intervals, unless they have just started, so a lateness of hours isn't told by one instance after the other.
 
 Who judges the jobs is handed in, because this room doesn't know how to. A look waits for the database, so it is made on
 another thread than the beats.
@@ -19,25 +20,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from firecron.base.clocks import Timing
 from firecron.base.workers import Crew
 from firecron.jobs.registry import Registry
-from firecron.lock.following import Ranks
 from firecron.lock.service import LockService
 
-# The ranks are those of a leader with this name, which no leader can have.
+# What the rank is for.
 _PLACE = "job.late"
 _FIRST = 3
+# In intervals: what is late for longer has been told, but by an instance that is younger than that.
+_KNOWN = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is said of one job: `verdict` is a word, `slot` the first tick that is late, or None, `why` a sentence."""
+    """What is said of one job: `verdict` is a word, `why` a sentence.
+
+    `slot` is the first tick that is late, or None, and `age` is for how many milliseconds the job is late.
+    """
 
     job: str
     verdict: str
     slot: str | None
+    age: float
     why: str
+
+
+class Ranks(Protocol):
+    """Says how many instances come before this one."""
+
+    def rank(self, what: str) -> float | None:
+        """Return the rank for this work by the newest ticket; None if the size of the group is not known."""
 
 
 class Judge(Protocol):
@@ -50,11 +62,11 @@ class Judge(Protocol):
 class Lateness:
     """Tells of the late jobs of the registry, once `judge` is set. The crew `scribe` makes the looks."""
 
-    def __init__(self, locks: LockService, timing: Timing, registry: Registry, ranks: Ranks, scribe: Crew) -> None:
+    def __init__(self, locks: LockService, registry: Registry, ranks: Ranks, scribe: Crew) -> None:
         self.judge: Judge | None = None
         self._events = locks.events
+        self._clock = locks.clock
         self._interval = locks.settings.recovery_interval * 1000
-        self._timing = timing
         self._registry = registry
         self._ranks = ranks
         self._scribe = scribe
@@ -62,31 +74,41 @@ class Lateness:
 
     def forget(self) -> None:
         """Begin anew, as after a start."""
-        self._has_looked = False
-        # When the next look is due, on the monotonic clock.
-        self._due = self._timing.mono() + self._interval
+        # When the first beat came, on the monotonic clock, and the interval of the last one.
+        self._began: float | None = None
+        self._last: int | None = None
+        self._had_rank = False
         # The first late tick of each job that was told of. It is replaced as a whole: two threads use it.
         self._told: Mapping[str, str] = {}
 
     def look_if_due(self) -> None:
         """Have the jobs looked at, if that is due and this instance's turn. This doesn't block."""
-        judge, now, rank = self.judge, self._timing.mono(), self._ranks.rank(_PLACE)
-        is_first = rank is not None and rank.rank < _FIRST
-        is_due = now >= self._due or (is_first and not self._has_looked)
-        if judge is None or not is_due or not (is_first or rank is None or self._told):
+        judge, moment, rank = self.judge, self._clock.peek(), self._ranks.rank(_PLACE)
+        if judge is None or moment is None:
             return
-        self._has_looked, self._due = True, now + self._interval
-        self._scribe.submit(lambda: self._look(judge))
+        before, self._last = self._last, int(moment.server // self._interval)
+        self._began = moment.mono if self._began is None else self._began
+        is_due = before not in (None, self._last) or (rank is not None and not self._had_rank)
+        self._had_rank = self._had_rank or rank is not None
+        if is_due and (rank is None or rank < _FIRST or self._told):
+            is_new = moment.mono < self._began + _KNOWN * self._interval
+            self._scribe.submit(lambda: self._look(judge, is_new=is_new))
 
-    def _look(self, judge: Judge) -> None:
+    def _look(self, judge: Judge, *, is_new: bool) -> None:
         judged = judge.judged()
         if judged is None:
             return
-        mine = {job.name for job in self._registry.jobs() if self._registry.is_wanted(job)}
         before = self._told
-        self._told = {one.job: one.slot for one in judged if one.job in mine and one.slot is not None}
-        for one in judged:
-            if one.job in mine and one.slot != before.get(one.job):
+        mine = {job.name for job in self._registry.jobs() if self._registry.is_wanted(job)}
+        found = [one for one in judged if one.job in mine]
+        self._told = {
+            one.job: one.slot
+            for one in found
+            if one.slot is not None and (one.job in before or is_new or one.age < _KNOWN * self._interval)
+        }
+        for one in found:
+            now = self._told.get(one.job)
+            if now != before.get(one.job):
                 self._tell(one, before.get(one.job))
 
     def _tell(self, judged: Judged, before: str | None) -> None:

@@ -37,7 +37,10 @@ def check_costs(oracle: Oracle, scenario: Scenario, job: History, instances: Map
         asked: Counter[int] = Counter()
         for at, path in instance.wire.requests:
             if path == f"{LOCKS}{spec.name}":
-                asked[bisect_left(starts, at + 1) - 1] += 1
+                number = bisect_left(starts, at + 1) - 1
+                # Just before a tick, an instance without a free worker may still ask for the one before it.
+                is_behind = number > 0 and at < starts[number] + EARLY and not asked[number - 1]
+                asked[number - is_behind] += 1
         for number, count in asked.items():
             if not 0 <= number < len(slots):
                 continue

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from tests.simulation.fleets.annals import check_history
 from tests.simulation.fleets.bodies import Failure
+from tests.simulation.fleets.cancels import check_cancelled
 from tests.simulation.fleets.costs import check_costs
 from tests.simulation.fleets.database import Database
 from tests.simulation.fleets.instance import Instance
@@ -43,6 +44,8 @@ def judge(oracle: Oracle, scenario: Scenario, instances: Mapping[str, Instance],
         _check_renewed(oracle, job, instances)
         check_history(oracle, job, instances, database)
         check_costs(oracle, scenario, job, instances)
+        check_cancelled(oracle, scenario, job, instances)
+        oracle.steps.check(job, database)
     for instance in instances.values():
         _check_left_over(oracle, instance)
 
@@ -210,7 +213,7 @@ def _check_rerun(oracle: Oracle, scenario: Scenario, job: History) -> None:
         if claim.slot is None or claim.at > scenario.fair_from or claim.attempt >= 3:
             continue
         claims = [one for one in job.claims if one.slot == claim.slot]
-        is_last = claims[-1] is claim
+        is_last = claims[-1] is claim and claim.cancelled_at is None
         if is_last and not _has_finished(claim) and not _is_over(job, claim):
             oracle.violated(
                 "2", "{} of {} on {} was cut short at attempt {}, and never run again",

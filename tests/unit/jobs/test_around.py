@@ -95,7 +95,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a context manager that can be called": ([sync_one(Any)], "is one context manager"),  # type: ignore[arg-type]  # no run
     "a generator": ([generator], "generator, which yields, but is no .* decorate it with contextlib.contextmanager"),
     "an async generator": ([async_generator], "decorate it with contextlib.asynccontextmanager"),
-    "a coroutine": ([sync_one, coroutine], "coroutine, which is a coroutine: let it yield"),
+    "a coroutine": ([sync_one, coroutine], "coroutine, which returns a coroutine: let it yield"),
     "a function of nothing": ([of_nothing], r"can't be called with the run alone \(\(\) -> .*: write lambda run"),
     "a function of more": ([named], "can't be called with the run alone"),
 }

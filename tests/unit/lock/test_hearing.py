@@ -95,6 +95,13 @@ def test_a_held_lock_is_asked_for_when_it_expires() -> None:
     assert waiter.pause == 0
 
 
+def test_a_pause_that_is_over_doesnt_make_a_held_lock_free() -> None:
+    """A lock whose node still tells of a pause is asked for when it expires, once the pause is over."""
+    waiter = Waiter()
+    waiter.hear({**held(20_000), "paused": True, "pausedUntil": AHEAD})
+    assert waiter.pause == pytest.approx(20_000 + MARGIN + 5)
+
+
 def test_who_hears_nothing_new_asks_every_thirty_seconds() -> None:
     """A stream that stays silent doesn't keep a waiter from asking, 30 s after its last ask at the latest."""
     waiter = Waiter()

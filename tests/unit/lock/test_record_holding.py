@@ -153,6 +153,7 @@ def test_only_the_slot_that_has_ended_is_finished(finished: str | None, unfinish
         (slot(-60), None, "succeeded", slot(-60)),
         (slot(60), slot(-60), "succeeded", slot(-60)),
         (slot(60), slot(), "failed", slot(60)),
+        (slot(60), None, "succeeded", slot(60)),
         (None, slot(60), "succeeded", None),
     ],
     ids=[
@@ -164,6 +165,7 @@ def test_only_the_slot_that_has_ended_is_finished(finished: str | None, unfinish
         "a run by hand",
         "what was typed by hand is mended",
         "what was typed by hand stays at a failure",
+        "what was typed by hand stays at a success by hand",
         "a tick that nobody has claimed",
     ],
 )

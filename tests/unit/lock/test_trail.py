@@ -62,9 +62,10 @@ def test_a_pause_and_its_act_are_one_write(rtdb: Rtdb, prefix: str) -> None:
     assert act == {"act": "pause", "name": "job", "who": "ann@laptop", "at": act["at"], "why": "the feed is down"}
     assert rtdb.count(method="PATCH") == 1
     locks.trail.resume("job", "bob", "it is back")
-    _, act = acts_of(rtdb, above)
+    # Both acts may be of one millisecond, and have no order then.
+    [act] = [act for act in acts_of(rtdb, above) if act["act"] == "resume"]
     assert rtdb.get(f"{above}/cron-locks/job") == {"resumedAt": act["at"]}
-    assert (act["act"], act["who"], act["why"]) == ("resume", "bob", "it is back")
+    assert (act["who"], act["why"]) == ("bob", "it is back")
     assert rtdb.count(method="PATCH") == 2
 
 

@@ -76,7 +76,9 @@ def test_a_job_that_never_ran_is_late(found: object) -> None:
     """Without a record, the first tick since its declaration counts."""
     declared = job(since=NOW - 1)
     assert verdict(declared, found, LATE).due == NOW
-    assert verdict(declared, found, LATE - 1) == JobVerdict("digest", "ok", why="no tick of it was due yet")
+    assert verdict(declared, found, LATE - 1) == JobVerdict(
+        "digest", "ok", why="none of its ticks was claimed yet, and none is late"
+    )
 
 
 @pytest.mark.parametrize(
@@ -200,6 +202,12 @@ def test_a_run_that_died_has_failed() -> None:
     assert verdict(JOB, {**died, "fence": 7, "cancel": 7}).word == "ok"
     interrupted = yesterday(unfinished=slot(-86_400), outcome="interrupted")
     assert verdict(JOB, interrupted).why == f"its last tick {slot(-86_400)} interrupted"
+
+
+def test_a_job_that_was_only_run_by_hand_has_no_last_tick() -> None:
+    """What its node says is not of runs of ticks."""
+    by_hand = yesterday(slot=None, outcome="failed", failures=1)
+    assert verdict(JOB, by_hand).why == "none of its ticks was claimed yet, and none is late"
 
 
 def test_late_comes_before_failing() -> None:

@@ -25,9 +25,11 @@ class Seen:
 
     def __init__(self, *fails_at: str) -> None:
         self.fails_at = {*fails_at}
+        self.fences: set[int | None] = set()
         self.runs: list[tuple[datetime | None, datetime | None, datetime | None]] = []
 
     def __call__(self, run: Run) -> None:
+        self.fences.add(run.fence)
         self.runs.append((run.slot, run.previous_slot, run.last_success))
         if run.slot is not None and f"{run.slot:%H:%M}" in self.fails_at:
             raise ValueError("not now")
@@ -117,16 +119,28 @@ def test_a_success_of_an_older_tick_lowers_nothing() -> None:
     assert seen.runs == [(at("09:00"), at("08:00"), None), (at("11:00"), at("10:00"), at("10:00"))]
 
 
+def test_a_tick_that_has_succeeded_is_none_before_itself() -> None:
+    """Where the history missed the success of a tick that is resumed once more, the tick itself doesn't count."""
+    seen = Seen()
+    with rehearsed(seen) as test:
+        test.move_to("2026-11-18T10:30:00Z")
+        test.store.set("cron-runs/job/2026-11-18T10:00:00Z", {"outcome": "failed", "attempt": 1})
+        seen.runs.clear()
+        assert test.run("job", resume="2026-11-18T10:00:00Z").outcome == "succeeded"
+    assert seen.runs == [(at("10:00"), at("09:00"), None)]
+
+
 @pytest.mark.parametrize("options", [{"overlap": "allow"}, {"once_per_tick": False}], ids=str)
 def test_a_job_whose_runs_leave_no_trace_knows_of_no_success(options: dict[str, Any]) -> None:
     """A run that holds no lock, or claims no tick, is not seen to succeed; what is left of before counts as none."""
     seen = Seen()
     with rehearsed(seen, **options) as test:
         before = "2026-11-18T07:00:00Z"
-        test.store.set(LOCK, {"expiresAt": 1, "slot": before, "succeededSlot": before})
+        test.store.set(LOCK, {"expiresAt": 1, "fence": 7, "slot": before, "succeededSlot": before})
         test.move_to("2026-11-18T10:00:00Z")
         test.run("job")
     assert {success for _, _, success in seen.runs} == {None}
+    assert (None in seen.fences) == ("once_per_tick" in options)
     assert {previous for _, previous, _ in seen.runs} == {at("08:00"), at("09:00"), at("10:00")}
 
 

@@ -79,7 +79,7 @@ def _page(
     output = Output(as_json=False)
     with answering(output):
         if password is not None and iap_audience is not None:
-            raise Failure("--password and --iap-audience are two ways in: leave one of them out", Exit.USAGE)
+            raise Failure("a password and an IAP audience are two ways in: leave one of them out", Exit.USAGE)
         is_closed = password is not None or iap_audience is not None
         if not is_closed and not is_loopback(host):
             raise Failure(

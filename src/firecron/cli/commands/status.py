@@ -95,7 +95,7 @@ class StatusView:
             return self._nothing()
         if not self._output.out.is_terminal:
             return Text("\n").join(row_line(row, seen.now) for row in sorted(seen.rows, key=rank))
-        return Text("\n").join([*table(seen.rows, seen.now, self._output.out.width), total(seen.rows)])
+        return Text("\n").join([*table(seen.rows, seen.now, self._output.out), total(seen.rows)])
 
     def lines(self, last: SeenJobs | None, seen: SeenJobs) -> list[Text]:
         if last is None and not seen.rows:
