@@ -4,7 +4,8 @@ It sees what really happened: each write that reached the database, each body's 
 what each instance said. What is wrong at once is a violation at once. What needs the end of the run is in `verdict`.
 
     1. No tick starts twice, but by `rerun` or `retries`. Each start has a claim of its own that the database has. No
-       two bodies both trust their lease. Fences and slots rise. Nobody writes over another's record.
+       two bodies both trust their lease. Fences and slots rise, and the newest success is remembered. Nobody writes
+       over another's record.
     4. Nothing escapes into the engine's own guards.
 """
 
@@ -189,8 +190,17 @@ class Oracle:
             last.outcome = str(new.get("outcome"))
             last.looked_held_until = min(last.held_until, database_time(now))
             last.held_until = last.expires
+            self._succeeded(job, last, old.get("succeededSlot"), new.get("succeededSlot"), machine)
         else:
             last.held_until = last.expires + MARGIN
+
+    def _succeeded(self, job: History, last: Claim, before: object, after: object, machine: Machine) -> None:
+        """A release remembers its tick if that has succeeded and is the newest; no claim forgets it."""
+        is_newer = last.slot is not None and last.outcome == "succeeded" and last.slot > str(before or "")
+        if job.spec.once_per_tick and after != (last.slot if is_newer else before):
+            self.violated(
+                "1", "{} released {} with the success {} after {}", machine.name, job.spec.name, after, before
+            )
 
     def _claimed(self, job: History, old: dict[str, object], new: dict[str, object], machine: Machine) -> None:
         now, name = self._scheduler.now, job.spec.name
@@ -220,6 +230,8 @@ class Oracle:
             _number(new.get("expiresAt")),
             is_released=new.get("releasedAt") is not None,
         )
+        if job.spec.once_per_tick and new.get("succeededSlot") != old.get("succeededSlot"):
+            self.violated("1", "{} claims {} and changes its newest success: {}", machine.name, name, _Brief(new))
         self._timeline.say("DATABASE", "{} claims {} of {}: {}", machine.name, claimed, name, _Brief(new))
         last = job.claims[-1] if job.claims else None
         was_deleted = bool(job.deleted) and (last is None or last.at < job.deleted[-1])
