@@ -27,7 +27,9 @@ from pathlib import Path
 from tests.invariants.equivalent_mutants import EQUIVALENT
 from tests.invariants.mutants import LOCK_MUTANTS, Mutant
 from tests.invariants.mutants_invariants import INVARIANTS
+from tests.invariants.mutants_runs import RUN_MUTANTS
 from tests.invariants.mutants_steps import STEP_MUTANTS
+from tests.invariants.mutants_verdict import VERDICT_MUTANTS
 from tests.mutation.generate import Mutant as Generated
 from tests.mutation.generate import generate
 from tests.mutation.ledger import Ledger
@@ -35,11 +37,12 @@ from tests.mutation.overlay import ROOT, Overlay, each
 from tests.mutation.reach import Reach, collect, digest, meaning
 from tests.mutation.trial import Judged, Trials
 
-MUTANTS = LOCK_MUTANTS + INVARIANTS + STEP_MUTANTS
+MUTANTS = LOCK_MUTANTS + INVARIANTS + STEP_MUTANTS + RUN_MUTANTS + VERDICT_MUTANTS
 
 # All mutants of these are listed by hand, so that none are generated.
 LISTED = {
     "base/server_clock.py",
+    "lock/fields.py",
     "lock/lease.py",
     "lock/protocol.py",
     "lock/record.py",

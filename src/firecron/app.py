@@ -4,8 +4,8 @@
     app = FastAPI(lifespan=crons.lifespan)      # or:  with crons: …     or:  crons.start() … crons.stop()
 
 Importing this module loads only the standard library: its functions import what they need. Creating a FireCron finds
-the jobs and does no I/O. The program calls `start` once per process. A forked child has the jobs, but ticks only if it
-calls `start` itself. The threads are daemons. `stop` is called at the end of the process, if not before.
+the jobs and does no I/O. The program calls `start` once per process; a forked child ticks only if it calls it, too. The
+threads are daemons. `stop` is called at the end of the process, if not before.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import os
 import random
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
+from firecron import doors
 from firecron.base.forks import tell_after_fork
 from firecron.errors import ConfigurationError
 from firecron.scheduler.stopper import Stopper
@@ -31,16 +32,12 @@ if TYPE_CHECKING:
 
     from firecron.base.clocks import Timing
     from firecron.base.workers import Crew
+    from firecron.jobs.around import Around
     from firecron.leaders.leadership import Leadership
     from firecron.scheduler.guard import Verdict
     from firecron.settings import Settings
     from firecron.store import Store
     from firecron.testing.rehearsal import Rehearsal
-    from firecron.triggers.access import OneOrMore
-    from firecron.triggers.asgi import TriggerApp
-    from firecron.triggers.handler import Handler
-    from firecron.triggers.verifier import Verifier
-
 
 AppT = TypeVar("AppT")
 StateT = TypeVar("StateT")
@@ -50,14 +47,14 @@ class FireCron:
     """Finds the jobs in `providers`, and runs each of their ticks on exactly one of the instances.
 
     `registry` holds the jobs of this process, `history` reads past runs, `events` reports what happens, and `locks` is
-    the LockService of the same database, for everything that is not a job. `engine` is internal: its parts are what
-    firecron's own tests look at.
+    the LockService of the same database, for everything that is not a job. `engine` and `health` are internal.
 
     Args:
         providers: The things that have the jobs: objects, classes, modules or decorated functions.
         app: A Firebase app; without one, the default app, or an app of the environment's `FIREBASE_CONFIG`.
         settings: Settings; without them, those of the environment.
         enabled: Overrides the production guard, and nothing else: the parent of a reloader still doesn't tick.
+        around: What each run is called in: functions of the run that return a context manager, the outermost first.
         store: A store to use instead of the Realtime Database, such as `firecron.testing.MemoryStore`.
         timing: The clocks, such as a `firecron.testing.FakeClock`.
         crew: The workers that run the jobs, instead of threads; for tests.
@@ -71,6 +68,7 @@ class FireCron:
         app: firebase_admin.App | None = None,
         settings: Settings | None = None,
         enabled: bool | None = None,
+        around: Sequence[Around] = (),
         store: Store | None = None,
         timing: Timing | None = None,
         crew: Crew | None = None,
@@ -80,6 +78,7 @@ class FireCron:
         from firecron.base.clocks import SystemTiming
         from firecron.jobs.explorer import without_jobs
         from firecron.lock.service import LockService
+        from firecron.ops.health_report import HealthReport
         from firecron.runs.history import History
         from firecron.scheduler.engine import Engine
         from firecron.settings import load
@@ -95,8 +94,9 @@ class FireCron:
         self._started_in: int | None = None
         self._stops = 0
         self._stopper = Stopper(self._stop, has_threads=has_threads)
-        self.engine = Engine(self.locks, self.history, self._timing, crew, chance, has_threads=has_threads)
+        self.engine = Engine(self.locks, self.history, self._timing, crew, chance, around, has_threads=has_threads)
         self.registry = self.engine.registry
+        self.health = self.engine.lateness.judge = HealthReport(self.locks, self._timing)
         self.engine.explore(*providers)
         self._jobless = without_jobs(*providers)
         tell_after_fork(self)
@@ -108,13 +108,19 @@ class FireCron:
 
         return judge(self._enabled, self.settings.runtime_variable, self.settings.runtime_value)
 
+    # What can be mounted. `crons.trigger_app(...)` is the function of that name in `doors`.
+    trigger_app = doors.trigger_app
+    trigger_blueprint = doors.trigger_blueprint
+    status_app = doors.status_app
+    status_blueprint = doors.status_blueprint
+    status_urls = doors.status_urls
+
     # --- start and stop
 
     def start(self) -> Self:
         """Start ticking, if the production guard allows it. A second call in the same process changes nothing.
 
-        Raises ConfigurationError if a job's timings are too short for the lock's promises. If jobs should tick here, it
-        also raises ConfigurationError if no database is named.
+        Raises ConfigurationError for timings too short for the lock's promises, or if jobs tick without a database.
         """
         from firecron.scheduler.frameworks import reason_not_to_start
         from firecron.scheduler.startup import named_database, say_start
@@ -276,57 +282,6 @@ class FireCron:
         extensions["firecron"] = self
         self.registry.context = cast("flask.Flask", app).app_context
         self.start()
-
-    def trigger_app(
-        self,
-        *,
-        audience: OneOrMore | None = None,
-        email: OneOrMore | None = None,
-        trust_cloud_run_iam: bool = False,
-        verifier: Verifier | None = None,
-    ) -> TriggerApp:
-        """Return an ASGI application that runs a job at a request, such as Cloud Scheduler's: `POST /<name>`.
-
-        Mount it, or serve it alone: then jobs start and stop with the server. No caller is allowed by default. Give
-        either `audience` and `email`, or `trust_cloud_run_iam`, or a `verifier`.
-
-        Args:
-            audience: The audience of the caller's OIDC token: the URL of the service, or several.
-            email: The service account of the token, or several.
-            trust_cloud_run_iam: True if Cloud Run asks IAM before each request; then no token is verified here.
-            verifier: A `Verifier` of your own, instead of the three above.
-        """
-        from firecron.triggers.access import choose_verifier
-        from firecron.triggers.asgi import TriggerApp
-
-        handler = self._handler(choose_verifier(self.events, audience, email, trust_cloud_run_iam, verifier))
-        return TriggerApp(handler, self, self.settings.workers)
-
-    def trigger_blueprint(
-        self,
-        *,
-        audience: OneOrMore | None = None,
-        email: OneOrMore | None = None,
-        trust_cloud_run_iam: bool = False,
-        verifier: Verifier | None = None,
-        name: str = "firecron",
-    ) -> flask.Blueprint:
-        """Return the triggers for Flask: `app.register_blueprint(crons.trigger_blueprint(...), url_prefix="/cron")`.
-
-        Args:
-            audience, email, trust_cloud_run_iam, verifier: As with `trigger_app`.
-            name: The blueprint's name, if an application has two.
-        """
-        from firecron.triggers.access import choose_verifier
-        from firecron.triggers.blueprint import make_blueprint
-
-        handler = self._handler(choose_verifier(self.events, audience, email, trust_cloud_run_iam, verifier))
-        return make_blueprint(handler, name)
-
-    def _handler(self, verifier: Verifier) -> Handler:
-        from firecron.triggers.handler import Handler
-
-        return Handler(self.registry, self.locks, self.history, verifier)
 
     def after_fork(self) -> None:
         """Stop ticking in a forked child, until `start` is called there. The jobs stay."""

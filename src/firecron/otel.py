@@ -1,4 +1,5 @@
-"""Metrics for OpenTelemetry, computed from firecron's events. Needs `pip install 'firecron[otel]'`.
+"""Metrics for OpenTelemetry, computed from firecron's events, and a span around each run. Needs `pip install
+'firecron[otel]'`.
 
     from firecron.otel import instrument
 
@@ -8,26 +9,37 @@ Each instance counts only what it has seen itself. If one instance runs a tick a
 the metrics show one run, and three acquisitions with the outcome `slot_done` or `held`. A tick that passed while no
 instance was running is in no metric: the log has it as the bookkeeper's `books.missed`.
 
-The attributes are the name of the job or lock, the outcome, and the trigger of a run, never a key, a holder or a slot.
-Each process keeps the first thousand names that it sees. Any further name is reported as `_other`, so that locks named
-after data (`invoice-4711`) can't make metrics without end.
+The attributes of metrics are the name of the job or lock, the outcome, and the trigger of a run, never a key, a holder
+or a slot. Each process keeps the first thousand names that it sees. Any further name is reported as `_other`, so that
+locks named after data (`invoice-4711`) can't make metrics without end.
+
+A span is around each try of a run (`FireCron(around=…)`, outside of the program's own), so what the job does is inside
+it. It ends before the lock is released: a loss that only the release finds is not in its outcome.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 try:
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter_provider
+    from opentelemetry.trace import Span, StatusCode, TracerProvider, get_tracer_provider
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"{error}: pip install 'firecron[otel]'", name=error.name) from error
 
 from firecron import __version__
+from firecron.app import FireCron
 from firecron.base.events import Event, Events
 from firecron.base.forks import tell_after_fork
+from firecron.base.instants import to_text
+from firecron.base.redaction import described, redacted
+from firecron.jobs.run import Run
+from firecron.runs.body import outcome_of
 
 OTHER = "_other"
 MOST_NAMES = 1_000
@@ -49,25 +61,74 @@ class HasEvents(Protocol):
 
 
 def instrument(
-    crons: HasEvents, meter_provider: MeterProvider | None = None, *, now: Callable[[], float] = time.time
+    crons: HasEvents,
+    meter_provider: MeterProvider | None = None,
+    tracer_provider: TracerProvider | None = None,
+    *,
+    now: Callable[[], float] = time.time,
 ) -> Callable[[], None]:
-    """Measure from now on. Return a function that ends this.
+    """Measure from now on, and open a span around each run. Return a function that ends this.
 
     Call it once: if two calls measure the same jobs, everything counts twice.
 
     Args:
-        crons: A FireCron, or a LockService.
+        crons: A FireCron, or a LockService, which has no runs.
         meter_provider: The provider that makes the instruments; without one, the global provider.
+        tracer_provider: The provider of the tracer; without one, the global provider.
         now: Returns the Unix time of a success, in seconds; for tests.
     """
     measures = _Measures(meter_provider or get_meter_provider(), now)
     unsubscribe = crons.events.subscribe(measures.hear)
+    spans = _Spans(tracer_provider or get_tracer_provider())
+    unwrap = crons.registry.wrap(spans.around) if isinstance(crons, FireCron) else None
 
     def stop() -> None:
         unsubscribe()
+        if unwrap is not None:
+            unwrap()
         measures.forget()
 
     return stop
+
+
+class _Spans:
+    """Opens the spans."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._tracer = provider.get_tracer("firecron", __version__)
+
+    @contextmanager
+    def around(self, run: Run) -> Iterator[None]:
+        attributes = {
+            "firecron.job": run.name,
+            "firecron.slot": None if run.slot is None else to_text(run.slot),
+            "firecron.attempt": run.attempt,
+            "firecron.trigger": run.trigger,
+            "firecron.fence": run.fence,
+        }
+        known = {name: value for name, value in attributes.items() if value is not None}
+        # OpenTelemetry would record an error with its secrets.
+        with self._tracer.start_as_current_span(
+            f"run {run.name}", attributes=known, record_exception=False, set_status_on_exception=False
+        ) as span:
+            try:
+                yield
+            except BaseException as error:
+                _end(span, run, error)
+                raise
+            _end(span, run, None)
+
+
+def _end(span: Span, run: Run, error: BaseException | None) -> None:
+    outcome = "lost" if run.lost else outcome_of(run, error)
+    span.set_attribute("firecron.outcome", outcome)
+    if outcome in ("failed", "lost"):
+        span.set_status(StatusCode.ERROR, "its lease was lost" if error is None else described(error))
+    if error is not None:
+        trace = redacted("".join(traceback.format_exception(error))).encode("utf-8", "replace").decode()
+        kind = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+        recorded = {"exception.type": kind, "exception.message": described(error), "exception.stacktrace": trace}
+        span.add_event("exception", recorded)
 
 
 class _Measures:

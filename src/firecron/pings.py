@@ -10,7 +10,7 @@ is interrupted sends nothing at its end either: the instance that reruns it does
 
 No ping delays a run. They wait in a queue of bounded length, and one thread sends them, in their order. Each has five
 seconds and two tries. If none of them is taken, or the queue is full, `ping.failed` says so: the ping is lost, and
-nothing else. What is still in the queue when the instance stops has two more seconds.
+nothing else. What is still in the queue when the instance stops has two more seconds, within its grace.
 
 A ping's URL is a secret, for whoever knows it can send pings. It is in no log and in no error.
 """
@@ -90,14 +90,14 @@ def pings(
     templates = _check(healthchecks, {"start": start, "success": success, "fail": fail})
     if healthchecks is not None:
         _check_slugs([job.name for job in crons.registry.jobs()])
-    sender = _Sender(crons.events)
+    sender = _Sender(crons.events, lambda: crons.engine.seconds_left(LAST_MOMENTS))
 
     def hear(event: Event) -> None:
         kind = _KINDS.get(event.slug)
         if kind is not None and "slot" in event.fields and kind in templates and _is_wanted(crons, event.name, kind):
             sender.add(_Ping(event.name, kind, *_filled(templates[kind], event, kind, healthchecks is not None)))
         elif event.slug == "crons.stopped":
-            sender.flush(LAST_MOMENTS)
+            sender.flush()
 
     unsubscribe = crons.events.subscribe(hear)
 
@@ -183,15 +183,16 @@ def _filled(template: str, event: Event, kind: Kind, has_body: bool) -> tuple[st
 
 
 class _Sender:
-    """A bounded queue of pings, and the thread that sends them."""
+    """A bounded queue of pings, and the thread that sends them. At the end they have so many `last_moments`."""
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: Events, last_moments: Callable[[], float]) -> None:
         self._events = events
+        self._last_moments = last_moments
         self._timing = SystemTiming()
         self._reset()
         tell_after_fork(self)
         # A program may end without a stop. Registered before the jobs start, so it comes after their stop.
-        atexit.register(self.flush, LAST_MOMENTS)
+        atexit.register(self.flush)
 
     def _reset(self) -> None:
         self._changed = threading.Condition()
@@ -220,14 +221,14 @@ class _Sender:
         if why is not None:
             self._report(ping, why)
 
-    def flush(self, seconds: float) -> None:
-        """Return when nothing waits any more, or this time is over."""
+    def flush(self) -> None:
+        """Return when nothing waits any more, or the last moments are over."""
         with self._changed:
-            self._changed.wait_for(lambda: not (self._waiting or self._is_sending), seconds)
+            self._changed.wait_for(lambda: not (self._waiting or self._is_sending), self._last_moments())
 
     def close(self) -> None:
         """Send what waits, for a time, and then nothing more."""
-        self.flush(LAST_MOMENTS)
+        self.flush()
         atexit.unregister(self.flush)
         with self._changed:
             self._is_closed = True

@@ -16,7 +16,7 @@ Sentry can't expect everything: a monitor has whole minutes, and neither `L` nor
 out, and `monitor` says so in one line. A line's fixed second is cut off.
 
 No check-in delays a run: Sentry's SDK has a queue and a thread of its own. What is in the queue when the instance stops
-has two more seconds.
+has two more seconds, within its grace.
 
 Errors that are reported from inside a run have the tags `firecron.job`, `firecron.slot` and `firecron.attempt`.
 """
@@ -94,7 +94,7 @@ def monitor(crons: FireCron) -> Callable[[], None]:
         if status is not None and "slot" in event.fields and is_production(crons.verdict, crons.settings):
             _check_in(crons, event, status)
         elif event.slug == "crons.stopped":
-            sentry_sdk.flush(LAST_MOMENTS)
+            sentry_sdk.flush(crons.engine.seconds_left(LAST_MOMENTS))
 
     def tag(event: SentryEvent, hint: Hint) -> SentryEvent:
         run = current_run() if is_on else None
@@ -111,7 +111,7 @@ def monitor(crons: FireCron) -> Callable[[], None]:
         nonlocal is_on
         unsubscribe()
         is_on = False  # Sentry can't take a processor back
-        sentry_sdk.flush(LAST_MOMENTS)
+        sentry_sdk.flush(crons.engine.seconds_left(LAST_MOMENTS))
 
     return stop
 

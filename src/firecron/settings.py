@@ -26,8 +26,18 @@ VARIABLES = "FIRECRON_"
 # The SDK's variable that names an emulator.
 EMULATOR_HOST = "FIREBASE_DATABASE_EMULATOR_HOST"
 
-# `firecron exec` sets these variables for its command. They have the same prefix, but are not settings.
-FACTS = ("FIRECRON_NAME", "FIRECRON_SLOT", "FIRECRON_FENCE", "FIRECRON_IDEMPOTENCY_KEY", "FIRECRON_ATTEMPT")
+# The password of `firecron page`, which no program needs.
+PAGE_PASSWORD = "FIRECRON_PAGE_PASSWORD"
+
+# Variables with the same prefix that are not settings: what `firecron exec` sets for its command, and that password.
+FACTS = (
+    "FIRECRON_NAME",
+    "FIRECRON_SLOT",
+    "FIRECRON_FENCE",
+    "FIRECRON_IDEMPOTENCY_KEY",
+    "FIRECRON_ATTEMPT",
+    PAGE_PASSWORD,
+)
 
 _KEY = r"[^.$#\[\]/\x00-\x1f\x7f\ud800-\udfff]+"  # the last range is lone surrogates: RTDB allows none in a key
 _PREFIX = re.compile(rf"({_KEY}/)*{_KEY}")

@@ -166,6 +166,14 @@ class Watch(Protocol):
 
 
 @runtime_checkable
+class KeptAlive(Watch, Protocol):
+    """A watch whose database shows life every 30 s while nothing changes. Another one is believed until it ends."""
+
+    def silence(self) -> float:
+        """Return the milliseconds since the database has shown life. Any thread may call this."""
+
+
+@runtime_checkable
 class Watching(Protocol):
     """The optional part of a store: it tells when a node changes."""
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -24,6 +22,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
 import goals
+from redis_server import MISSING, redis_server
 
 from firecron import Lease, LockService
 from firecron.settings import load
@@ -97,7 +96,7 @@ def compare(title: str, delay: float, wanted: int) -> None:
         return
     with redis_server() as port:
         if port is None:
-            print("  redis-py's blocking Lock      left out: needs redis-server on the PATH, and pip install redis\n")
+            print(f"  redis-py's blocking Lock      {MISSING}\n")
         else:
             show("redis-py's blocking Lock", hand_over("redis", port, HANDOVERS), "\n")
 
@@ -240,33 +239,6 @@ def tell(process: Child, line: str) -> None:
 def told(process: Child) -> float:
     assert process.stdout is not None
     return float(process.stdout.readline())
-
-
-@contextmanager
-def redis_server() -> Iterator[int | None]:
-    """Yield the port of a redis-server of its own, if there is one on this machine."""
-    server: str | None = shutil.which("redis-server")
-    try:
-        import redis
-    except ModuleNotFoundError:
-        server = None
-    if server is None:
-        yield None
-        return
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    process = subprocess.Popen([server, "--port", str(port), "--save", "", "--logfile", "/dev/null"])
-    try:
-        for _ in range(100):
-            try:
-                redis.Redis(port=port).ping()
-                break
-            except redis.ConnectionError:
-                time.sleep(0.05)
-        yield port
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,10 @@ own; rounds alternate, so that whatever else the machine does hits all of them. 
 from __future__ import annotations
 
 import json
-import shutil
-import socket
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from secrets import token_urlsafe
 
@@ -22,6 +18,7 @@ import firebase_admin
 import goals
 import requests
 from firebase_admin import db
+from redis_server import MISSING, redis_server
 from serving import serving
 
 from firecron import Lease, LockService
@@ -42,12 +39,12 @@ def main() -> None:
 
 
 def compare(title: str, *, delay: float, number: int) -> None:
-    with serving([sys.executable, SERVE, str(delay)]) as (port, _), redis_lock() as redis:
+    with serving([sys.executable, SERVE, str(delay)]) as (port, _), redis_server() as redis:
         contenders = {
             "firecron": firecron_lock(port),
             "bare requests": bare_requests(port),
             "the original in Python": original(port),
-            **({"redis-py's Lock": redis} if redis else {}),
+            **({} if redis is None else {"redis-py's Lock": redis_lock(redis)}),
         }
         speeds: dict[str, list[float]] = {name: [] for name in contenders}
         costs: dict[str, list[float]] = {name: [] for name in contenders}
@@ -61,8 +58,8 @@ def compare(title: str, *, delay: float, number: int) -> None:
     print(f"acquire + release, {title}, the median of {ROUNDS} alternating rounds: a second, and µs of CPU each")
     for name, median in medians.items():
         print(f"  {name:24}{median:10,.0f}{cpus[name]:10,.0f}")
-    if not redis:
-        print("  redis-py's Lock         left out: needs redis-server on the PATH, and pip install redis")
+    if redis is None:
+        print(f"  redis-py's Lock         {MISSING}")
     elif delay:
         print("  (redis has no delay added: it is another server)")
     to_requests, to_original = (
@@ -150,38 +147,18 @@ def original(port: int) -> Once:
     return once
 
 
-@contextmanager
-def redis_lock() -> Iterator[Once | None]:
-    """redis-py's Lock on a server of its own, if there is one on this machine."""
-    server = shutil.which("redis-server")
-    try:
-        import redis
-    except ModuleNotFoundError:
-        server = None
-    if server is None:
-        yield None
-        return
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    process = subprocess.Popen([server, "--port", str(port), "--save", "", "--loglevel", "warning"])
+def redis_lock(port: int) -> Once:
+    """redis-py's Lock."""
+    import redis
+
     client = redis.Redis(port=port, retry_on_error=[redis.ConnectionError], socket_connect_timeout=5)
-    try:
-        for _ in range(100):
-            try:
-                client.ping()
-                break
-            except redis.ConnectionError:
-                time.sleep(0.05)
 
-        def once() -> None:
-            lock = client.lock("bench", timeout=TTL)
-            assert lock.acquire(blocking=False)
-            lock.release()
+    def once() -> None:
+        lock = client.lock("bench", timeout=TTL)
+        assert lock.acquire(blocking=False)
+        lock.release()
 
-        yield once
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
+    return once
 
 
 def count_requests() -> None:

@@ -36,6 +36,8 @@ BENCHMARKS = {
     "lags": 240,
     "fleet": 240,
     "leaders": 90,
+    "verdict": 20,
+    "page": 60,
     "emulator": 180,
 }
 ALL = 600

@@ -9,6 +9,7 @@ from firecron.cron.clock_changes import Kind
 from firecron.jobs.run import Outcome
 from firecron.ops.finding import Kind as ProblemKind
 from firecron.ops.finding import Level
+from firecron.ops.health import VerdictWord
 from firecron.ops.step_views import StepState
 from firecron.ops.views import LockState
 
@@ -50,6 +51,10 @@ LOCK = exactly(
         "name": TEXT,
         "state": one_of(get_args(LockState)),
         "paused": TRUTH,
+        "pausedBy": perhaps(TEXT),
+        "pausedAt": perhaps(INSTANT),
+        "pausedWhy": perhaps(TEXT),
+        "pausedUntil": perhaps(INSTANT),
         "foreign": TRUTH,
         "instanceId": perhaps(TEXT),
         "instance": perhaps(TEXT),
@@ -70,6 +75,10 @@ LOCK = exactly(
     }
 )
 LOCKS = exactly({"locks": each(LOCK)})
+ACT = exactly(
+    {"key": TEXT, "act": TEXT, "name": TEXT, "who": TEXT, "at": perhaps(INSTANT), "why": perhaps(TEXT)},
+)
+ACTS = exactly({"acts": each(ACT)})
 CHANGED = exactly({"changed": TRUTH, "lock": LOCK})
 FORGOTTEN = exactly(
     {
@@ -109,6 +118,7 @@ RUN = exactly(
         "instanceId": perhaps(TEXT),
         "instance": perhaps(TEXT),
         "error": perhaps(TEXT),
+        "note": perhaps(TEXT),
     }
 )
 UNFINISHED = exactly(
@@ -143,6 +153,38 @@ RUNS = exactly(
     }
 )
 LAST_RUNS = exactly({"jobs": each(exactly({"name": TEXT, "last": perhaps(RUN), "unfinished": perhaps(UNFINISHED)}))})
+
+VERDICT: dict[str, Schema] = {
+    "job": TEXT,
+    "verdict": one_of(get_args(VerdictWord)),
+    "since": perhaps(INSTANT),
+    "due": perhaps(INSTANT),
+    "why": TEXT,
+}
+ROW = exactly(
+    {
+        **VERDICT,
+        "warning": TRUTH,
+        "line": perhaps(TEXT),
+        "timezone": perhaps(TEXT),
+        "every": perhaps(NUMBER),
+        "starting": perhaps(INSTANT),
+        "words": perhaps(TEXT),
+        "next": perhaps(INSTANT),
+        "lock": perhaps(LOCK),
+        "last": perhaps(RUN),
+        "service": perhaps(TEXT),
+        "revision": perhaps(TEXT),
+        "where": perhaps(TEXT),
+        "role": perhaps(TEXT),
+        "ticks": TRUTH,
+        "disabled": TRUTH,
+    }
+)
+STATUS = exactly({"now": INSTANT, "jobs": each(ROW)})
+CHECK = exactly({"status": {"enum": ["ok", "failing"]}, "jobs": each(exactly({**VERDICT, "warning": TRUTH}))})
+# What `/health` sends.
+HEALTH = exactly({"status": {"enum": ["ok", "failing", "unknown"]}, "jobs": each(exactly(VERDICT))})
 
 TICK = exactly({"local": LOCAL, "utc": INSTANT})
 CHANGE = exactly({"at": INSTANT, "kind": one_of(get_args(Kind)), "times": each(TEXT), "said": TEXT})

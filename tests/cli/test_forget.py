@@ -54,6 +54,18 @@ def test_it_says_what_it_has_removed(rtdb: Rtdb) -> None:
     assert {path: rtdb.get(f"/{path}") for path in others} == others
 
 
+def test_it_leaves_an_act(rtdb: Rtdb) -> None:
+    """Who forgot a job, and why, is recorded; an entry that stays leaves no act."""
+    program("digest", "mail")
+    assert call("forget", "digest", "--why", "its service is gone").exit_code == 0
+    assert call("forget", "nobody").exit_code == 2
+    acts = rtdb.get("/cron-acts")
+    assert isinstance(acts, dict)
+    assert [(act["act"], act["name"], act["why"]) for act in acts.values()] == [
+        ("forget", "digest", "its service is gone")
+    ]
+
+
 @pytest.mark.parametrize(
     ("node", "shown"),
     [

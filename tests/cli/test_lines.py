@@ -100,6 +100,32 @@ def test_a_time_is_local_and_utc(instant: int, zone: ZoneInfo, said: str) -> Non
             id="paused, and an older tick run again",
         ),
         pytest.param(
+            released_node(
+                releasedAt=NOW - 5000,
+                paused=True,
+                pausedBy="ann@laptop",
+                pausedAt=NOW - 12 * MINUTE,
+                pausedWhy="[b]feed\x1b[31m\u202e",
+                pausedUntil=NOW + 2 * HOUR,
+            ),
+            [
+                "paused: no instance can acquire it until 12:00:00 (11:00:00Z), in 2 h",
+                "paused by ann@laptop since 09:48:00 (08:48:00Z), 12 min ago: [b]feed�[31m�",
+                "free since 09:59:55 (08:59:55Z), 5 s ago",
+            ],
+            id="paused for a while, by somebody, for a reason",
+        ),
+        pytest.param(
+            {"paused": True, "pausedWhy": "x"},
+            ["paused: no instance can acquire it until it is resumed", "paused: x", "free"],
+            id="paused by hand, with a reason",
+        ),
+        pytest.param(
+            {"paused": True, "pausedUntil": NOW - MINUTE},
+            ["its pause has been over since 09:59:00 (08:59:00Z), 1 min ago", "free"],
+            id="a pause that is over",
+        ),
+        pytest.param(
             node(expiresAt=NOW - 5000, unfinished="2026-11-18T08:59:00Z", slot="2026-11-18T08:59:00Z"),
             [
                 "died without releasing: rev-2/i2",
@@ -214,6 +240,9 @@ def test_what_has_no_room_gets_a_line_of_its_own() -> None:
         ({"outcome": "skipped", "count": 3}, "3 ticks, of which this is the last"),
         ({"outcome": "missed", "count": 500, "atLeast": True}, "at least 500 ticks, of which this is the last"),
         ({"outcome": "failed", "error": "ValueError: no"}, "ValueError: no"),
+        ({"note": "1,204 mails\n\x1b[31m2 to come"}, "1,204 mails ⏎ \ufffd[31m2 to come"),
+        ({"outcome": "failed", "note": "page 3", "error": "ValueError: no"}, "page 3; ValueError: no"),
+        ({"note": 1204}, None),
     ],
 )
 def test_what_is_unusual_is_noted(fields: dict[str, object], note: str | None) -> None:

@@ -158,6 +158,9 @@ def test_the_prefix_is_heeded(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> No
     assert rtdb.get("/cron-locks") is None
 
 
+NOTE = "[b]1,204[/b] mails"
+
+
 def entry(start: int, **fields: object) -> dict[str, object]:
     return {
         "outcome": "succeeded",
@@ -181,7 +184,7 @@ def test_the_history_is_shown_newest_last(rtdb: Rtdb) -> None:
         to_text(start): entry(start, durationMs=4000),
         to_text(start + 60_000): entry(start + 60_000, outcome="failed", error="ValueError: [red]no[/]", attempt=2),
         to_text(start + 120_000): {"outcome": "missed", "slot": to_text(start + 120_000), "count": 12, "atLeast": True},
-        f"{to_text(start + 180_000)}-manual-a1b2c3": entry(start + 180_000, slot=None, trigger="manual"),
+        f"{to_text(start + 180_000)}-manual-a1b2c3": entry(start + 180_000, slot=None, trigger="manual", note=NOTE),
         "x-odd": 7,
     }
     rtdb.set("/cron-runs/job", entries)
@@ -189,12 +192,13 @@ def test_the_history_is_shown_newest_last(rtdb: Rtdb) -> None:
     runs = value["runs"]
     assert isinstance(runs, list)
     assert [run["outcome"] for run in runs] == ["failed", "missed", "succeeded", "malformed"]
+    assert [run["note"] for run in runs] == [None, None, "[b]1,204[/b] mails", None]
     assert value["counts"] == {"failed": 1, "malformed": 1, "missed": 12, "succeeded": 2}
     lines = call("runs", "job").stdout.splitlines()
     assert [line.count("█") for line in lines] == [10, 2, 0, 2, 0, 0]
     assert "attempt 2; ValueError: [red]no[/]" in lines[1]
     assert "at least 12 ticks" in lines[2]
-    assert "manual" in lines[3]
+    assert "manual; [b]1,204[/b] mails" in lines[3]
     assert "malformed" in lines[4]
     assert lines[5] == "5 entries: 1 failed, 1 malformed, at least 12 missed, 2 succeeded"
 

@@ -13,11 +13,16 @@ from tests.cli.test_locks import DIED
 
 from firecron.lock.lease import Lease
 from firecron.lock.service import LockService
+from firecron.ops.acts import claimed_user
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
 
 PATH = "/cron-locks/job"
+# An instant that is over.
+NOW = 1_700_000_000_000
 COMMANDS = [
+    ("status",),
+    ("check",),
     ("locks",),
     ("locks", "job"),
     ("runs", "job"),
@@ -139,20 +144,57 @@ def test_unlock_asks_nobody_who_is_not_there(rtdb: Rtdb) -> None:
 
 
 def test_pause_and_resume(rtdb: Rtdb) -> None:
-    """`pause` sets `paused` and nothing else, `resume` removes it, and a second one of either changes nothing."""
+    """`pause` writes the fields of a pause and nothing else, `resume` removes them and says when; a second one
+    of either changes nothing.
+    """
     lease = held()
     before = rtdb.get(PATH)
     assert isinstance(before, dict)
     assert answer(CHANGED, "pause", "job")["changed"] is True
-    assert rtdb.get(PATH) == {**before, "paused": True}
+    found = rtdb.get(PATH)
+    assert isinstance(found, dict)
+    assert {**found, "pausedAt": 1} == {**before, "paused": True, "pausedBy": claimed_user(), "pausedAt": 1}
     assert answer(CHANGED, "pause", "job")["changed"] is False
     assert "paused" in call("pause", "job").stdout
     assert answer(CHANGED, "resume", "job")["changed"] is True
     assert answer(CHANGED, "resume", "job")["changed"] is False
     assert "job: it was not paused: nothing was changed" in call("resume", "job").stdout
-    assert rtdb.count(method="PATCH", path=PATH) == 2
-    assert rtdb.get(PATH) == before
+    assert rtdb.count(method="PATCH", path="/") == 2
+    after = rtdb.get(PATH)
+    assert isinstance(after, dict)
+    assert after.pop("resumedAt") >= found["pausedAt"]
+    assert after == before
     lease.release()
+
+
+def test_a_pause_says_why_and_until_when(rtdb: Rtdb) -> None:
+    """`pause --why --until` writes both and shows both, replaces the pause before it, and is refused for the past."""
+    rtdb.set(PATH, {"paused": "x", "pausedUntil": {"by": "hand"}, "pausedWhy": "old"})
+    value = answer(CHANGED, "pause", "job", "--until", "2h")
+    lock = value["lock"]
+    assert isinstance(lock, dict)
+    assert (value["changed"], lock["paused"], lock["pausedWhy"]) == (True, True, None)
+    node = rtdb.get(PATH)
+    assert isinstance(node, dict)
+    assert 7_190_000 <= node["pausedUntil"] - node["pausedAt"] <= 7_200_000
+    assert answer(CHANGED, "pause", "job", "--why", "password=hunter2 x")["changed"] is True
+    assert rtdb.get(f"{PATH}/pausedWhy") == "password=[redacted] x"
+    assert rtdb.get(f"{PATH}/pausedUntil") is None
+    before = rtdb.get(PATH), rtdb.get("/cron-acts")
+    for wrong in ("2020-01-01T00:00:00Z", "2030-01-01T00:00:00", "soon", "0s"):
+        assert f"--until '{wrong}'" in complaint(2, "pause", "job", "--until", wrong)
+    assert "501 characters" in complaint(2, "pause", "job", "--why", "x" * 501)
+    assert (rtdb.get(PATH), rtdb.get("/cron-acts")) == before
+
+
+def test_a_pause_that_is_over_can_be_set_anew(rtdb: Rtdb) -> None:
+    """What a pause has left behind pauses nothing, is not resumed, and is replaced by the next one."""
+    rtdb.set(PATH, {"paused": True, "pausedUntil": NOW})
+    said = call("resume", "job").stdout
+    assert "it was not paused: nothing was changed" in said
+    assert "its pause has been over since" in said
+    assert answer(CHANGED, "pause", "job")["changed"] is True
+    assert rtdb.get(f"{PATH}/pausedUntil") is None
 
 
 def test_a_name_that_nobody_has_used_is_paused_only_with_yes(rtdb: Rtdb) -> None:
@@ -162,7 +204,7 @@ def test_a_name_that_nobody_has_used_is_paused_only_with_yes(rtdb: Rtdb) -> None
     assert rtdb.emulator.url in said
     assert rtdb.get(PATH) is None
     assert answer(CHANGED, "pause", "job", "--yes")["changed"] is True
-    assert rtdb.get(PATH) == {"paused": True}
+    assert rtdb.get(f"{PATH}/paused") is True
     assert answer(CHANGED, "pause", "job")["changed"] is False
 
 
@@ -225,7 +267,7 @@ def test_a_database_that_is_gone_is_unreachable(command: tuple[str, ...], monkey
     assert f"firecron emulator --port {emulator.host.rpartition(':')[2]}" in said
 
 
-@pytest.mark.parametrize("command", COMMANDS[1:], ids=" ".join)
+@pytest.mark.parametrize("command", COMMANDS[3:], ids=" ".join)
 @pytest.mark.usefixtures("rtdb")
 def test_a_name_that_no_lock_can_have_is_wrong_usage(command: tuple[str, ...]) -> None:
     """A name that is none is exit code 2, in one line that says what a name is."""

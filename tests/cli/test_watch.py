@@ -196,7 +196,7 @@ def test_what_is_too_long_shows_what_matters(rtdb: Rtdb) -> None:
         assert len(set(drawn.splitlines())) <= 25
 
 
-@pytest.mark.parametrize("command", [("locks",), ("runs", "job")], ids=lambda command: command[0])
+@pytest.mark.parametrize("command", [("locks",), ("status",), ("runs", "job")], ids=lambda command: command[0])
 def test_a_first_look_that_fails_is_the_end(rtdb: Rtdb, command: tuple[str, ...]) -> None:
     """A database that can't be reached from the beginning isn't watched: exit code 69."""
     rtdb.faults.drop_request(times=None)

@@ -31,6 +31,8 @@ from firecron.cli.root import app
 from firecron.jobs.catalogue import changed, probe
 from firecron.jobs.groups import group_fields
 from firecron.jobs.run import Trigger
+from firecron.lock.acts import Deed, make_act
+from firecron.lock.pauses import PAUSE_FIELDS
 from firecron.lock.record import LockRecord
 from firecron.lock.refusal import LEVELS
 from firecron.lock.step_record import StepRecord
@@ -189,7 +191,7 @@ def test_a_run_a_result_and_an_event_are_listed_whole() -> None:
     """The page on jobs and runs has each attribute of a run, of a result and of an event, and each state of a job."""
     page = ROOT / "docs" / "jobs-and-runs.md"
     run = Run("x", slot=None, attempt=1, fence=None, idempotency_key="x", trigger="manual")
-    attributes = {name for name in vars(run) if not name.startswith("_")} | {"lost", "check()", STEPS}
+    attributes = {name for name in vars(run) if not name.startswith("_")} | {"lost", "check()", "previous_slot", STEPS}
     assert {row[0].strip("`") for row in rows(page, "## The run")} == attributes
     assert {row[0].strip("`") for row in rows(page, "## The result")} == {field.name for field in fields(Result)}
     assert {row[0].strip("`") for row in rows(page, "## What happens")} == {field.name for field in fields(Event)}
@@ -218,17 +220,27 @@ def test_every_message_that_is_quoted_is_one() -> None:
 def test_the_locks_node_is_listed_as_the_console_does() -> None:
     """The table of the node has each field of a record, by the alphabet, and no other."""
     table = rows(OPERATING, "## The node of a lock")
-    assert [named(row[0]) for row in table] == [[field] for field in sorted(LockRecord.model_fields)]
+    assert [named(row[0]) for row in table] == [
+        [field] for field in sorted({*LockRecord.model_fields, *PAUSE_FIELDS, "resumedAt"})
+    ]
 
 
 def test_the_history_is_listed_field_by_field(rtdb: Rtdb) -> None:
     """The table of the history has each field that a run and the bookkeeper write, and no other."""
     crons = FireCron(enabled=False)
-    words = ("bookkeeper", "instanceId", "instance", "error")
+    words = ("bookkeeper", "instanceId", "instance", "error", "note")
     crons.history.record("job", Entry("key", "failed", "slot", "schedule", 1, 2, 1, 1, 1, 60, True, *words))
     written = {field for entry in crons.history.read("job").values() for field in cast("dict[str, object]", entry)}
     table = rows(OPERATING, "## The history")
     assert sorted(field for row in table for field in named(row[0])) == sorted(written)
+
+
+def test_an_act_is_listed_field_by_field() -> None:
+    """The table of the acts has each field of one, and each word for what was done."""
+    table = rows(OPERATING, "## The acts")
+    written = make_act("pause", "job", "ann", 1, "why", "a1b2c3").to_node()
+    assert [field for row in table for field in named(row[0])] == sorted(written)
+    assert set(named(table[0][1])) == set(get_args(Deed))
 
 
 def test_a_steps_node_is_listed_field_by_field() -> None:
@@ -272,6 +284,7 @@ def test_every_field_that_is_mentioned_exists() -> None:
         "## The instances",
         "## What programs declare",
         "## Who would run what",
+        "## The acts",
     )
     fields = {field for heading in tables for row in rows(OPERATING, heading) for field in named(row[0])}
     for page in PAGES:

@@ -11,6 +11,7 @@ from tests.interleaving.clocks import MARGIN, START, TTL
 
 from firecron.base.clocks import Moment
 from firecron.lock import protocol
+from firecron.lock.pauses import PAUSE_FIELDS
 from firecron.lock.protocol import Action, Answer, Held, Now, Read, Swap, Swapped
 from firecron.lock.record import LockRecord, Refused
 from firecron.lock.request import Request
@@ -76,10 +77,14 @@ class Monitor:
         if after is None:
             require(not {"fence", "slot", "paused"} & before.keys(), "a release forgot what had to be remembered")
         elif flight.kind == "release":
+            newest = after.get("succeededSlot", "")
+            require(
+                before.get("succeededSlot", "") <= newest <= after.get("slot", ""), "the newest success fell, or leapt"
+            )
             counted = before.get("failures", 0) + 1 if "slot" in before else before.get("failures")
             expected = None if after["outcome"] == "succeeded" else counted
             require(after.get("failures") == expected, "a release miscounted the runs that failed")
-            changed = {"expiresAt", "expires", "failures", "releasedAt", "outcome", "unfinished"}
+            changed = {"expiresAt", "expires", "failures", "releasedAt", "outcome", "succeededSlot", "unfinished"}
             require(_without(before, changed) == _without(after, changed), "a release changed what is not its own")
         elif flight.kind == "cancel":
             require(after["cancel"] == before["fence"], "a cancel was written for another acquisition")
@@ -93,11 +98,15 @@ class Monitor:
     def _on_take(self, flight: Flight, before: Node, after: Node) -> None:
         request = flight.request
         self._landed[_key(request.holder, after)] = self._model.freed, self._deletions
-        require(not before.get("paused"), "a paused lock was acquired")
+        is_over = "pausedUntil" in before and flight.reading.server >= before["pausedUntil"]
+        require(not before.get("paused") or is_over, "a paused lock was acquired")
+        kept = {field: before[field] for field in PAUSE_FIELDS if field in before}
+        require(kept == {field: after[field] for field in PAUSE_FIELDS if field in after}, "an acquire changed a pause")
         released = "releasedAt" in before
         is_live = flight.reading.server < before.get("expiresAt", 0) + (0 if released else MARGIN)
         mine = before.get("holder") == request.holder and not released
         require(not (mine and is_live), "an acquire lengthened the lease that its own earlier write had begun")
+        require(after.get("succeededSlot") == before.get("succeededSlot"), "an acquire changed the newest success")
         if "slot" in before:
             require(after.get("slot", "") >= before["slot"], "the slot fell")
         if "slot" in before and request.slot is not None and request.slot <= before["slot"]:

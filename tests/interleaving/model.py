@@ -18,10 +18,11 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.interleaving.checks import Monitor
-from tests.interleaving.clocks import MARGIN
+from tests.interleaving.clocks import MARGIN, START, TTL
 
 from firecron.base.clocks import Moment
 from firecron.errors import Denied, StoreError, Unavailable
+from firecron.lock.pauses import PAUSE_FIELDS
 from firecron.lock.protocol import Read, Swap
 from firecron.lock.request import Request
 from firecron.store import NULL_ETAG, Snapshot
@@ -49,6 +50,10 @@ class Flight:
         return self.request.holder, self.kind, repr(self.step), self.reading, self.landed, self.awaited, answer
 
 
+# When a pause ends that has an end.
+PAUSED_UNTIL = START + TTL // 2
+
+
 class Event(NamedTuple):
     label: str
     weight: float
@@ -56,7 +61,9 @@ class Event(NamedTuple):
 
 
 class Model:
-    """`budget` says how often each of these may happen: jump, crash, give_up, deny, delete, pause, unlock, cancel."""
+    """`budget` says how often each of these may happen: jump, crash, give_up, deny, delete, pause, pause_until,
+    unlock, cancel.
+    """
 
     def __init__(self, budget: Mapping[str, int], time: float, *, brisk: bool) -> None:
         self.budget = Counter(budget)
@@ -135,6 +142,9 @@ class Model:
         if self.budget["pause"]:
             paused = {**(node or {}), "paused": True}
             yield Event("operator pauses", 0.2, lambda: self._operate("pause", paused))
+        if self.budget["pause_until"]:
+            ending = {**(node or {}), "paused": True, "pausedUntil": PAUSED_UNTIL}
+            yield Event("operator pauses for a while", 0.2, lambda: self._operate("pause_until", ending))
         if node is not None and "expiresAt" in node and self.budget["unlock"]:
             unlocked = {**node, "expiresAt": 0}
             yield Event("operator unlocks", 0.2, lambda: self._operate("unlock", unlocked))
@@ -142,7 +152,7 @@ class Model:
             cancelled = {**node, "cancel": node["fence"]}
             yield Event("operator cancels", 0.2, lambda: self._operate("cancel", cancelled))
         if node is not None and node.get("paused"):
-            resumed = {key: value for key, value in node.items() if key != "paused"} or None
+            resumed = {key: value for key, value in node.items() if key not in PAUSE_FIELDS} or None
             yield Event("operator resumes", 0.3, lambda: self._operate("resume", resumed))
 
     def _jumps(self) -> Iterator[Event]:
@@ -161,6 +171,8 @@ class Model:
             for owner, expires_at in leases:
                 for around in (-MARGIN if owner == holder.name else 0, MARGIN):
                     instants.add(holder.clock.when_server(int(str(expires_at)) + around))
+            if self.node is not None and "pausedUntil" in self.node:
+                instants.add(holder.clock.when_server(PAUSED_UNTIL))
             if holder.held is not None:
                 instants.add(holder.clock.when_mono(holder.held.term.ends(MARGIN)))
         return {instant + around for instant in instants for around in (-1, 0, 1)}

@@ -18,7 +18,7 @@ from tests.interleaving.clocks import MARGIN
 from tests.interleaving.holder import Op
 from tests.interleaving.scenarios import ACQUIRE, CANCEL, RELEASE, RENEW, SLOT, Scenario, explore
 
-FAULTS = ("crash", "give_up", "deny", "delete", "pause", "unlock", "cancel")
+FAULTS = ("crash", "give_up", "deny", "delete", "pause", "pause_until", "unlock", "cancel")
 # One clock is late and the other early, both as wrong as they may be.
 LATE_EARLY = ((-MARGIN, 1.0), (MARGIN, 1.0))
 KINDS = {

@@ -8,12 +8,13 @@ from typing import Any, TypeAlias
 
 import pytest
 from tests.interleaving.checks import Violation
-from tests.interleaving.clocks import MARGIN
+from tests.interleaving.clocks import MARGIN, START
 from tests.interleaving.holder import Op
 from tests.interleaving.model import Model
 from tests.interleaving.scenarios import ACQUIRE, CANCEL, RELEASE, RENEW, SLOT, Scenario, explore
 
 from firecron.base.clocks import Moment
+from firecron.base.instants import to_text
 from firecron.lock import protocol, record
 from firecron.lock.failures import after_claim, after_release
 from firecron.lock.lease_term import LeaseTerm
@@ -159,6 +160,16 @@ own_writes_are_not_known = _decide_by(lambda node, request, now, written: decide
 spent_slots_are_free = _decide_by(
     lambda node, request, now, written: decide(_without(node, "slot", "unfinished"), request, now, written)
 )
+successes_are_forgotten = _decide_by(
+    lambda node, request, now, written: decide(_without(node, "succeededSlot"), request, now, written)
+)
+
+
+def releases_lower_the_success(patch: pytest.MonkeyPatch) -> None:
+    def newest_success(self: LockRecord, also: str | None = None) -> str | None:
+        return "2026-01-01T00:00:00Z" if self.succeededSlot else also
+
+    patch.setattr(LockRecord, "newest_success", newest_success)
 
 
 def lost_runs_count_twice(patch: pytest.MonkeyPatch) -> None:
@@ -191,7 +202,15 @@ pauses_are_ignored = _decide_by(
     lambda node, request, now, written: decide(_without(node, "paused") or None, request, now, written)
 )
 
+
+def _ends_early(node: Node) -> Node:
+    return {**node, "pausedUntil": node["pausedUntil"] - 1} if node and "pausedUntil" in node else node
+
+
+pauses_end_early = _decide_by(lambda node, request, now, written: decide(_ends_early(node), request, now, written))
+
 ONCE = (ACQUIRE,)
+NEXT = (Op("acquire", slot=to_text(START + 1000)), RELEASE)
 CLAIM = (Op("acquire", slot=SLOT), RELEASE)
 LOSE = (Op("acquire", slot=SLOT), Op("release", finishes=False))
 LATE_EARLY = ((-MARGIN, 1.0), (MARGIN, 1.0))
@@ -233,9 +252,16 @@ BREAKS: dict[str, tuple[Break, Scenario, str]] = {
         "a slot was rerun while",
     ),
     "spent_slots_are_free": (spent_slots_are_free, Scenario((CLAIM, CLAIM)), "a slot that was spent"),
+    "successes_are_forgotten": (
+        successes_are_forgotten,
+        Scenario((CLAIM, ONCE)),
+        "an acquire changed the newest success",
+    ),
+    "releases_lower_the_success": (releases_lower_the_success, Scenario((CLAIM, NEXT)), "the newest success fell"),
     "lost_runs_count_twice": (lost_runs_count_twice, Scenario((LOSE, ONCE)), "an acquire miscounted"),
     "failures_are_not_counted": (failures_are_not_counted, Scenario((LOSE,)), "a release miscounted"),
     "pauses_are_ignored": (pauses_are_ignored, Scenario((ONCE,), budget={"pause": 1}), "a paused lock"),
+    "pauses_end_early": (pauses_end_early, Scenario((ONCE,), budget={"pause_until": 1, "jump": 1}), "a paused lock"),
     "cancelled_slots_are_rerun": (
         cancelled_slots_are_open,
         Scenario((CLAIM[:1], (Op("acquire", slot=SLOT, rerun=True),)), budget={"jump": 1, "cancel": 1}),

@@ -21,6 +21,9 @@ I_HOLDER = "tests/invariants/test_holder.py"
 I_LEASE = "tests/invariants/test_lease.py tests/invariants/test_renewal.py"
 I_STORE = "tests/invariants/test_store.py"
 PATIENCE = "tests/unit/lock/test_waiting.py"
+PAUSED = "tests/unit/lock/test_pauses.py"
+TRAIL = "tests/unit/lock/test_acts.py tests/unit/lock/test_trail.py"
+CANDIDATES = "tests/unit/lock/test_candidate.py"
 HEARS = "tests/unit/lock/test_hearing.py"
 SHARED = "tests/unit/lock/test_streams.py"
 SENT = "tests/stores/test_stream.py"
@@ -62,8 +65,8 @@ RECORD = _in(
     ("if not LOCK_FIELDS & node.keys():", "if False:", PARSE),
     ("strict=True, frozen=True", "strict=False, frozen=True", PARSE),
     ('extra="allow"', 'extra="ignore"', CLAIM),
-    (' - {"paused", "cancel", "cancelWhy", "failures"}', "", PARSE),
-    (', "cancel", "cancelWhy", "failures"}', "}", PARSE),
+    (' - {"cancel", "cancelWhy", "failures"}', "", PARSE),
+    ('- {"cancel", "cancelWhy", "failures"}', '- {"cancelWhy", "failures"}', PARSE),
     (', "failures"}', "}", PARSE),
     ("> now + DAY:", ">= now + DAY:", PARSE),
     ("> now + DAY:", "> now + 2 * DAY:", DECIDE),
@@ -80,9 +83,8 @@ RECORD = _in(
     ("if term is not None and (request.momentary or term.is_trusted(now.mono, request.margin)):", "if term:", DECIDE),
     ("return Mine(record, term)", "return Mine(record, LeaseTerm(term.expires_at, now))", DECIDE),
     # Paused.
-    ("if current.paused is not None and current.paused is not False:", "if current.paused is True:", DECIDE),
-    ("if current.paused is not None and current.paused is not False:", "if current.paused is not None:", DECIDE),
-    ("if current.paused is not None and current.paused is not False:", "if False:", DECIDE),
+    ("if is_paused(current.kept, now.server):", "if False:", DECIDE),
+    ("if is_paused(current.kept, now.server):", "if is_paused(current.kept, 0):", PAUSED),
     # The tick.
     ("request.slot <= record.slot:", "request.slot < record.slot:", DECIDE),
     ("request.slot <= record.slot:", "request.slot == record.slot:", DECIDE),
@@ -96,7 +98,6 @@ RECORD = _in(
     ("> now.server + request.margin:", "> now.server + 10**12:", DECIDE),
     # The claim.
     ("        **current.kept,\n", "", CLAIM),
-    ('        "paused": current.paused,\n', "", CLAIM),
     ("        **_claim(record, request),\n", "", CLAIM),
     ("if request.fenced:", "if True:", CLAIM),
     ("int(record.fence or 0) + 1 if", "int(record.fence or 0) if", CLAIM),
@@ -165,13 +166,21 @@ RECORD = _in(
     ("max(now, int(record.acquiredAt or 0) + hold_at_least)", "now", HOLDING),
     ("max(now, int(record.acquiredAt or 0) + hold_at_least)", "int(record.acquiredAt or 0) + hold_at_least", HOLDING),
     ("finished is not None and record.unfinished == finished", "finished is not None", HOLDING),
-    ("(record.slot, record.fence, record.paused, unfinished)", "(record.fence, record.paused, unfinished)", HOLDING),
-    ("(record.slot, record.fence, record.paused, unfinished)", "(record.slot, record.paused, unfinished)", HOLDING),
-    ("(record.slot, record.fence, record.paused, unfinished)", "(record.slot, record.fence, unfinished)", HOLDING),
-    ("(record.slot, record.fence, record.paused, unfinished)", "(record.slot, record.fence, record.paused)", HOLDING),
+    ("(record.slot, record.fence, unfinished)", "(record.fence, unfinished)", HOLDING),
+    ("(record.slot, record.fence, unfinished)", "(record.slot, unfinished)", HOLDING),
+    ("(record.slot, record.fence, unfinished)", "(record.slot, record.fence)", HOLDING),
     (" and not record.model_extra", "", HOLDING),
     (" and expires_at == now:", ":", HOLDING),
     ('            "outcome": outcome,\n', "", HOLDING),
+    # The newest tick that succeeded.
+    ('        "succeededSlot": record.succeededSlot if record else None,\n', "", CLAIM),
+    ("(self.succeededSlot, also) if slot", "(also,) if slot", HOLDING),
+    ("(self.succeededSlot, also) if slot", "(also or self.succeededSlot,) if slot", HOLDING),
+    ('slot <= (self.slot or "")', 'slot < (self.slot or "")', HOLDING),
+    ('if slot and slot <= (self.slot or "")', "if slot", HOLDING),
+    ("return max((slot for slot in (self", "return min((slot for slot in (self", HOLDING),
+    ("if finished and outcome", "if outcome", HOLDING),
+    ('if finished and outcome == "succeeded"', "if finished", HOLDING),
     # The runs that failed.
     ("after_claim(record.failures, record.open_slot, record.releasedAt) if record else None", "None", FAILED),
     ("record.failures, record.open_slot, record", "record.failures, record.unfinished, record", FAILED),
@@ -468,7 +477,7 @@ ROSTER = (
         "lock/refusal.py", ('    if refused.reason != "held" or record is None:\n', "    if record is None:\n", SILENT)
     )
     + _in("runs/policy.py", ("free(record, end, silent_since)", "free(record, end)", SILENT))
-    + _in("runs/missing.py", ("min(_ended(record), silent_since)", "silent_since", SILENT))
+    + _in("runs/missing.py", ("min(freed_at(record), silent_since)", "silent_since", SILENT))
     + _in("scheduler/heartbeat.py", ("        self._roster.note(", "        _ = (", SILENT))
 )
 
@@ -476,18 +485,53 @@ WAITING = _in(
     "lock/waiting.py",
     ('answer.reason in ("held", "unavailable")', 'answer.reason in ("held",)', PATIENCE),
     ('answer.reason in ("held", "unavailable")', "True", PATIENCE),
-    ("remaining()) > 0:", "remaining()) >= 0:", PATIENCE),
     ("or self._deadline.remaining() <= 0:", "or self._deadline.remaining() < 0:", PATIENCE),
     ("return min(due, self._deadline.remaining())", "return due", PATIENCE),
     ('        if answer.reason == "held":\n            self._streams.add(self._follow)\n', "", PATIENCE),
     ("        self._streams.discard(self._follow)\n", "        pass\n", PATIENCE),
-    ("yield min(backoff(tries + 2, random.random()), left)", "yield backoff(tries + 2, random.random())", PATIENCE),
+)
+
+PAUSES = _in(
+    "lock/pauses.py",
+    ("if value is None or value is False:", "if value is None:", PAUSED),
+    ("if value is None or value is False:", "if value is not True:", PAUSED),
+    ("self.until is None or now < self.until", "self.until is None or now <= self.until", PAUSED),
+    ("self.until is None or now < self.until", "self.until is not None and now < self.until", PAUSED),
+    ("return max((instant", "return min((instant", PAUSED),
+    ("if pause is None or pause.holds(now) else", "if pause is None else", PAUSED),
+)
+
+ACTS = _in(
+    "lock/acts.py",
+    ("sorted(keys)[: -(KEPT - 1)]", "sorted(keys)[:-KEPT]", TRAIL),
+    ("sorted(keys)[: -(KEPT - 1)]", "sorted(keys)[: -(KEPT - 2)]", TRAIL),
+    ("sorted(keys)[: -(KEPT - 1)]", "sorted(keys)[KEPT - 1 :]", TRAIL),
+    ("sorted(keys)", "list(keys)", TRAIL),
+    ("_cut(redacted(why), LONGEST_WHY)", "_cut(why, LONGEST_WHY)", TRAIL),
+    ("{at % 1000:03d}", "{at % 1000}", TRAIL),
+    ("whole[: 2 * longest]", "whole", TRAIL),
+)
+
+TRAILING = _in(
+    "lock/trail.py",
+    ("until <= act.at:", "until < act.at:", TRAIL),
+    ('{**dict.fromkeys(PAUSE_FIELDS), "resumedAt": act.at}', "dict.fromkeys(PAUSE_FIELDS)", TRAIL),
+    ("            self._store.merge(self._paths.prefix, changes, self._deadline())\n", "            pass\n", TRAIL),
+    ('{**{f"{acts}/{key}": None for key in old}, f"{acts}/{act.key}"', '{f"{acts}/{act.key}"', TRAIL),
+    ("            self._tell(act.act, act.name, act.who, error)\n", "            pass\n", TRAIL),
+)
+
+FOLLOWS = _in(
+    "lock/candidate.py",
+    ("pause is not None and (now is None or pause.holds(now.server))", "pause is not None", CANDIDATES),
+    ("pause is not None and (now is None or pause.holds(now.server))", "False", CANDIDATES),
 )
 
 HEARING = _in(
     "lock/hearing.py",
     ("return 0\n    if not isinstance", "return inf\n    if not isinstance", HEARS),
-    ("current.paused is not None and current.paused is not False", "False", HEARS),
+    ("or is_paused(current.kept, now)", "or False", HEARS),
+    ("or is_paused(current.kept, now)", "or is_paused(current.kept, 0)", HEARS),
     ("(margin if current.releasedAt is None else 0)", "margin", HEARS),
     ("self._number = 0 if heard is None else heard.number", "self._number = 0", HEARS),
     ("is_news = heard.number > self._number", "is_news = True", HEARS),
@@ -587,9 +631,14 @@ LOCK_MUTANTS = (
     + FIELDS
     + COUNTS
     + RECENT
+    + FIELDS
     + REFUSAL
     + ROSTER
     + WAITING
+    + PAUSES
+    + ACTS
+    + TRAILING
+    + FOLLOWS
     + HEARING
     + STREAMS
     + STREAM

@@ -12,6 +12,7 @@ WATCH = "tests/invariants/test_watch.py"
 CANCEL = "tests/invariants/test_cancel.py"
 EVERY = "tests/invariants/test_every.py"
 LEADER = "tests/invariants/test_leader.py"
+FLEET = "tests/invariants/test_leader_fleet.py"
 
 
 def _of(number: int, tests: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
@@ -191,11 +192,7 @@ INVARIANTS = (
         ("lock/record.py", "int(record.fence or 0) + 1 if", "int(record.fence or 0) if"),
         ("lock/record.py", "else 0, now.server)", "else 0, 0)"),
         ("lock/record.py", 'fields["fence"] = record.fence', "pass"),
-        (
-            "lock/record.py",
-            "(record.slot, record.fence, record.paused, unfinished)",
-            "(record.slot, record.paused, unfinished)",
-        ),
+        ("lock/record.py", "(record.slot, record.fence, unfinished)", "(record.slot, unfinished)"),
     ),
     *_of(
         31,
@@ -357,6 +354,20 @@ INVARIANTS = (
         ),
         ("lock/candidate.py", "        streams.add(self._ear)\n", ""),
         ("lock/candidate.py", "        lease.release(outcome=outcome)\n", ""),
+    ),
+    *_of(
+        42,
+        FLEET,
+        ("lock/standing.py", "            self._deaths += 1\n", "            pass\n"),
+        ("lock/standing.py", 'self._wave("released", at)', "0.0"),
+        ("lock/standing.py", "int(server // self._period)", "0"),
+        ("lock/following.py", "return max(due, self._seen[1]) + wave", "return due + wave"),
+        ("lock/following.py", "_HANDICAP if self._standing.is_next() else inf", "inf"),
+    ),
+    *_of(
+        43,
+        FLEET,
+        ("lock/streams.py", "self.heard if self._silence() < SILENT else None", "self.heard"),
     ),
     *_of(
         43,

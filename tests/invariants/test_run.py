@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 from tests.conftest import Run as RunPython
 from tests.simulation.fleet import Fleet
+from tests.simulation.network import failing
 from tests.simulation.world import NAME, START, slot
 from tests.unit.threads import ended, named
 
 from firecron import ConfigurationError, FireCron, Run, distributed_cron
 from firecron.base.forks import _after_fork
+from firecron.errors import Unavailable
 from firecron.jobs.run import Outcome
 from firecron.runs.entry import Entry
 from firecron.settings import load
@@ -51,6 +53,29 @@ def test_i16_max_runtime_ends_a_run_that_renews_for_ever(overlap: str) -> None:
     assert result.outcome == "lost"
     assert fleet.slots() == [slot(), slot(180)]
     assert fleet.world.outcomes() == {slot(): "lost", slot(180): "succeeded"}
+
+
+@pytest.mark.parametrize("overlap", ["skip", "allow"])
+def test_max_runtime_counts_from_the_begin_of_a_run(overlap: str) -> None:
+    """A claim whose reply was lost is heard of forty seconds later: the run still has its whole max_runtime."""
+    fleet = Fleet(max_runtime=20, lock_ttl=60, overlap=overlap)
+    one = fleet.instance()
+    one.network.lose_reply()
+    one.network.next("swap", before=failing(Unavailable("the network is down")), times=1_000)
+    one.network.next("read", before=failing(Unavailable("the network is down")), times=1_000)
+    fleet.world.at(40, one.network.mend)
+    seen: list[bool] = []
+
+    def body(run: Run) -> None:
+        assert fleet.world.mono() >= 40_000
+        for seconds in (0, 19.9, 0.1):
+            fleet.world.advance(seconds)
+            seen.append(bool(run.lost))
+
+    fleet.body = body
+    (result,) = one.turn(slot())
+    assert seen == [False, False, True]
+    assert result.outcome == "lost"
 
 
 def finished(fence: int | None, outcome: Outcome = "succeeded") -> Entry:

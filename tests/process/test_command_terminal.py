@@ -20,6 +20,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from pexpect import EOF
 from pexpect.fdpexpect import fdspawn
+from rich.cells import cell_len
+from tests.catalogued import Catalogue
 from tests.conftest import BOUND, Start
 
 from firecron.base.instants import to_text
@@ -227,3 +229,64 @@ def test_an_emulator_for_a_command(terminal: Open, rtdb: Rtdb, tmp_path: Path) -
     code, _ = screen.end()
     assert code == 7
     assert export.read_text("utf-8").strip() == "null"
+
+
+NAMES = ("digest", "x" * 100, "j\u00f6b-\u202egnp", "\u4efb\u52a1" * 30)
+
+
+def test_the_status_fits_into_80_columns(terminal: Open, rtdb: Rtdb) -> None:
+    """`status` shows every job in lines of 80 columns, whatever its name; the alarm is red, and the cursor stays."""
+    catalogue = Catalogue(rtdb)
+    for name in NAMES:
+        catalogue.declare(name, where="jobs.w\u202e" + "w" * 400, service="s" * 300)
+        catalogue.ran(
+            name, failures=1 if name == "digest" else 0, outcome="failed" if name == "digest" else "succeeded"
+        )
+    screen = terminal("status")
+    raw = screen.wait_for(": 1 failing, 3 ok", strip=False)
+    code, rest = screen.end()
+    shown = ESCAPE.sub("", raw + rest)
+    assert code == 0
+    assert all(cell_len(line) <= 80 for line in shown.replace("\r", "").splitlines()), shown
+    assert set(ESCAPE.findall(raw)) <= set(ESCAPE.findall(re.sub(r"\x1b\[(?![0-9;]*m)", "", raw))), "only colours"
+    assert "\u202e" not in raw
+    assert re.search(r"\x1b\[1;31mfailing", raw)
+    lines = [line.rstrip() for line in shown.replace("\r", "").splitlines()]
+    assert lines[0].split() == ["job", "verdict", "next", "last", "took"]
+    assert lines[1].startswith("digest")
+    assert "x" * 80 in lines
+
+
+def test_a_check_fits_into_80_columns(terminal: Open, rtdb: Rtdb) -> None:
+    """`check` prints what is wrong, in a colour, and ends with exit code 1."""
+    catalogue = Catalogue(rtdb)
+    for name in NAMES:
+        catalogue.declare(name)
+        catalogue.ran(name, failures=1, outcome="failed")
+    screen = terminal("check")
+    raw = screen.wait_for("failing", strip=False)
+    code, rest = screen.end()
+    assert code == 1
+    assert all(cell_len(line) <= 80 for line in ESCAPE.sub("", raw + rest).replace("\r", "").splitlines())
+    assert re.search(r"\x1b\[1;31mfailing", raw)
+    assert "\u202e" not in raw + rest
+
+
+def test_the_status_is_watched_until_ctrl_c(terminal: Open, rtdb: Rtdb) -> None:
+    """`status --watch` shows a run as it begins and fails, and ends at Ctrl-C with exit code 0."""
+    catalogue = Catalogue(rtdb)
+    catalogue.declare("digest")
+    catalogue.ran("digest")
+    screen = terminal("status", "--watch", "--interval", "0.1")
+    shown = screen.wait_for("1 job: 1 ok")
+    slot = catalogue.ran(
+        "digest", ago=0, releasedAt=None, expiresAt=time.time_ns() // 1_000_000 + HOUR, unfinished=None
+    )
+    shown += screen.wait_for("1 job: 1 running")
+    catalogue.ran("digest", ago=0, outcome="failed", failures=1)
+    shown += screen.wait_for("1 job: 1 failing")
+    assert f"its last tick {slot[:10]}" in " ".join(shown.split())
+    assert_fits(shown)
+    screen.type(CTRL_C)
+    code, rest = screen.end()
+    assert (code, "Traceback" in rest) == (0, False), rest

@@ -142,6 +142,18 @@ def test_feed_consumer_survives_a_deploy(rtdb: Rtdb) -> None:
     assert (node["kind"], node["instanceId"], "releasedAt" in node) == ("leader", "feed-v2", True)
 
 
+def test_hand_off_hands_nothing_over_twice(rtdb: Rtdb) -> None:
+    """A run that is killed in the middle of its hand-over is begun again: each tenant has one task, and one report."""
+    said = play("hand-off", "local.py")
+    tick = re.findall(r"attempt 2 at tenant-reports:(\S+): 4 of 8 tasks were new", said)
+    assert said.splitlines()[-2:] == [
+        "8 tasks for 8 tenants; 4 were there already",
+        "8 tenants have a report, 0 of them twice",
+    ]
+    entry = found(rtdb, "/cron-runs/tenant-reports")[tick[0]]
+    assert (entry["outcome"], entry["attempt"]) == ("succeeded", 2)
+
+
 def test_nestjs_migration_says_what_it_needs() -> None:
     """Where there is no Node.js, the example that runs the original in it says so."""
     said = play(
@@ -160,6 +172,7 @@ def test_nestjs_migration_says_what_it_needs() -> None:
         ("worker-pool", "local.py"),
         ("kubernetes-cronjob", "two_pods.py"),
         ("feed-consumer", "deploy.py"),
+        ("hand-off", "local.py"),
         ("nestjs-migration", "side_by_side.py"),
     ],
 )

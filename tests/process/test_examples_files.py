@@ -191,6 +191,35 @@ def test_a_worker_pool_ticks_in_production() -> None:
         assert f"{line}\n" in readme
 
 
+def test_the_hand_offs_pool_and_worker_have_one_image() -> None:
+    """What the two commands deploy is the image that was built, its programs are those that it has, and the pool gets
+    every variable that its job reads.
+    """
+    readme, source = text_of("hand-off", "README.md"), text_of("hand-off", "hand_off.py")
+    image = "REGION-docker.pkg.dev/PROJECT/services/reports"
+    assert f"gcloud builds submit --tag {image}\n" in readme
+    assert readme.count(f" --image {image} ") == 2
+    steps = steps_of(EXAMPLES / "hand-off" / "Dockerfile")
+    copied = " ".join(rest for step, rest in steps if step == "COPY")
+    (started,) = (json.loads(rest) for step, rest in steps if step == "CMD")
+    assert "worker.py" in copied
+    assert "worker:app" in started
+    assert "hand_off.py" in copied
+    assert "--command firecron --args work,hand_off:crons --env-vars-file env.yaml " in readme
+    environment = yaml.safe_load(text_of("hand-off", "env.yaml"))
+    assert environment["FIRECRON_DATABASE_URL"] == DATABASE
+    needed = set(re.findall(r'environ(?:\.get\(|\[)"((?:TASKS|WORKER)_\w+)"', source)) - {"TASKS_TIMEOUT"}
+    assert needed <= set(environment)
+    for line in (
+        "gcloud tasks queues delete reports --location REGION",
+        "gcloud run worker-pools delete reports --region REGION",
+        "gcloud run services delete reports-worker --region REGION",
+        f"gcloud artifacts docker images delete {image}",
+        "gcloud iam service-accounts delete reports@PROJECT.iam.gserviceaccount.com",
+    ):
+        assert f"{line}\n" in readme
+
+
 @pytest.mark.parametrize("folder", IMAGES)
 def test_an_image_has_what_it_runs(folder: str) -> None:
     """What a Dockerfile copies is there, what it starts is an array, named by a file that it has copied, and the user

@@ -15,6 +15,7 @@ import pexpect
 import pytest
 from tests.conftest import BOUND, Process, Start
 
+from firecron import Lease, LockService
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -128,6 +129,29 @@ def test_a_wait_for_the_lock_can_be_ended(rtdb: Rtdb, start: Start) -> None:
     assert process.communicate() == ("", "")
     assert process.returncode == 143
     assert node(rtdb)["holder"] == "x"
+
+
+@pytest.mark.parametrize("watch", ["1", "0"], ids=["hears", "polls"])
+def test_a_wait_for_the_lock_hears_of_its_release(
+    rtdb: Rtdb, start: Start, watch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A --wait follows the node of the lock, begins after the release, and has no stream with FIRECRON_WATCH=0."""
+    monkeypatch.setenv("FIRECRON_WATCH", watch)
+    locks = LockService()
+    lease = locks.acquire("job", 600)
+    assert isinstance(lease, Lease)
+    with ExitStack() as holding:
+        if watch == "1":
+            heard = holding.enter_context(rtdb.faults.hold(header=("Accept", "text/event-stream"), moment="after"))
+        else:
+            heard = holding.enter_context(rtdb.faults.hold(path="/cron-locks/job", nth=2))
+        process = start("-m", "firecron", "exec", "--lock", "job", "--wait", "600", "--", "echo", "begun")
+        heard.wait(BOUND)
+    lease.release()
+    locks.close()
+    assert process.communicate() == ("begun\n", "")
+    streams = [one for one in rtdb.emulator.requests if one.facts.headers.get("accept") == "text/event-stream"]
+    assert (process.returncode, len(streams)) == (0, int(watch))
 
 
 @pytest.mark.parametrize("arguments", [[], YEARLY], ids=["plain", "tick"])

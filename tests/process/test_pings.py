@@ -18,6 +18,7 @@ from firecron import ConfigurationError, FireCron, Result, Run, distributed_cron
 from firecron import pings as module
 from firecron.base.events import Event
 from firecron.pings import pings
+from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 
 pytest_plugins = ["tests.process.tick_fixtures"]
@@ -32,7 +33,7 @@ def server() -> Iterator[PingServer]:
 class Jobs:
     """A FireCron in production, and what it says of its pings. Each run claims a tick of its own."""
 
-    def __init__(self, server: PingServer, **options: object) -> None:
+    def __init__(self, server: PingServer, shutdown_grace: float = 8, **options: object) -> None:
         self.server = server
         self.body: Callable[[Run], None] = lambda run: None
         self.lost: list[Event] = []
@@ -41,7 +42,7 @@ class Jobs:
         def report(run: Run) -> None:
             self.body(run)
 
-        self.crons = FireCron(report)
+        self.crons = FireCron(report, settings=load(shutdown_grace=shutdown_grace))
         self.crons.events.subscribe(lambda event: self.lost.append(event) if event.slug == "ping.failed" else None)
         self._tick = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=40)
 
@@ -206,6 +207,25 @@ def test_a_service_that_hangs_delays_no_run(server: PingServer, rtdb: Rtdb) -> N
     server.may_answer.set()
     stop()
     assert len({ping.rid for ping in server.pinged}) == 3
+
+
+def test_a_stop_waits_for_no_service_beyond_its_grace(
+    server: PingServer, monkeypatch: pytest.MonkeyPatch, rtdb: Rtdb
+) -> None:
+    """Pings that wait have what is left of the instance's grace and no more, also at the end of the process; a hanging
+    service doesn't keep the instance from ending. Here its own last moments would outlast the test.
+    """
+    for moments in ("LAST_MOMENTS", "TIMEOUT"):
+        monkeypatch.setattr(module, moments, 3_600.0)
+    jobs = Jobs(server, shutdown_grace=0.2)
+    stop = pings(jobs.crons, healthchecks=server.url)
+    server.may_answer.clear()
+    jobs.crons.start()
+    jobs.run()
+    server.wait_for(1)
+    jobs.crons.stop()
+    stop()
+    server.may_answer.set()
 
 
 def test_a_service_that_drips_has_no_more_than_the_time(server: PingServer, monkeypatch: pytest.MonkeyPatch) -> None:

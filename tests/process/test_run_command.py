@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.cli.root import app
+from firecron.ops.acts import claimed_user
 from rtdb_emulator.pytest_plugin import Rtdb
 
 MINUTE = 60_000
@@ -51,6 +52,11 @@ def halting(run: Run) -> None:
     if run.attempt == 1:
         raise ValueError("half of it")
     run.step("second", print, "second")
+
+
+@distributed_cron("noting", "* * * * *", lock_ttl=60)
+def noting(run: Run) -> None:
+    run.note("1,204 mails" + chr(27))
 
 
 @distributed_cron("endless", "0 0 1 1 *", lock_ttl=60)
@@ -91,6 +97,44 @@ def entries(rtdb: Rtdb, name: str) -> list[dict[str, object]]:
 def minutes_ago(number: int) -> str:
     """A tick of `good`."""
     return to_text((time.time_ns() // 1_000_000 - number * MINUTE) // MINUTE * MINUTE)
+
+
+@pytest.mark.parametrize("name", ["good", "bad"])
+def test_a_run_by_hand_is_an_act(rtdb: Rtdb, name: str) -> None:
+    """Who has run the job, when it began and why is recorded, however the run ends; and once for all its tries."""
+    result = run(name, "--why", "password=hunter2 nobody had it", "--json")
+    assert result.exit_code == (0 if name == "good" else 1)
+    found = rtdb.get("/cron-acts")
+    assert isinstance(found, dict)
+    [act] = found.values()
+    assert act == {
+        "act": "run",
+        "name": name,
+        "who": claimed_user(),
+        "at": act["at"],
+        "why": "password=[redacted] nobody had it",
+    }
+    [entry] = entries(rtdb, name)
+    assert isinstance(entry["startedAt"], int)
+    assert act["at"] >= entry["startedAt"] - 1000
+
+
+def test_a_run_that_is_refused_is_no_act(rtdb: Rtdb) -> None:
+    """Nothing was run, so nothing is recorded; and a reason that is too long is refused before."""
+    rtdb.set("/cron-locks/good", {"paused": True})
+    assert run("good").exit_code == 75
+    assert "501 characters" in run("good", "--why", "x" * 501).output
+    assert rtdb.get("/cron-acts") is None
+
+
+def test_an_act_that_can_not_be_recorded_leaves_the_run(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the rules are older the run succeeds, and a line on standard error says that its act is missing."""
+    monkeypatch.setenv("FIRECRON_UID", "firecron")
+    open_to_it = {"cron-locks": {".write": True}, "cron-runs": {".write": True}, "cron-instances": {".write": True}}
+    rtdb.set_rules({"rules": {".read": True, **open_to_it}})
+    result = run("good")
+    assert (result.exit_code, len(entries(rtdb, "good"))) == (0, 1)
+    assert result.stderr.count("is done, but is not among the acts") == 1
 
 
 @pytest.mark.parametrize("log", ["all", "errors", "none"])
@@ -198,6 +242,15 @@ def test_a_failed_job_shows_its_traceback(rtdb: Rtdb) -> None:
     assert "body.py" not in result.stderr
 
 
+def test_what_a_run_has_noted_is_printed(rtdb: Rtdb) -> None:
+    """The note of a run is behind its outcome, without what would move a cursor, and in the JSON."""
+    assert json.loads(run("noting", "--json").stdout)["note"] == "1,204 mails\x1b"
+    said = run("noting").stdout
+    assert said.startswith("noting succeeded after ")
+    assert said.endswith(": 1,204 mails\ufffd\n")
+    assert [entry["note"] for entry in entries(rtdb, "noting")] == ["1,204 mails\x1b"] * 2
+
+
 def test_json_is_one_value(rtdb: Rtdb) -> None:
     """With --json standard output is one value, and what the job prints is on standard error."""
     slot = minutes_ago(5)
@@ -214,6 +267,7 @@ def test_json_is_one_value(rtdb: Rtdb) -> None:
         "trigger": "manual",
         "attempt": 1,
         "key": f"good:{slot}",
+        "note": None,
         "error": None,
         "refusal": None,
     }
@@ -251,7 +305,7 @@ def test_a_slot_off_the_schedule_is_claimed_with_a_warning(rtdb: Rtdb) -> None:
         (["good", "--slot", "2199-01-01T00:00:00Z"], "in the future"),
         (["good", "--slot", "yesterday"], "is invalid: use now, or an instant"),
         (["good", "--slot", "2026-01-01T00:00:00"], "is invalid: use now, or an instant"),
-        (["nobody"], "there is no job 'nobody'; the jobs are: good, bad, long, halting, endless"),
+        (["nobody"], "there is no job 'nobody'; the jobs are: good, bad, long, halting, noting, endless"),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )

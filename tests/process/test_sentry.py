@@ -19,6 +19,7 @@ import firecron.sentry
 from firecron import ConfigurationError, FireCron, Run, distributed_cron
 from firecron.base.events import Event
 from firecron.sentry import LONGEST_SLUG, monitor, monitor_config
+from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 
 
@@ -192,6 +193,26 @@ def test_a_sentry_that_hangs_delays_no_run(rtdb: Rtdb, monkeypatch: pytest.Monke
             sentry_sdk.init()
     assert isinstance(lock, dict)
     assert (lock["outcome"], "releasedAt" in lock) == ("succeeded", True)
+
+
+def test_a_stop_waits_for_no_sentry_beyond_its_grace(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check-ins that wait have what is left of the instance's grace, and no more: a Sentry that hangs doesn't keep the
+    instance from ending. Here its own last moments would outlast the test.
+    """
+    monkeypatch.setenv("RUNTIME_INSTANCE", "production")
+    monkeypatch.setattr(firecron.sentry, "LAST_MOMENTS", 3_600.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://key@127.0.0.1:{silent.getsockname()[1]}/1"
+        sentry_sdk.init(dsn=address, default_integrations=False, shutdown_timeout=0)
+        try:
+            crons = FireCron(declared(), settings=load(shutdown_grace=0.2))
+            stop = monitor(crons)
+            crons.start()
+            run(crons)
+            crons.stop()
+            stop()
+        finally:
+            sentry_sdk.init()
 
 
 def test_without_the_sdk_the_import_says_what_to_install() -> None:

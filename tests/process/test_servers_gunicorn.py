@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
-from tests.process.tick_processes import HERE, Ticking
+from tests.process.checker import Line
+from tests.process.tick_processes import HERE, Ticking, until
 from tests.process.tick_servers import APPS, assert_clean_end, assert_connections_closed, page
 from tests.process.tick_specs import SHORT, WORK
 
@@ -49,3 +53,27 @@ def test_djangos_jobs_leave_no_connection_open(ticks: Ticking) -> None:
     page(server)
     assert_connections_closed(ticks)
     assert server.stop() == 0
+
+
+def test_djangos_workers_elect_a_leader_among_them(ticks: Ticking) -> None:
+    """One of gunicorn's workers leads at a time. A term begins without the connection of the one before it on its
+    thread; when the leader is killed another worker leads, and SIGTERM ends the term in order.
+    """
+    command = ("-m", "gunicorn", "--workers", "2", "--bind", "127.0.0.1:0", f"{APPS}.django_wsgi")
+    server = ticks.start(*command, jobs=[], SITE_LEADS="1")
+    page(server)
+    until(lambda: len({line["thread"] for line in terms(ticks)}) < len(terms(ticks)), "two terms on one thread")
+    killed = terms(ticks)[-1]
+    os.kill(killed["pid"], signal.SIGKILL)
+    until(lambda: terms(ticks)[-1]["pid"] not in (killed["pid"], server.pid), "a term in another worker")
+    assert server.stop() == 0
+    found = terms(ticks)
+    assert [line["fence"] for line in found] == sorted({line["fence"] for line in found})
+    assert not any(line["was_open"] for line in found)
+    assert "releasedAt" in ticks.lock("keeps")
+    outcomes = {entry["outcome"] for entry in ticks.history("keeps").values()}
+    assert outcomes <= {"succeeded", "abandoned"}
+
+
+def terms(ticks: Ticking) -> list[Line]:
+    return ticks.lines("connection", job="keeps")

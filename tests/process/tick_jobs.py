@@ -77,10 +77,11 @@ def note(what: str, **fields: object) -> None:
         os.close(fd)
 
 
-def make_crons() -> FireCron:
-    """A FireCron with the jobs of the environment."""
+def make_crons(*providers: object) -> FireCron:
+    """A FireCron with the jobs of the environment, and these providers."""
     timing = Shifted(float(os.environ.get("TICK_WALL_SHIFT", "0")))
-    return FireCron(*(make_job(**spec) for spec in json.loads(os.environ["TICK_JOBS"])), timing=timing)
+    jobs = (make_job(**spec) for spec in json.loads(os.environ["TICK_JOBS"]))
+    return FireCron(*jobs, *providers, timing=timing)
 
 
 def make_job(

@@ -17,7 +17,7 @@ from tests.simulation.loading import Patch
 class Break:
     """What is broken, and what an oracle that looks has to find.
 
-    `row` is a fleet of `fleets/rows.py`, by its words. Without one the fleets are those of the seeds.
+    `row` is a fleet of `fleets/rows.py`, by its words. Without one the fleets are those of the seeds from `first` on.
     """
 
     what: str
@@ -25,6 +25,7 @@ class Break:
     old: str
     new: str
     row: Mapping[str, int] = field(default_factory=dict)
+    first: int = 1
 
     @property
     def patch(self) -> Patch:
@@ -35,6 +36,9 @@ class Break:
 _FIRST_ONES_DIE: Final[Mapping[str, int]] = {"machines": 9, "die": 6, "ticks": 1}
 _MOST_DIE: Final[Mapping[str, int]] = {"machines": 30, "die": 29, "ticks": 1}
 
+# Only these worlds have steps, cancelled runs, and ticks at even distances.
+_RICHER: Final = 1_000_000
+
 BREAKS = (
     # --- the record
     Break("a contender doesn't wait for the margin", "lock.record",
@@ -43,7 +47,11 @@ BREAKS = (
     Break("a claimed tick may be claimed again", "lock.record",
           "request.slot <= record.slot:", "request.slot < record.slot:"),
     Break("a pause is not looked at", "lock.record",
-          "if current.paused is not None and current.paused is not False:", "if False:"),
+          "if is_paused(current.kept, now.server):", "if False:"),
+    Break("a pause ends ten seconds early", "lock.pauses",
+          "self.until is None or now < self.until", "self.until is None or now + 10_000 < self.until"),
+    Break("a pause has no end", "lock.pauses",
+          "self.until is None or now < self.until", "True"),
     Break("a tick may be claimed early", "lock.record",
           "to_milliseconds(request.slot) > now.server + request.margin:",
           "to_milliseconds(request.slot) > now.server + 20 * request.margin:"),
@@ -119,6 +127,8 @@ BREAKS = (
           "            lane.running.discard(turn)\n            if goes_on", "            if goes_on"),
     Break("a tick that comes behind a run waits for a worker", "scheduler.engine",
           "self.lanes.line_up(self.runner", "self.submit(self.runner"),
+    Break("a tick that waits for a worker forgets the lock", "runs.turn",
+          "now - self.came > margin", "False"),
     Break("two turns of a job try at a time", "runs.lanes",
           'is_its_turn = lane.current is turn and lane.state != "trying"', "is_its_turn = True"),
     Break(
@@ -144,4 +154,20 @@ BREAKS = (
           'outcome = "lost" if lease.was_lost else outcome', 'outcome = "succeeded" if outcome == "lost" else outcome'),
     Break("a catch-up claims its own tick first", "runs.policy",
           "        if late:", "        if late and due is None:"),
+    # --- steps, cancelled runs, even distances
+    Break("a recorded step is called again", "runs.steps.protocol",
+          "if step.record is not None and step.record.is_done:", "if False:", first=_RICHER),
+    Break("a zombie's result is taken for one's own", "lock.step_record",
+          "if found is None or found.fence < own.fence:", "if found is None:", first=_RICHER),
+    Break("a step in doubt is called", "runs.steps.protocol",
+          "if step.in_doubt and not step.may_retry:", "if False:", first=_RICHER),
+    Break("all ticks share their steps", "runs.execution",
+          "self._locks.paths.steps_of(job.name, key)", 'self._locks.paths.steps_of(job.name, "once")', first=_RICHER),
+    Break("a cancelled run is run again", "lock.record",
+          "return None if self.is_cancelled else self.unfinished", "return self.unfinished", first=_RICHER),
+    Break("the holder doesn't hear of a cancel", "lock.lease",
+          "if self._fence is not None and self._held.record.is_cancelled:", "if False:", first=_RICHER),
+    Break("ticks at even distances count from a start", "cron.cadence",
+          "return self.starting + ((instant - self.starting) // self.every + 1) * self.every",
+          "return instant + self.every", first=_RICHER),
 )  # fmt: skip

@@ -276,10 +276,12 @@ class Scheduler:
             if task is not None:
                 leave_task(loop, task)
             set_running_loop(None)
-            self._hub.switch()
-            set_running_loop(loop)
-            if task is not None:
-                enter_task(loop, task)
+            try:
+                self._hub.switch()
+            finally:  # also for a thread that is ended here: its loop and its task end as always
+                set_running_loop(loop)
+                if task is not None:
+                    enter_task(loop, task)
         if self.is_closing:
             raise GreenletExit
 

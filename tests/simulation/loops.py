@@ -42,6 +42,10 @@ class Loop(base_events.BaseEventLoop):
         if self.thread is not None:
             current().wake(self.thread)
 
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if not self._scheduler.is_closing:  # what ends all threads is nobody's error
+            super().call_exception_handler(context)
+
     def _process_events(self, event_list: object) -> None:
         """Do nothing: there are no sockets."""
 
@@ -71,8 +75,6 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     finally:
         left = asyncio.all_tasks(loop)
         if current().is_closing:
-            # Nobody has to hear that tasks were pending.
-            loop.set_exception_handler(lambda loop, context: None)
             for task in left:
                 _end(task)
         elif left:

@@ -46,6 +46,7 @@ HARMED: Node = {
     "missedMore": "ever",
     "missedUntil": "9999-12-31T23:59:59Z",
     "slot": "9999-12-31T23:59:59Z",
+    "succeededSlot": "yesterday",
     "unfinished": "9999-12-31T23:59:59Z",
 }
 ORIGINAL: Node = {"acquiredAt": NOW - 10_000, "expiresAt": NOW + 50_000, "instanceId": "nest"}

@@ -72,6 +72,31 @@ INSTANTS = [
     "2099-12-31T23:59:59Z",
 ]
 
+ACT = "cron-acts/2026-11-18T09:00:00Z-000-a1b2c3"
+OLD_ACT = "2026-11-18T08:00:00Z-999-ffffff"
+DONE: Node = {"act": "pause", "at": NOW, "name": "job", "who": "w" * 200, "why": "w" * 500}
+PAUSED: Node = {
+    "paused": True,
+    "pausedAt": NOW,
+    "pausedBy": "w" * 200,
+    "pausedUntil": NOW + 3_600_000,
+    "pausedWhy": "w" * 500,
+}
+OVER: Node = {**PAUSED, "pausedAt": NOW - 9, "pausedUntil": NOW}
+FIRST_PAUSE: Node = {"paused": True, "pausedUntil": 946_684_800_000}
+RESUMED: Node = {**dict.fromkeys(PAUSED), "resumedAt": NOW}
+MISTYPED: Node = {
+    **{name: {"by": "Ann"} for name in ("pausedAt", "pausedBy", "pausedUntil", "pausedWhy", "resumedAt")},
+    "paused": True,
+}
+PAUSE_WORDS: Node = {
+    **MISTYPED,
+    "pausedAt": "now",
+    "pausedBy": 7,
+    "pausedUntil": "soon",
+    "pausedWhy": 8,
+    "resumedAt": "x",
+}
 EVERY: Node = {**without(DECLARED, "line", "timezone"), "every": 2_700, "starting": GOOD_START}
 # The longest text of each field of the catalogue.
 LENGTHS = {
@@ -87,6 +112,9 @@ BOUNDS: list[tuple[str, Node, str, int, int]] = [
     ("cron-locks/job", CLAIMED, "expiresAt", 0, NOW + DAY + MINUTE),
     ("cron-locks/job", CLAIMED, "fence", 0, NOW + MINUTE),
     ("cron-locks/job", CLAIMED, "releasedAt", 0, NOW + MINUTE),
+    ("cron-locks/job", PAUSED, "pausedAt", 0, NOW + MINUTE),
+    ("cron-locks/job", RESUMED, "resumedAt", 0, NOW + MINUTE),
+    (ACT, DONE, "at", 0, NOW + MINUTE),
     (RUN, RAN, "attempt", 1, 1_000),
     (RUN, UNRUN, "count", 1, 1_000),
     (RUN, RAN, "durationMs", 0, NOW),
@@ -131,6 +159,7 @@ MENDED = {
     "missedMore": "2024-02-29T08:40:00Z/2026-11-18T08:45:00Z 2026-11-18T08:50:00Z/2026-11-18T08:55:00Z",
     "missedUntil": "2026-11-18T08:30:00Z",
     "slot": "2026-11-18T09:00:00Z",
+    "succeededSlot": "2024-02-29T09:00:00Z",
 }
 WRONG_RUN: Node = {**RAN, "attempt": -5, "durationMs": -1, "endedAt": 1e15, "fence": 1e300, "startedAt": -1}
 WRONG_GROUP: Node = {**COUNTED, "firstSeenAt": 1e15, "heartbeat": 0, "jobs": 7, "service": {"a": "b"}}
@@ -151,6 +180,8 @@ def _a_day_ahead(later: int) -> Iterator[Row]:
     yield put(
         f"a run whose key is a day and {later} ms ahead", {"outcome": "missed"}, None, f"cron-runs/job/{key}", now
     )
+    act = f"cron-acts/{key}-000-a1b2c3"
+    yield put(f"an act whose key is a day and {later} ms ahead", {**DONE, "at": now}, None, act, now)
 
 
 RERUN: Node = {**CLAIMED, "slot": RUNNING["slot"], "unfinished": RUNNING["unfinished"], "attempt": 2}
@@ -161,6 +192,9 @@ TYPED: Node = {name: {"by": "Ann"} for name in ("cancel", "cancelWhy", "failures
 WORDS: Node = {"cancel": "please", "cancelWhy": 7, "failures": "many", "renews": "never"}
 FAILED: Node = {**ENDED, "failures": 2, "outcome": "failed", "releasedAt": NOW, "expiresAt": NOW}
 SHARED = ("cron-instances", "cron-groups", "cron-jobs")
+SUCCEEDED: Node = {**ENDED, "releasedAt": NOW, "expiresAt": NOW}
+OLDER = "2026-11-18T08:00:00Z"
+NEWER = {"succeededSlot": RUNNING["slot"]}
 
 
 def beside_of(path: str) -> Node:
@@ -176,6 +210,13 @@ LEGAL = [
     put("take a lock with a name of 100 characters", TAKEN, path=f"cron-locks/{LONGEST}"),
     put("take a lock beside somebody's notes", {**TAKEN, "note": {"a": "b"}}, {"note": {"a": "b"}}),
     put("take a lock that was resumed", {**TAKEN, "paused": False}, {"paused": False}),
+    put("take a lock whose pause is over", {**CLAIMED, **OVER}, {**RELEASED, **OVER}),
+    put(
+        "take it the greatest margin before its pause ends",
+        {**CLAIMED, **OVER, "pausedUntil": NOW + 60_000},
+        {**RELEASED, **OVER, "pausedUntil": NOW + 60_000},
+    ),
+    put("take it after the first pause that there can have been", {**TAKEN, **FIRST_PAUSE}, FIRST_PAUSE),
     put("take a dead holder's lock at its expiry", CLAIMED, {**RUNNING, "expiresAt": NOW}),
     put("take a lock that was unlocked", CLAIMED, {**RUNNING, "expiresAt": 0}),
     put("take a lock of which an operator left only that", TAKEN, {"expiresAt": 0}),
@@ -191,6 +232,15 @@ LEGAL = [
     put("renew", {**RUNNING, "expiresAt": NOW + 60_000}, RUNNING),
     put("renew what an operator has edited", {**HELD, "acquired": 9, "paused": "Ann"}, {**HELD, "paused": "Ann"}),
     put("release a tick", {**ENDED, "releasedAt": NOW, "expiresAt": NOW}, RUNNING),
+    put("release the first success", {**SUCCEEDED, "succeededSlot": RUNNING["slot"]}, RUNNING),
+    put(
+        "release a later success", {**SUCCEEDED, "succeededSlot": RUNNING["slot"]}, {**RUNNING, "succeededSlot": OLDER}
+    ),
+    put(
+        "release a failure after a success", {**SUCCEEDED, "succeededSlot": OLDER}, {**RUNNING, "succeededSlot": OLDER}
+    ),
+    put("claim after a success", {**CLAIMED, "succeededSlot": OLDER}, {**RELEASED, "succeededSlot": OLDER}),
+    put("release a success in place of a later one", {**SUCCEEDED, **NEWER}, {**RUNNING, "succeededSlot": GOOD_SLOT}),
     put("release a tick whose run has failed", {**FAILED, "failures": 1}, RUNNING),
     *(
         put(f"release one more, after {before!r}", {**FAILED, "failures": after}, {**RUNNING, "failures": before})
@@ -221,6 +271,24 @@ LEGAL = [
     patch("pause a released lock", {"paused": True}, RELEASED),
     patch("pause a lock that is not there", {"paused": True}),
     patch("pause a lock of the original", {"paused": True}, ORIGINAL),
+    patch("pause until then, and say why", PAUSED, RUNNING),
+    patch("pause once more, in other words", {**PAUSED, "pausedWhy": None}, {**RUNNING, **PAUSED}),
+    patch("resume and say when", RESUMED, {**RELEASED, **PAUSED}),
+    patch("resume what was only paused, and say when", RESUMED, PAUSED),
+    put("renew what is paused", {**RUNNING, **PAUSED, "expiresAt": NOW + 60_000}, {**RUNNING, **PAUSED}),
+    put("renew beside a pause that was typed", {**HELD, **MISTYPED, "expiresAt": NOW + 60_000}, {**HELD, **MISTYPED}),
+    put("renew beside a pause of words", {**HELD, **PAUSE_WORDS, "expiresAt": NOW + 60_000}, {**HELD, **PAUSE_WORDS}),
+    patch("pause in place of what was typed", PAUSED, {**HELD, **MISTYPED}),
+    patch("resume in place of what was typed", {"resumedAt": NOW}, {"resumedAt": {"by": "Ann"}}),
+    patch(
+        "record a pause in its own write", {f"cron-locks/job/{k}": v for k, v in PAUSED.items()} | {ACT: DONE}, path=""
+    ),
+    put("record an act", DONE, path=ACT),
+    put("record an act without a reason", without(DONE, "why"), path=ACT),
+    put("record an act on a name of 100 characters", {**DONE, "name": LONGEST}, path=ACT),
+    patch("record an act and prune", {ACT[-31:]: DONE, OLD_ACT: None}, {OLD_ACT: DONE}, "cron-acts"),
+    delete("prune an act", DONE, ACT),
+    get("read the acts", "cron-acts"),
     patch("resume a job", {"paused": None}, {**RELEASED, "paused": True}),
     patch("resume what was only paused", {"paused": None}, {"paused": True}),
     patch("unlock", {"expiresAt": 0}, RUNNING),
@@ -228,6 +296,8 @@ LEGAL = [
     put("record a run", RAN, path=RUN),
     put("record a tick that did not run", UNRUN, path=RUN),
     put("record a run in place of a lower fence", {**RAN, "note": "x"}, UNRUN, path=RUN),
+    put("record a run with the longest note", {**RAN, "note": "\U0001f4ec" * 500}, path=RUN),
+    patch("remark something beside a note of another kind", {"note": 7, "remark": 1}, {**RAN, "note": 7}, RUN),
     put("record a run by hand", without(RAN, "slot"), path=f"{RUN}-manual-a1b2c3"),
     patch("prune", {RUN[-20:]: None, "stray": None}, {RUN[-20:]: RAN, "stray": 1, "kept": 2}, "cron-runs/job"),
     # the steps
@@ -342,7 +412,7 @@ LEGAL = [
     patch("mend a fence that can hardly rise", {"fence": NOW}, {**RUNNING, "fence": 9 * 10**15}),
     patch("mend a slot of the next century", {"slot": GOOD_SLOT}, {**RUNNING, "slot": "2100-01-01T00:00:00Z"}),
     put("rerun a tick whose attempt is wrong", {**CLAIMED, "attempt": -4}, {**RELEASED, "attempt": -5}),
-    patch("note something in a wrong run", {"note": 1}, WRONG_RUN, RUN),
+    patch("remark something in a wrong run", {"remark": 1}, WRONG_RUN, RUN),
     put("change a word of a wrong run", {**WRONG_RUN, "outcome": "lost"}, WRONG_RUN, RUN),
     put("change a wrong count's outcome", {**UNRUN, "count": -1, "outcome": "skipped"}, {**UNRUN, "count": -1}, RUN),
     put("change a run under a wrong key", {**RAN, "outcome": "lost"}, RAN, "cron-runs/job/9999"),
@@ -360,6 +430,8 @@ OF_STRANGERS = (
     "ask for the time",
     "take a ticket",
     "remove a counter",
+    "record an act",
+    "prune an act",
     "declare a job",
     "forget a job",
 )
@@ -389,7 +461,8 @@ def _ill_typed() -> list[Row]:
             *((field, "1") for field in ("acquiredAt", "attempt", "expiresAt", "fence", "releasedAt")),
             *((field, 1) for field in ("holder", "instance", "instanceId", "kind", "outcome", "renews", "cancelWhy")),
             ("cancelWhy", "w" * 501),
-            *((field, value) for field in ("slot", "unfinished", *MISSED) for value in ILL_SLOTS),
+            *((field, value) for field in ("slot", "succeededSlot", "unfinished", *MISSED) for value in ILL_SLOTS),
+            ("succeededSlot", "2026-11-18T09:00:01Z"),
             *(("missedMore", value) for value in ILL_PAIRS),
         ]
     ]
@@ -397,7 +470,8 @@ def _ill_typed() -> list[Row]:
         put(f"a run's {field} that is {value!r}", {**RAN, field: value}, path=RUN)
         for field, value in [
             *((field, "1") for field in ("attempt", "count", "durationMs", "endedAt", "fence", "startedAt", "atLeast")),
-            *((field, 1) for field in ("error", "instance", "instanceId", "outcome", "recordedBy", "trigger")),
+            *((field, 1) for field in ("error", "instance", "instanceId", "note", "outcome", "recordedBy", "trigger")),
+            ("note", "n" * 1_001),
             *(("slot", value) for value in ILL_SLOTS),
         ]
     ]
@@ -436,6 +510,11 @@ FORBIDDEN = [
     put("a fence falls", {**CLAIMED, "fence": NOW - 10_001}, RELEASED),
     put("a fence vanishes", without(CLAIMED, "fence"), RELEASED),
     patch("a fence is taken away", {"fence": None}, RUNNING),
+    # 1. successes
+    put("a success falls", {**CLAIMED, "succeededSlot": OLDER}, {**RELEASED, "succeededSlot": RELEASED["slot"]}),
+    put("a success vanishes", CLAIMED, {**RELEASED, "succeededSlot": OLDER}),
+    patch("a success is taken away", {"succeededSlot": None}, {**RUNNING, "succeededSlot": OLDER}),
+    put("a success of a lock without a slot", {**TAKEN, "fence": NOW, "succeededSlot": OLDER}),
     # 1. kinds
     put("a kind vanishes", without({**LED, "fence": NOW + 1}, "kind"), {**LED, "expiresAt": NOW}),
     patch("a kind becomes another", {"kind": "once"}, LED),
@@ -481,6 +560,15 @@ FORBIDDEN = [
     put("a paused lock is taken", {**CLAIMED, "paused": True}, {**RELEASED, "paused": True}),
     put("a lock that is paused with a word is taken", TAKEN, {"paused": "no"}),
     put("a lock that is paused with a list is taken", TAKEN, {"paused": {"by": "Ann"}}),
+    put("a lock is taken before its pause ends", {**CLAIMED, **PAUSED}, {**RELEASED, **PAUSED}),
+    *(
+        put(
+            f"a lock that is paused until {until} is taken",
+            {**TAKEN, **OVER, "pausedUntil": until},
+            {**OVER, "pausedUntil": until},
+        )
+        for until in (NOW + 60_001, "soon", True, 946_684_799_999)
+    ),
     put("a pause is taken away with the lock", CLAIMED, {**RELEASED, "paused": True}),
     put("a fence falls that can rise for ages", {**CLAIMED, "fence": NOW}, {**RELEASED, "fence": 9 * 10**15 - 1}),
     put(
@@ -509,6 +597,37 @@ FORBIDDEN = [
     put("a text in place of a record", "locked"),
     put("a holder without an expiry", without(TAKEN, "expiresAt")),
     patch("an expiry is taken away", {"expiresAt": None}, RUNNING),
+    patch("a pause by a number", {"pausedBy": 7}, RUNNING),
+    patch("a pause by too long a name", {"pausedBy": "w" * 201}, RUNNING),
+    patch("a pause for a number", {"pausedWhy": 7}, RUNNING),
+    patch("a pause for too long a reason", {"pausedWhy": "w" * 501}, RUNNING),
+    patch("a pause until a word", {"pausedUntil": "soon"}, RUNNING),
+    put("an act is changed", {**DONE, "who": "eve@laptop"}, DONE, ACT),
+    *(put(f"an act without {name}", without(DONE, name), path=ACT) for name in ("act", "at", "name", "who")),
+    *(
+        put(f"an act whose {name} is {value!r:.20}", {**DONE, name: value}, path=ACT)
+        for name, value in (
+            ("act", 7),
+            ("act", "a" * 51),
+            ("name", "my job"),
+            ("name", f"{LONGEST}j"),
+            ("who", 7),
+            ("who", "w" * 201),
+            ("why", 7),
+            ("why", "w" * 501),
+        )
+    ),
+    *(
+        put(f"an act under the key {key}", DONE, path=f"cron-acts/{key}")
+        for key in (
+            "latest",
+            ACT[10:30],
+            ACT[10:34],
+            f"{ACT[10:]}0",
+            f"{ACT[10:-1]}g",
+            *(f"{day}-000-a1b2c3" for day in IMPOSSIBLE),
+        )
+    ),
     put("a run of no job", RAN, path=RUN.replace("job", "1job")),
     put("a run of a job with too long a name", RAN, path=RUN.replace("job", f"{LONGEST}j")),
     put("a run under a key that is no instant", RAN, path="cron-runs/job/latest"),

@@ -30,6 +30,7 @@ from tests.stores.rule_mutants import Mutant, mutants
 from tests.stores.rule_questions import question
 
 from firecron.jobs.groups import group_fields
+from firecron.lock.pauses import PAUSE_FIELDS
 from firecron.lock.record import LOCK_FIELDS
 from firecron.lock.step_record import StepRecord
 from firecron.runs.entry import Entry
@@ -180,17 +181,18 @@ def test_the_digits_add_up_to_the_instant() -> None:
         assert [question(row)(rules) for row in claim] == [True, False, False], text
 
 
-ENTRY = Entry("key", "failed", "slot", "http", 1, 2, 1, 1, 1, 2, True, "bookkeeper", "revision", "instance", "error")
+BESIDE = {"cancel", "cancelWhy", "failures", "kind", "resumedAt", *PAUSE_FIELDS} - {"paused"}
+ENTRY = Entry(
+    "key", "failed", "slot", "http", 1, 2, 1, 1, 1, 2, True, "bookkeeper", "revision", "instance", "error", "note"
+)
 
 
 @pytest.mark.parametrize(
     ("below", "fields"),
     [
         # `acquired` and `expires` are texts for people, and any value of `paused` means something.
-        (
-            ("cron-locks", "$name"),
-            (LOCK_FIELDS - {"acquired", "expires"}) | {"cancel", "cancelWhy", "failures", "kind"},
-        ),
+        (("cron-locks", "$name"), (LOCK_FIELDS - {"acquired", "expires"}) | BESIDE),
+        (("cron-acts", "$key"), {"act", "at", "name", "who", "why"}),
         (("cron-runs", "$name", "$key"), set(ENTRY.to_node())),
         (("cron-steps", "$name", "$tick", "$step"), set(StepRecord(1, 1, 1, "me", 1, "1").to_node())),
         (("cron-instances", "$id"), {"seenAt", "startedAt", "instanceId", "jobs", "running"}),

@@ -17,7 +17,7 @@ from firecron.jobs.result import Result
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 from firecron.testing.rehearsal import Inline
-from firecron.triggers.access import CloudRunIam
+from firecron.triggers.access import Access, CloudRunIam
 from firecron.triggers.asgi import TriggerApp
 from firecron.triggers.handler import Call, Handler
 from firecron.triggers.responses import Answer
@@ -32,9 +32,9 @@ class Bench:
         self.store = MemoryStore(timing.now)
         self.crons = FireCron(job, store=self.store, timing=timing, settings=load(), enabled=False, has_threads=False)
         self.heard: list[Event] = []
-        self.handler = Handler(
-            self.crons.registry, self.crons.locks, self.crons.history, CloudRunIam(self.crons.events, {})
-        )
+        everybody = CloudRunIam(self.crons.events, {})
+        access = Access(everybody, everybody)
+        self.handler = Handler(self.crons.registry, self.crons.locks, self.crons.history, self.crons.health, access)
         self.crons.events.subscribe(self.heard.append)
 
     def work(self) -> Callable[[], Answer]:

@@ -87,7 +87,7 @@ def test_what_an_application_names_decides(world: tuple[Google, OidcVerifier]) -
     google, other = world
     verifier = choose_verifier(Events(), AUDIENCE, EMAIL, False, None)
     assert isinstance(verifier, OidcVerifier)
-    verifier.certificates = other.certificates
+    verifier.tokens.certificates = other.tokens.certificates
     assert verifier.check(f"Bearer {google.token()}") is None
     denial = verifier.check(f"Bearer {google.token(aud='https://other.example')}")
     assert denial is not None
@@ -172,9 +172,9 @@ def test_a_forked_child_fetches_over_its_own_connection(world: tuple[Google, Oid
     """After a fork the parent's sockets are not used, and its certificates are."""
     one, verifier = world
     assert verifier.check(f"Bearer {one.token()}") is None
-    of_the_parent = verifier.certificates.transport
-    verifier.certificates.after_fork()
-    assert verifier.certificates.transport is not of_the_parent
+    of_the_parent = verifier.tokens.certificates.transport
+    verifier.tokens.certificates.after_fork()
+    assert verifier.tokens.certificates.transport is not of_the_parent
     assert verifier.check(f"Bearer {one.token()}") is None
     assert one.served == 1
 

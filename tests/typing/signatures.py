@@ -8,9 +8,11 @@ unused `type: ignore`, which is an error here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from types import TracebackType
 from typing import assert_type
 from zoneinfo import ZoneInfo
 
@@ -174,6 +176,49 @@ async def a_program(jobs: Jobs) -> None:
         assert_type(started, FireCron)
     FireCron(function, settings={"prefix": "ops/cron"})  # type: ignore[arg-type]
     FireCron(function, enabled="yes")  # type: ignore[arg-type]
+
+
+@contextmanager
+def sync_around(run: Run) -> Generator[int, None, None]:
+    yield run.attempt
+
+
+@asynccontextmanager
+async def async_around(run: Run) -> AsyncGenerator[str, None]:
+    yield run.name
+
+
+class Session:
+    def __init__(self, run: Run) -> None: ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+@contextmanager
+def around_nothing() -> Generator[None, None, None]:
+    yield
+
+
+def around_runs() -> None:
+    FireCron(function, around=[sync_around, async_around, Session, lambda run: suppress(OSError)])
+    FireCron(function, around=(sync_around,))
+    FireCron(function, around=sync_around)  # type: ignore[arg-type]
+    FireCron(function, around=[around_nothing])  # type: ignore[list-item]
+    FireCron(function, around=[function])  # type: ignore[list-item]
+    FireCron(function, around=[around_nothing()])  # type: ignore[list-item]
+
+
+def what_a_run_says(run: Run) -> None:
+    run.note("1,204 mails")
+    assert_type(run.noted, str | None)
+    assert_type(run.previous_slot, datetime | None)
+    assert_type(run.last_success, datetime | None)
+    run.note(1204)  # type: ignore[arg-type]
+    run.previous_slot = None  # type: ignore[misc]
 
 
 async def locks() -> None:

@@ -14,6 +14,7 @@ from firecron.testing import MemoryStore
 
 NAMES = {
     "firecron": [
+        "Access",
         "Cancelled",
         "ConfigurationError",
         "CronExpression",
@@ -40,6 +41,7 @@ NAMES = {
         "Term",
         "Unavailable",
         "UnknownJob",
+        "Visitor",
         "current_run",
         "current_term",
         "distributed_cron",

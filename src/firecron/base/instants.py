@@ -10,6 +10,8 @@ import re
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from firecron.errors import ConfigurationError
+
 # The last second that a datetime can hold. A number typed in the console may be later.
 _LAST = 253_402_300_799_000
 _FORM = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII)
@@ -42,6 +44,13 @@ def _parsed(text: str) -> int:
 def exact_milliseconds(instant: datetime) -> float:
     """Return the instant in milliseconds, with the fraction."""
     return instant.timestamp() * 1000
+
+
+def aware_milliseconds(instant: object, name: str) -> int:
+    """Return the instant in milliseconds. Raise ConfigurationError, which names the option, if it is not aware."""
+    if not isinstance(instant, datetime) or instant.tzinfo is None:
+        raise ConfigurationError(f"{name}={instant!r} must be an aware datetime: give it a tzinfo, such as UTC")
+    return to_milliseconds(instant)
 
 
 def check_instant(text: str) -> str:

@@ -29,8 +29,7 @@ def lock_lines(view: LockView, now: int, zone: tzinfo | None = None) -> list[Tex
 
 
 def _lines(view: LockView, now: int, zone: tzinfo | None) -> Iterator[tuple[str, str]]:
-    if view.is_paused:
-        yield "paused: no instance can acquire it until it is resumed", "yellow"
+    yield from _pause(view, now, zone)
     match view.state:
         case "malformed":
             yield f"malformed, so no instance can acquire it: {view.problem}", "bold red"
@@ -56,6 +55,19 @@ def _lines(view: LockView, now: int, zone: tzinfo | None) -> Iterator[tuple[str,
     if view.problem is not None and view.state != "malformed":
         yield view.problem, "bold red"
         yield view.remedy or "", ""
+
+
+def _pause(view: LockView, now: int, zone: tzinfo | None) -> Iterator[tuple[str, str]]:
+    if view.is_paused:
+        end = "it is resumed" if view.paused_until is None else _when(view.paused_until, now, zone)
+        yield f"paused: no instance can acquire it until {end}", "yellow"
+        who = "" if view.paused_by is None else f" by {view.paused_by}"
+        since = "" if view.paused_at is None else f" since {_when(view.paused_at, now, zone)}"
+        why = "" if view.paused_why is None else f": {view.paused_why}"
+        if who or since or why:
+            yield f"paused{who}{since}{why}", ""
+    elif view.paused_until is not None:
+        yield f"its pause has been over since {_when(view.paused_until, now, zone)}", ""
 
 
 def _tick(view: LockView) -> Iterator[tuple[str, str]]:

@@ -6,12 +6,19 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from firecron.cli.output import Exit, Failure
+from firecron.lock.acts import LONGEST_WHY
+
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output.")]
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job, which is its lock's name.")]
 OnlyName: TypeAlias = Annotated[
     str | None, typer.Argument(metavar="NAME", help="Show only this job or lock. A lock has its job's name.")
 ]
-Why: TypeAlias = Annotated[str | None, typer.Option("--why", help="The reason, for the run's entry in the history.")]
+Why: TypeAlias = Annotated[str | None, typer.Option("--why", help="The reason, for whoever looks later.")]
+Until: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--until", metavar="WHEN", help="When the pause ends by itself: 2h, 14:00, or 2026-11-18T14:00:00Z."),
+]
 Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask for confirmation.")]
 _APP = typer.Argument(
     metavar="APP",
@@ -32,3 +39,9 @@ Starting: TypeAlias = Annotated[
     str | None,
     typer.Option("--starting", metavar="ISO", help="With --every: the first tick; 1970-01-01T00:00Z unless given."),
 ]
+
+
+def check_why(why: str | None) -> None:
+    """Raise Failure if a reason is longer than what is kept of it."""
+    if why is not None and len(why) > LONGEST_WHY:
+        raise Failure(f"--why has {len(why)} characters: give at most {LONGEST_WHY}", Exit.USAGE)

@@ -7,7 +7,21 @@ from typing import Annotated
 import typer
 
 from firecron import __version__
-from firecron.cli.commands import doctor, forget, jobs, locks, next_ticks, operate, play, rules, runs, work
+from firecron.cli.commands import (
+    acts,
+    doctor,
+    forget,
+    jobs,
+    locks,
+    next_ticks,
+    operate,
+    page,
+    play,
+    rules,
+    runs,
+    status,
+    work,
+)
 from firecron.cli.commands import exec as exec_command
 from firecron.cli.commands import run as run_command
 
@@ -58,7 +72,23 @@ def _root(
     pass  # The callbacks of the common options have already run.
 
 
-for group in (play, jobs, next_ticks, locks, runs, operate, forget, run_command, work, exec_command, doctor, rules):
+for group in (
+    play,
+    status,
+    page,
+    jobs,
+    next_ticks,
+    locks,
+    runs,
+    operate,
+    acts,
+    forget,
+    run_command,
+    work,
+    exec_command,
+    doctor,
+    rules,
+):
     group.add_to(app)
 
 

@@ -126,6 +126,8 @@ def _notes(run: Entry) -> Iterator[str]:
     tick = _milliseconds(run.slot, None)
     if tick is not None and run.started_at is not None and run.started_at - tick >= _LATE:
         yield f"started {took(run.started_at - tick)} after its tick"
+    if run.note is not None:
+        yield run.note
     if run.error is not None:
         yield run.error
 

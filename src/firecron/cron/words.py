@@ -26,12 +26,16 @@ _CITY = re.compile(r"(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia
 
 def in_words(schedule: Schedule) -> str:
     """Return what a schedule means."""
+    words = without_place(schedule)
     if schedule.every is not None:
-        return schedule.line
-    line = CronLine(schedule.line)
+        return words
     city = _CITY.fullmatch(schedule.timezone)
-    place = city[1].replace("_", " ") if city else schedule.timezone
-    return f"{_line_in_words(line)}, {place}"
+    return f"{words}, {city[1].replace('_', ' ') if city else schedule.timezone}"
+
+
+def without_place(schedule: Schedule) -> str:
+    """Return what a schedule means, without its time zone."""
+    return schedule.line if schedule.every is not None else _line_in_words(CronLine(schedule.line))
 
 
 def _line_in_words(line: CronLine) -> str:

@@ -21,7 +21,7 @@ from math import isfinite
 from firecron.base.exact import number
 from firecron.base.instants import check_instant, in_utc
 from firecron.cron.schedule import Schedule
-from firecron.jobs.options import DEFAULT_GRACE, JobOptions
+from firecron.jobs.options import DEFAULT_GRACE, JobOptions, has_lease
 from firecron.store import SERVER_TIME
 
 # A function's name has no bound; the node has.
@@ -70,6 +70,11 @@ class Declared:
     revision: str | None
     since: int | None = None
     declared_at: int | None = None
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether a run holds the lock of its job while it runs."""
+        return has_lease(self.overlap)
 
     def is_same_as(self, other: Declared) -> bool:
         """Whether both say the same of the job, whenever they were written."""

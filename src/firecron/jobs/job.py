@@ -6,10 +6,10 @@ function that needs any other argument is refused. Only `Job.call` calls the fun
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from firecron.jobs.around import Around, nothing
 from firecron.jobs.declarations import claim
 from firecron.jobs.decorator import function_of
 from firecron.jobs.options import JobOptions
@@ -27,7 +27,7 @@ class Job:
         where: Where the function was found, for people: its module and name.
         is_async: Whether a call returns an awaitable.
         run_parameter: The parameter that gets the Run; None if there is none.
-        around: The context in which the function is called, such as that of a Flask application.
+        around: Returns what is around each call of the function, the outermost first.
     """
 
     options: JobOptions
@@ -35,8 +35,8 @@ class Job:
     where: str
     is_async: bool
     run_parameter: str | None
-    # The context in which the function is called (see `surroundings`). A FireCron's registry sets it.
-    around: Callable[[], AbstractContextManager[object]] = field(default=nullcontext, repr=False, compare=False)
+    # A FireCron's registry sets it.
+    around: Callable[[], Sequence[Around]] = field(default=nothing, repr=False, compare=False)
 
     @property
     def name(self) -> str:

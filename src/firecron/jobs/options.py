@@ -71,7 +71,7 @@ class JobOptions:
     @property
     def has_lease(self) -> bool:
         """Whether a run holds the lock of its job while it runs."""
-        return self.overlap != "allow"
+        return has_lease(self.overlap)
 
     @property
     def has_steps(self) -> bool:
@@ -141,6 +141,11 @@ class JobOptions:
             in_seconds = name in _DURATIONS and value is not None
             said.append(f"{name}={f'{value / 1000:.10g}' if in_seconds else repr(value)}")
         return f"JobOptions({', '.join(said)})"
+
+
+def has_lease(overlap: str) -> bool:
+    """Return whether a run of a job with this overlap policy holds the lock of its job while it runs."""
+    return overlap != "allow"
 
 
 def check_options(

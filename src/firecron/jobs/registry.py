@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal, Protocol, TypeAlias
 
 from firecron.errors import ConfigurationError, UnknownJob
+from firecron.jobs.around import Around, check_fit, checked, nothing
 from firecron.jobs.declarations import where_of
 from firecron.jobs.decorator import declared
 from firecron.jobs.job import Job, make_job
@@ -35,8 +36,14 @@ class JobControl(Protocol):
     def remove(self, name: str) -> None:
         """Make the job stop ticking."""
 
-    def pause(self, name: str, is_paused: bool) -> None:
-        """Write to the job's node whether the job is paused on all instances. Raise StoreError if that fails."""
+    def has_leader(self, name: str) -> bool:
+        """Whether a leader of this program has this name."""
+
+    def pause(self, name: str, is_paused: bool, why: str | None, until: datetime | None) -> None:
+        """Write to the node whether its job or leader is paused on all instances. Raise StoreError if that fails."""
+
+    def pause_leader(self, name: str, is_paused: bool) -> None:
+        """Make a leader stand no more on this instance, or stand again."""
 
     def served(self, job: Job) -> None:
         """Note that a trigger from outside has run the job. This must not block."""
@@ -55,10 +62,15 @@ class JobControl(Protocol):
 
 
 class Registry:
-    """The jobs, by name. Their functions are called in `context`, unless a job has a context of its own."""
+    """The jobs, by name. Around their runs are the application's `context`, and what is `given` as `around`.
 
-    def __init__(self, roles: tuple[str, ...], control: JobControl) -> None:
+    A job that another registry has set up keeps what that one has put around it.
+    """
+
+    def __init__(self, roles: tuple[str, ...], control: JobControl, given: Sequence[Around] = ()) -> None:
         self.context: Callable[[], AbstractContextManager[object]] = nullcontext
+        self._outer: tuple[Around, ...] = ()
+        self._given = checked(given)
         self._roles = roles
         self._control = control
         self._lock = threading.Lock()
@@ -124,8 +136,9 @@ class Registry:
         if not jobs:
             raise ConfigurationError(f"{job!r} is not a job: decorate it with distributed_cron")
         for given in jobs:
-            # A context that another FireCron's registry set stays: a rehearsal calls jobs in the application's context.
-            one = given if given.around is not nullcontext else replace(given, around=self.around)
+            # What another FireCron's registry set stays: a rehearsal calls jobs in the application's context.
+            one = given if given.around is not nothing else replace(given, around=self.around)
+            check_fit(self._given, one.name, one.where, is_async=one.is_async)
             self._control.check(one)
             with self._lock:
                 other = self._jobs.get(one.name)
@@ -151,33 +164,47 @@ class Registry:
             self._paused.discard(name)
         self._control.remove(name)
 
-    def pause(self, name: str, *, everywhere: bool = False) -> None:
-        """Stop running the job by its schedule, on this instance or on every instance.
+    def pause(
+        self, name: str, *, everywhere: bool = False, why: str | None = None, until: datetime | None = None
+    ) -> None:
+        """Stop running the job by its schedule, or standing for the leader, on this instance or on every instance.
 
-        Raise StoreError if a pause of every instance can't be written.
+        A leader that is paused steps down. Raise StoreError if a pause of every instance can't be written.
 
         Args:
-            name: The job's name.
-            everywhere: Write `paused` to the job's node. Then no instance runs the job, not even by hand.
+            name: The job's or the leader's name.
+            everywhere: Write `paused` to the node. Then no instance runs the job, not even by hand.
+            why: The reason, for people. Only with `everywhere`.
+            until: When the pause ends by itself, an aware `datetime`. Only with `everywhere`.
         """
-        self.get(name)
+        self._check_either(name)
         if everywhere:
-            self._control.pause(name, True)
+            self._control.pause(name, True, why, until)
+            return
+        if why is not None or until is not None:
+            raise ConfigurationError("why and until are written to the node: give everywhere=True as well")
+        if self._control.has_leader(name):
+            self._control.pause_leader(name, True)
         else:
             self._paused.add(name)
 
-    def resume(self, name: str, *, everywhere: bool = False) -> None:
+    def resume(self, name: str, *, everywhere: bool = False, why: str | None = None) -> None:
         """End a pause of this instance, or of every instance.
 
         Raise StoreError if the end of the pause of every instance can't be written.
 
         Args:
-            name: The job's name.
-            everywhere: Delete `paused` from the job's node as well.
+            name: The job's or the leader's name.
+            everywhere: Delete `paused` from the node as well.
+            why: The reason, for people. Only with `everywhere`.
         """
-        self.get(name)
+        self._check_either(name)
         if everywhere:
-            self._control.pause(name, False)
+            self._control.pause(name, False, why, None)
+        elif why is not None:
+            raise ConfigurationError("why is written to the database: give everywhere=True as well")
+        if self._control.has_leader(name):
+            self._control.pause_leader(name, False)
         self._paused.discard(name)
 
     def trigger(
@@ -212,13 +239,31 @@ class Registry:
             return self._control.resume(self.get(name), resume, source)
         return self._control.run_now(self.get(name), slot, source)
 
+    def around(self) -> Sequence[Around]:
+        """Return what is around each run now, the outermost first."""
+        return (*self._outer, *self.surroundings(), *self._given)
+
+    def surroundings(self) -> Sequence[Callable[[object], AbstractContextManager[object]]]:
+        """Return what is around the functions of leaders, too: the application's context, as it is set now."""
+        return (lambda _: self.context(),)
+
+    def wrap(self, around: Around) -> Callable[[], None]:
+        """Put one more around each run, outside of the others. Return a function that ends this."""
+        self._outer = (around, *self._outer)
+
+        def unwrap() -> None:
+            self._outer = tuple(other for other in self._outer if other is not around)
+
+        return unwrap
+
+    def _check_either(self, name: str) -> None:
+        """Raise UnknownJob if the name is neither a job's nor a leader's."""
+        if not self._control.has_leader(name):
+            self.get(name)
+
     def served(self, job: Job) -> None:
         """Note that a trigger from outside has run the job: no instance may tick for it."""
         self._control.served(job)
-
-    def around(self) -> AbstractContextManager[object]:
-        """Return the context in which functions are called, as it is set now."""
-        return self.context()
 
     def after_fork(self) -> None:
         """Replace the lock in a forked child: a thread that only the parent has may hold it."""

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 from firecron.base.flag import Flag
+from firecron.base.redaction import redacted
 from firecron.errors import Cancelled, ConfigurationError, LeaseLost, Stopping
 from firecron.jobs.step_names import check_step_name, idempotency_key
 
@@ -18,6 +19,9 @@ Trigger: TypeAlias = Literal["schedule", "catch_up", "rerun", "manual", "http"]
 Outcome: TypeAlias = Literal[
     "succeeded", "failed", "lost", "interrupted", "cancelled", "abandoned", "skipped", "missed"
 ]
+
+LONGEST_NOTE = 500
+_MOST_READ = 20 * LONGEST_NOTE
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -58,7 +62,7 @@ class Run:
     """One run of a job on this instance.
 
     `lost` is set when another instance may have begun. `cancelled` is set when an operator or a later tick asks this
-    run to end. `stopping` is set when this instance shuts down.
+    run to end. `stopping` is set when this instance shuts down. `noted` is the last note.
 
     Args:
         name: The job's name.
@@ -67,6 +71,8 @@ class Run:
         fence: A number that is higher than that of every earlier run; None if the job takes no fence.
         idempotency_key: The same for every attempt at one tick. Pass it to any system that must not act twice.
         trigger: Why it runs: `schedule`, `catch_up`, `rerun`, `manual` or `http`.
+        previous_slot: The tick before this one by the schedule, in UTC; of a run by hand, the newest up to its start.
+        last_success: The newest tick before this one whose run has succeeded, in UTC; None if none is known.
     """
 
     def __init__(
@@ -78,6 +84,8 @@ class Run:
         fence: int | None,
         idempotency_key: str,
         trigger: Trigger,
+        previous_slot: datetime | None = None,
+        last_success: datetime | None = None,
     ) -> None:
         self.name = name
         self.slot = slot
@@ -85,6 +93,10 @@ class Run:
         self.fence = fence
         self.idempotency_key = idempotency_key
         self.trigger = trigger
+        self.last_success = last_success
+        self.noted: str | None = None
+        self._has_ended = False
+        self._previous: Callable[[], datetime | None] = lambda: previous_slot
         flag = Flag()
         self._lost: Callable[[], Flag] = lambda: flag
         self.cancelled = Flag()
@@ -95,6 +107,39 @@ class Run:
     def lost(self) -> Flag:
         """Set when the lock is lost or max_runtime is over: another instance may be running the job already."""
         return self._lost()
+
+    @property
+    def previous_slot(self) -> datetime | None:
+        """The tick before this one by the schedule, whether or not it ran: the same at every attempt.
+
+        Of a run by hand it is the newest tick up to its start. None if the schedule has no earlier tick.
+        """
+        return self._previous()
+
+    def note(self, text: str) -> None:
+        """Say in a few words what the run has done, for the history: `run.note("1,204 mails")`.
+
+        The last note of a run is kept, also one of a try that failed. An empty text takes it back. Raise
+        ConfigurationError once the run has ended.
+
+        Args:
+            text: The note: the first 500 characters are kept, and what looks like a secret isn't.
+        """
+        if not isinstance(text, str):
+            raise ConfigurationError(f"a note is a text, and not {text!r:.80}: write run.note(str(…))")
+        if self._has_ended:
+            raise ConfigurationError(f'"{self.name}" has ended, and is noted no more: {text!r:.80} came too late')
+        # RTDB takes no lone surrogates. A text of megabytes isn't searched for secrets.
+        said = redacted(text[:_MOST_READ].strip()).encode("utf-8", "replace").decode()
+        self.noted = (said if len(said) <= LONGEST_NOTE else f"{said[: LONGEST_NOTE - 1]}…") or None
+
+    def end(self) -> None:
+        """Take no note any more: the run has ended, and is recorded."""
+        self._has_ended = True
+
+    def look_back(self, previous: Callable[[], datetime | None]) -> None:
+        """Take `previous_slot` from this function, once it is asked for."""
+        self._previous = previous
 
     def look_at(self, lost: Callable[[], Flag]) -> None:
         """Take `lost` from this function, at each look.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from firecron.errors import ConfigurationError
+from firecron.jobs.around import nothing
 from firecron.jobs.declarations import claim
 from firecron.jobs.decorator import function_of
 from firecron.jobs.explorer import functions
@@ -14,11 +16,13 @@ from firecron.jobs.parameters import is_async, parameter_of
 from firecron.leaders.decorator import LeaderOptions, declared_leaders
 from firecron.lock.term import Term, leading
 
+Surroundings: TypeAlias = Callable[[], Sequence[Callable[[Term], AbstractContextManager[object]]]]
+
 
 @dataclass(frozen=True, slots=True)
 class Leader:
     """A function that runs while this instance leads, bound, so that it can be called without arguments, or with its
-    Term. `where` says where the function was found; `around` is the context in which it is called.
+    Term. `where` says where the function was found; `around` returns what is around its call, the outermost first.
     """
 
     options: LeaderOptions
@@ -26,7 +30,7 @@ class Leader:
     where: str
     is_async: bool
     term_parameter: str | None
-    around: Callable[[], AbstractContextManager[object]] = field(default=nullcontext, repr=False, compare=False)
+    around: Surroundings = field(default=nothing, repr=False, compare=False)
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""The leaders of a FireCron: they stand on this instance from `start` to `stop`.
+"""The leaders of a FireCron: they stand on this instance from `start` to `stop`, unless the program has paused them.
 
 A leader stands only where the guard lets jobs tick, where its role is, and if it is not disabled. Leaders and jobs
 share nothing but the database: jobs tick whether or not anybody leads.
@@ -6,33 +6,38 @@ share nothing but the database: jobs tick whether or not anybody leads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import threading
 from dataclasses import replace
 
 from firecron.errors import UnknownJob
-from firecron.leaders.leader import Leader
+from firecron.jobs.around import nothing
+from firecron.leaders.leader import Leader, Surroundings
 from firecron.leaders.office import Office, Staff
-from firecron.lock.following import Nobody, Ranks
+from firecron.lock.standing import Nobody, Ranks
 from firecron.settings import Settings
 
 
 class Leaders:
     """The leaders of this process, by name, in the order in which they were found."""
 
-    def __init__(self, settings: Settings, staff: Staff, around: Callable[[], AbstractContextManager[object]]) -> None:
+    def __init__(self, settings: Settings, staff: Staff, around: Surroundings) -> None:
         self._settings = settings
         self._staff = staff
         self._around = around
         self._offices: dict[str, Office] = {}
+        # Between `start` and `stop`; and the leaders that the program has paused here. Both are changed under the lock,
+        # which a signal handler that stops may take once more.
+        self._lock = threading.RLock()
+        self._is_standing = False
+        self._paused: set[str] = set()
         # Set by the engine before leaders are added: the waves, which know the tickets.
         self.ranks: Ranks = Nobody()
 
     def add(self, leader: Leader) -> None:
         """Add a leader before the start. Its function is called in the application's context."""
-        one = leader if leader.around is not nullcontext else replace(leader, around=self._around)
+        one = leader if leader.around is not nothing else replace(leader, around=self._around)
         office = self._offices[leader.name] = Office(one, self._staff)
-        office.candidate.ranks = self.ranks
+        office.candidate.standing.ranks = self.ranks
 
     def all(self) -> list[Leader]:
         """Return all leaders."""
@@ -67,15 +72,31 @@ class Leaders:
         return [name for name, office in self._offices.items() if office.candidate.is_mine]
 
     def start(self) -> None:
-        """Stand for all leaders that belong here."""
-        for office in self._offices.values():
-            if self.stands_here(office.leader):
-                office.open()
+        """Stand for all leaders that belong here, and are not paused here."""
+        with self._lock:
+            self._is_standing = True
+            for name, office in self._offices.items():
+                if self._is_standing and self.stands_here(office.leader) and name not in self._paused:
+                    office.open()
 
     def stop(self) -> None:
         """Stand no more, and tell the bodies to end. This returns at once."""
-        for office in self._offices.values():
-            office.close()
+        with self._lock:
+            self._is_standing = False
+            for office in self._offices.values():
+                office.close()
+
+    def pause(self, name: str, is_paused: bool) -> None:
+        """Stand no more for this leader on this instance, and step down; or stand again. It lasts across a restart."""
+        office = self.office(name)
+        with self._lock:
+            if is_paused:
+                self._paused.add(name)
+                office.close("it is paused on this instance")
+            elif name in self._paused:
+                self._paused.remove(name)
+                if self._is_standing and self.stands_here(office.leader):
+                    office.open()
 
     def leave_behind(self) -> None:
         """Stop renewing the terms of bodies that have not ended within the grace."""
@@ -84,6 +105,8 @@ class Leaders:
 
     def after_fork(self) -> None:
         """Forget threads and bodies in a forked child: they are the parent's."""
+        self._lock = threading.RLock()
+        self._is_standing = False
         for office in self._offices.values():
             office.after_fork()
 

@@ -79,9 +79,9 @@ class Office:
                 self._thread = threading.Thread(target=self._run, name=name, daemon=True)
                 self._thread.start()
 
-    def close(self) -> None:
+    def close(self, why: str = "this instance stops") -> None:
         """Stand no more, and tell the body to end. This returns at once."""
-        self.candidate.stop()
+        self.candidate.stop(why)
 
     def leave_behind(self) -> None:
         """Renew the term of a body that has not ended no more: it is released when the body ends, or it expires."""

@@ -26,8 +26,7 @@ What may interleave, and what becomes of it:
     two calls of `end`                               the second does nothing
     the body forks                                   in the child the lease is nobody's: `lost` is set, nothing is
                                                      released, and nothing is said
-    Ctrl-C at any line                               a lease that no tenure has is given back; `end` forgets the lease
-                                                     even if its release is interrupted
+    Ctrl-C at any line                               a lease that no tenure has is given back; `end` forgets its lease
 """
 
 from __future__ import annotations
@@ -48,12 +47,14 @@ from firecron.lock.alarm import Alarm
 from firecron.lock.bid import Bid
 from firecron.lock.contender import Contender
 from firecron.lock.election import Election
-from firecron.lock.following import GOOD_TERM, LOOK, Following, Nobody, Ranks, pause_after
+from firecron.lock.following import GOOD_TERM, LOOK, Following, pause_after
 from firecron.lock.hearing import Heard
 from firecron.lock.kinds import LEADER
 from firecron.lock.lease import Lease
+from firecron.lock.pauses import pause_in
 from firecron.lock.record import LockRecord
 from firecron.lock.refusal import Refusal, not_known
+from firecron.lock.standing import Standing
 from firecron.lock.streams import Follow
 from firecron.lock.tenure import AWAY, Ended, Tenure, TermOutcome, Told, outcome_of
 from firecron.lock.term import Term
@@ -83,10 +84,8 @@ class Candidate:
         self._bid: Bid | None = None
         self._tenure: Tenure | None = None
         self._due = timing.mono()
-        # Set before the first try, where there are tickets.
-        self.ranks: Ranks = Nobody()
-        # Called when `pause` may have become shorter, by any thread.
-        self.wake: Callable[[], object] = lambda: None
+        self.standing = Standing(election.name, election.ttl + contender.margin)
+        self.wake: Callable[[], object] = lambda: None  # called, by any thread, when `pause` may have become shorter
         self._path = contender.path(election.name)
         self._following: Following | None = None
         self._ear = Follow(self._path, self._hear)
@@ -118,8 +117,9 @@ class Candidate:
             now = self._timing.mono()
             left = self._due - now
             if self._following is not None:
-                left = max(left, self._following.due(self._ear.heard, self._clock.peek(), now) - now)
-                left = min(left, LOOK * 1000)
+                ear, moment = self._ear, self._clock.peek()
+                due = self._following.due(ear.believed(), moment, now, is_node=ear.path == self._path)
+                left = min(max(left, due - now), LOOK * 1000, ear.doubted_in())
             # A millisecond at least: a wait for what is left of a float's rounding would never end.
             return max(left, 1.0) / 1000 if left > 0 else 0.0
 
@@ -135,10 +135,11 @@ class Candidate:
         streams, following = self._contender.streams, self._following
         if following is None:
             return
-        path = self._path if following.needs_node else f"{self._path}/releasedAt"
+        path = self._path if following.needs_node(self._clock.peek()) else f"{self._path}/releasedAt"
         if self._ear.path != path:
             streams.discard(self._ear)
             self._ear = Follow(path, self._hear)
+            following.turns(self._timing.mono())
         streams.add(self._ear)
         if self._is_over:
             streams.discard(self._ear)  # stopped meanwhile
@@ -269,7 +270,7 @@ class Candidate:
         self.refusal = refusal
         with self._changed:
             if self._following is None:
-                self._following = Following(self.election.name, self._contender.margin, self.ranks, self._chance)
+                self._following = Following(self._contender.margin, self.standing, self._chance)
             self._following.refused(refusal, self._heard, self._asked)
         said = refusal.reason, refusal.holder
         if said != self._said:
@@ -322,16 +323,16 @@ class Candidate:
 
     def _say_it_lingers(self, tenure: Tenure) -> None:
         if not tenure.has_ended:
-            after = f"{self.election.ttl / 1000:g} s"
             message = (
-                f'The body of "{self.election.name}" still runs {after} after its term was lost, perhaps beside the '
-                "next leader's: let it look at term.lost, and pass term.fence to what it writes to"
+                f'The body of "{self.election.name}" still runs {self.election.ttl / 1000:g} s after its term was lost'
+                ", perhaps beside the next leader's: let it look at term.lost, and pass term.fence to what it writes to"
             )
             self._emit("leader.lingers", logging.WARNING, message, tenure)
 
     def _look_for_pause(self, record: LockRecord) -> None:
-        if record.paused is not None and record.paused is not False:
-            self.tell("an operator has paused it")
+        pause, now = pause_in(record.kept), self._clock.peek()
+        if pause is not None and (now is None or pause.holds(now.server)):
+            self.tell(f"it is {pause}")
 
     def _tell_change(self, tenure: Tenure) -> None:
         if self._on_change is not None:

@@ -24,6 +24,7 @@ from firecron.base.off_loop import off_loop
 from firecron.base.recent import Recent
 from firecron.base.server_clock import ServerClock
 from firecron.errors import ConfigurationError, Denied, Unavailable
+from firecron.lock.acts import reason
 from firecron.lock.bid import Bid
 from firecron.lock.driver import Driver
 from firecron.lock.instances import Roster
@@ -39,8 +40,6 @@ from firecron.lock.waiting import Waiting, Waking
 from firecron.settings import Settings
 from firecron.store import Paths, Snapshot, Store
 
-# Characters of the reason for a cancel. The security rules take no longer text.
-LONGEST_WHY = 500
 T = TypeVar("T")
 # What a thread of the pools is for.
 Purpose: TypeAlias = Literal["acquire", "release"]
@@ -130,7 +129,7 @@ class Contender:
 
     def acquire(self, bid: Bid, wait: float) -> Lease | Refusal:
         """Try until the answer is final or `wait` seconds are over. Emit the answer and return it."""
-        waiting = self.waiting(bid, wait)
+        waiting = self.waiting(bid.name, wait)
         answer: Lease | Refusal | None = None
         try:
             try:
@@ -154,7 +153,7 @@ class Contender:
         If the task is cancelled, a lease that is acquired later is released.
         """
         waking = Waking()
-        waiting = self.waiting(bid, wait, waking.wake)
+        waiting = self.waiting(bid.name, wait, waking.wake)
         try:
             answer = await self._try_async(bid, waiting)
             while waiting.goes_on(answer):
@@ -176,9 +175,9 @@ class Contender:
         attempt = lambda: self.try_once(bid, deadline.remaining())  # noqa: E731
         return await off_loop(attempt, self._pool("acquire").submit, unwanted=self.give_back)
 
-    def waiting(self, bid: Bid, wait: float, wake: Callable[[], object] | None = None) -> Waiting:
-        """Return the tries for a bid, for who makes them himself. `wake` is called when a pause may be over sooner."""
-        path = self._paths.lock(bid.name)
+    def waiting(self, name: str, wait: float, wake: Callable[[], object] | None = None) -> Waiting:
+        """Return the tries for a lock, for who makes them himself. `wake` is called when a pause may be over sooner."""
+        path = self._paths.lock(name)
         return Waiting(wait, self.streams, path, self._clock, self._timing, self._driver.margin, wake=wake)
 
     def try_once(self, bid: Bid, within: float = inf) -> Lease | Refusal:
@@ -248,8 +247,8 @@ class Contender:
         Return False if the acquisition is over. Raise StoreError if it is not known whether the holder is asked.
         """
         deadline = self._driver.deadline(self._settings.acquire_timeout)
-        why = None if why is None else why[:LONGEST_WHY]
-        return not isinstance(self._driver.run(cancelling(holder, fence, why), self._paths.lock(name), deadline), Lost)
+        asked = cancelling(holder, fence, reason(why))
+        return not isinstance(self._driver.run(asked, self._paths.lock(name), deadline), Lost)
 
     def give_back(self, answer: Lease | Refusal | None) -> None:
         """Release the answer if it is a lease.

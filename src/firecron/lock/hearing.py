@@ -23,6 +23,7 @@ from firecron.base.backoff import backoff
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_milliseconds
 from firecron.errors import Malformed
+from firecron.lock.pauses import is_paused
 from firecron.lock.record import LockRecord, parse
 from firecron.lock.refusal import Refusal
 
@@ -36,7 +37,7 @@ _LESS = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The value of a node that a watch told last; each value has a higher number than the one before."""
+    """The value of a node that a watch told last. Each value has a higher number than all before it in its process."""
 
     number: int
     node: object
@@ -112,7 +113,7 @@ def _free_at(node: object, now: int, margin: int) -> float:
         current = parse(node, now)
     except Malformed:
         return 0
-    if not isinstance(current, LockRecord) or (current.paused is not None and current.paused is not False):
+    if not isinstance(current, LockRecord) or is_paused(current.kept, now):
         return 0
     return float(current.expiresAt) + (margin if current.releasedAt is None else 0)
 

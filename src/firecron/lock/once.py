@@ -71,7 +71,7 @@ class Once:
 
     def waiting(self, wake: Callable[[], object] | None = None) -> Waiting:
         """Return the tries for the lock."""
-        return self._contender.waiting(self._bid, inf if self._wait is None else self._wait, wake)
+        return self._contender.waiting(self._bid.name, inf if self._wait is None else self._wait, wake)
 
     def ask(self, waiting: Waiting) -> Done[object] | Lease | Refusal:
         """Look, and if nothing is recorded, try once for the lock."""

@@ -29,6 +29,7 @@ from firecron.lock.failures import after_claim, after_release
 from firecron.lock.fields import Count, Exact, Instant, Spans
 from firecron.lock.kinds import misfit
 from firecron.lock.lease_term import LeaseTerm
+from firecron.lock.pauses import is_paused
 from firecron.lock.request import NONE_MISSED, Request
 
 Reason: TypeAlias = Literal["held", "slot_done", "slot_early", "paused", "malformed", "unavailable", "denied"]
@@ -62,10 +63,10 @@ class LockRecord(BaseModel):
     missedMore: Spans | None = None
     missedUntil: Instant | None = None
     outcome: str | None = None
-    paused: object = None
     releasedAt: Exact | None = None
     renews: object = None  # False: the holder does not renew, so it would never meet a `cancel`
     slot: Instant | None = None
+    succeededSlot: Instant | None = None
     unfinished: Instant | None = None
 
     def to_json(self) -> dict[str, object]:
@@ -75,7 +76,7 @@ class LockRecord(BaseModel):
 
     @property
     def kept(self) -> Mapping[str, object]:
-        """The fields that don't belong to the lock, and that every write carries over."""
+        """The fields that don't belong to the lock, such as a pause: every write carries them over."""
         return self.model_extra or {}
 
     @property
@@ -93,6 +94,10 @@ class LockRecord(BaseModel):
         """The unfinished slot, unless its run is cancelled: that is never run again."""
         return None if self.is_cancelled else self.unfinished
 
+    def newest_success(self, also: str | None = None) -> str | None:
+        """Return the newest tick that has succeeded, if `also` has. One later than `slot` was never claimed."""
+        return max((slot for slot in (self.succeededSlot, also) if slot and slot <= (self.slot or "")), default=None)
+
     def is_live(self, now: int, margin: int) -> bool:
         """Return whether the lock counts as held: to a margin after its expiry, or to the end of a minimum hold."""
         return now < self.expiresAt + (margin if self.releasedAt is None else 0)
@@ -102,18 +107,14 @@ class LockRecord(BaseModel):
         return self.expiresAt > now + _FURTHEST
 
 
-LOCK_FIELDS = frozenset(LockRecord.model_fields) - {"paused", "cancel", "cancelWhy", "failures"}
+LOCK_FIELDS = frozenset(LockRecord.model_fields) - {"cancel", "cancelWhy", "failures"}
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A node without a lock: absent, or with only `paused` and fields that firecron doesn't know."""
+    """A node without a lock: absent, or with only a pause and fields that firecron doesn't know."""
 
     kept: Mapping[str, object]
-
-    @property
-    def paused(self) -> object:
-        return self.kept.get("paused")
 
 
 IDLE = Idle({})
@@ -191,8 +192,8 @@ def decide(node: object, request: Request, now: Moment, written: Mapping[Number,
         if term is not None and (request.momentary or term.is_trusted(now.mono, request.margin)):
             return Mine(record, term)
 
-    # 4. Has an operator paused the lock?
-    if current.paused is not None and current.paused is not False:
+    # 4. Has an operator paused the lock, and is that not over?
+    if is_paused(current.kept, now.server):
         return Refused("paused", current)
 
     # 5. Is the tick claimed already? A rerun may claim it again if its run never ended and the lock is not held.
@@ -230,8 +231,8 @@ def _taken(current: Current, request: Request, now: Moment) -> Take:
         "instance": request.instance,
         "instanceId": request.instance_id,
         "kind": request.kind,
-        "paused": current.paused,
         "renews": False if request.fenced and not request.renews else None,
+        "succeededSlot": record.succeededSlot if record else None,
         **_claim(record, request),
     }
     if request.momentary:
@@ -311,8 +312,8 @@ def released(
 ) -> LockRecord | Lost | None:
     """Return the record after the release; None to delete the node, because it has nothing to remember.
 
-    `finished` is the slot whose run ends with this release, so that it does not count as unfinished any more. A holder
-    that claimed no slot `forgets_cancel`: a slot that is unfinished was another run's, which is not cancelled.
+    `finished` is the slot whose run ends with this release: unfinished no more, and remembered if it succeeded. A
+    holder that claimed no slot `forgets_cancel`: a slot that is unfinished was another run's, which is not cancelled.
     """
     record = check_holding(node, holder, now)
     if isinstance(record, Lost):
@@ -320,7 +321,7 @@ def released(
     # The `acquiredAt` of this holder's record is a number, unless it was removed by hand.
     expires_at = max(now, int(record.acquiredAt or 0) + hold_at_least)
     unfinished = None if finished is not None and record.unfinished == finished else record.unfinished
-    remembers = (record.slot, record.fence, record.paused, unfinished)
+    remembers = (record.slot, record.fence, unfinished)
     if all(item is None for item in remembers) and not record.model_extra and expires_at == now:
         return None
     return record.model_copy(
@@ -331,6 +332,7 @@ def released(
             "failures": after_release(record.failures, outcome, is_tick=record.slot is not None and not forgets_cancel),
             "outcome": outcome,
             "unfinished": unfinished,
+            **({"succeededSlot": record.newest_success(finished)} if finished and outcome == "succeeded" else {}),
             **({"cancel": None, "cancelWhy": None} if forgets_cancel else {}),
         }
     )

@@ -13,6 +13,7 @@ from typing import Literal
 from firecron.base.instants import to_datetime, to_text
 from firecron.errors import FirecronError, StoreError
 from firecron.lock.instances import Roster, how_to_free, silence
+from firecron.lock.pauses import pause_in
 from firecron.lock.record import IDLE, LockRecord, Reason, Refused
 from firecron.lock.request import Request
 
@@ -102,8 +103,8 @@ def refusal_of(name: str, refused: Refused, request: Request, roster: Roster) ->
 def _problem(refused: Refused, record: LockRecord | None, request: Request, roster: Roster) -> str | None:
     if refused.is_stuck:
         return "it expires later than any lease can"
-    if refused.reason == "paused" and refused.current.paused is not True:
-        return "its `paused` is not `true`"
+    if refused.reason == "paused" and (pause := pause_in(refused.current.kept)) is not None:
+        return pause.problem
     if refused.reason != "held" or record is None:
         return None
     seen = roster.silent_since(record, request.ttl)
@@ -128,7 +129,9 @@ def _message(name: str, refused: Refused, record: LockRecord | None, request: Re
         case "slot_early", _:
             return f'Lock "{name}": the tick is still to come by RTDB\'s clock, not running it early'
         case "paused", _:
-            return f'Lock "{name}" is paused by an operator, skipping; remove `paused` from its node to resume'
+            return (
+                f'Lock "{name}" is {pause_in(refused.current.kept)}, skipping; resume it with `firecron resume {name}`'
+            )
         case "malformed", _ if refused.current is not IDLE:
             return f'Lock "{name}" is not for this: {refused.detail}. Nothing runs'
         case _:

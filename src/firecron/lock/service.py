@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from functools import partial
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, TypeVar, cast, overload
@@ -27,6 +28,7 @@ from firecron.base.durations import DAY, Duration, doubt, milliseconds
 from firecron.base.events import Events
 from firecron.base.forks import tell_after_fork
 from firecron.base.identity import Identity
+from firecron.base.instants import aware_milliseconds
 from firecron.base.recent import Recent
 from firecron.base.server_clock import ServerClock
 from firecron.lock.bid import Bid
@@ -36,12 +38,12 @@ from firecron.lock.contender import Contender
 from firecron.lock.election import Election, make_election
 from firecron.lock.kinds import ONCE
 from firecron.lock.lease import Lease
-from firecron.lock.names import check_name
 from firecron.lock.once import Done, Once, call_once, call_once_async
 from firecron.lock.refusal import Refusal
 from firecron.lock.streams import PLACES, Places, Streams, on_thread
 from firecron.lock.tenure import Tenure
 from firecron.lock.terms import Terms
+from firecron.lock.trail import Trail
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target, warn_of_host
 from firecron.settings import Settings, load
@@ -59,7 +61,7 @@ class LockService:
     """Locks in one Realtime Database.
 
     Making a service does no I/O; the first acquire connects. All threads may share it. After a fork the child's copy
-    starts empty, and the parent's leases stay with the parent. `contender` is for firecron's own parts.
+    starts empty, and the parent's leases stay with the parent. `contender` and `trail` are for firecron's own parts.
 
     Args:
         app: A Firebase app. Without one, the default app is used, or an app that is made from `FIREBASE_CONFIG` and
@@ -105,17 +107,10 @@ class LockService:
             # With clocks of its own it is a test's, and the test may have many.
             places=PLACES if timing is None else Places(),
         )
-        self.contender = Contender(
-            self.store,
-            self.paths,
-            self.clock,
-            self._timing,
-            self.settings,
-            self.identity,
-            self.events,
-            self.streams,
-            has_threads=has_threads,
-        )
+        parts = (self.store, self.paths, self.clock, self._timing, self.settings, self.identity, self.events)
+        self.contender = Contender(*parts, self.streams, has_threads=has_threads)
+        seconds = self.settings.request_timeout
+        self.trail = Trail(self.store, self.paths, self.clock, self.events, lambda: self.deadline(seconds))
         self._doubted: Recent[str, None] = Recent()
         tell_after_fork(self)
 
@@ -269,15 +264,22 @@ class LockService:
         """
         return self.store.read(self.paths.lock(name), self.deadline(self.settings.request_timeout)).node
 
-    def pause(self, name: str, is_paused: bool = True) -> None:
+    def pause(
+        self, name: str, is_paused: bool = True, *, why: str | None = None, until: datetime | None = None
+    ) -> None:
         """Pause the lock, so that nothing can acquire it, or end the pause. Raise StoreError if that fails.
 
         Args:
             name: The lock's name.
             is_paused: False ends the pause.
+            why: The reason, for people.
+            until: When the pause ends by itself, an aware `datetime`.
         """
-        deadline = self.deadline(self.settings.request_timeout)
-        self.store.merge(self.paths.lock(check_name(name)), {"paused": True if is_paused else None}, deadline)
+        by = f"{self.identity.instance_id}/{self.identity.instance}"
+        if is_paused:
+            self.trail.pause(name, by, why, None if until is None else aware_milliseconds(until, "until"))
+        else:
+            self.trail.resume(name, by, why)
 
     def connect(self) -> str:
         """Find the database now instead of at the first acquire, and return its address for people. No I/O.
@@ -338,13 +340,9 @@ class LockService:
         A number that looks like milliseconds gets a WARNING, once.
         """
         bid = self.contender.bid(name, ttl, hold_at_least=hold_at_least, fenced=fenced, renews=renews)
-        seconds = _waiting(wait)
+        seconds = 0 if wait is None else milliseconds(wait, "wait", most=7 * DAY) / 1000
         for said in (doubt(ttl, "ttl"), doubt(wait, "wait"), doubt(hold_at_least, "hold_at_least")):
             if said is not None and said not in self._doubted:
                 self._doubted.put(said, None)
                 self.events.emit("lock.suspicious", name, logging.WARNING, f'Lock "{name}": {said}')
         return bid, seconds
-
-
-def _waiting(wait: Duration | None) -> float:
-    return 0 if wait is None else milliseconds(wait, "wait", most=7 * DAY) / 1000

@@ -13,6 +13,8 @@ What may come between, for a claim and the claim after it:
     a write that is late        it carries the ETag of what its writer had read. If the successor has written, it is
                                 refused. If not, it stands until the successor's own write replaces it
     the writer is frozen        between `is_trusted` and the write, it becomes such a late write; before, it is lost
+    two late writes             of two claims: one may replace the other that a third claim has found. The rules refuse
+                                both
     two attempts of one tick    have two fences, and the lock keeps their leases apart
 """
 

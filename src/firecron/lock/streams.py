@@ -20,6 +20,8 @@ import random
 import threading
 from collections.abc import Callable
 from functools import partial
+from itertools import count
+from math import inf
 from typing import TypeAlias
 
 from firecron.base.clocks import Deadline, Timing
@@ -28,14 +30,18 @@ from firecron.base.forks import tell_after_fork
 from firecron.base.recent import Recent
 from firecron.errors import Denied
 from firecron.lock.hearing import Heard
-from firecron.store import Store, Watch, Watching
+from firecron.store import KeptAlive, Store, Watch, Watching
 
 MOST_STREAMS = 8
 # All in milliseconds.
 _FIRST_PAUSE = 250.0
 _LONGEST_PAUSE = 300_000.0
 _LASTING = 60_000.0
+# A stream that was silent for longer than a keep-alive takes, and 2 s, may be dead: RTDB sends one every 30 s.
+SILENT = 32_000.0
 
+# Returns the milliseconds since a stream has shown life.
+Silence: TypeAlias = Callable[[], float]
 # Runs a function on another thread.
 Begin: TypeAlias = Callable[[Callable[[], None]], object]
 
@@ -80,18 +86,32 @@ class Follow:
         self.path = path
         self.wake = wake
         self.heard: Heard | None = None
+        self.silence: Silence | None = None
+
+    def believed(self) -> Heard | None:
+        """Return what was heard last; None if nothing is told, or if the stream may be dead: it is silent."""
+        return self.heard if self._silence() < SILENT else None
+
+    def doubted_in(self) -> float:
+        """Return the milliseconds until the stream may be dead, if it stays silent; infinity if that is past."""
+        left = SILENT - self._silence()
+        return left if left > 0 else inf
+
+    def _silence(self) -> float:
+        silence = self.silence
+        return 0.0 if silence is None else silence()
 
 
 class _Stream:
-    """The stream of one node. `heard` and `watch` are None while it is not open."""
+    """The stream of one node. `heard` and `watch` are None while it is not open; then `silence` is not looked at."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.follows: dict[Follow, None] = {}
         self.is_running = False
         self.heard: Heard | None = None
-        self.number = 0
         self.watch: Watch | None = None
+        self.silence: Silence | None = None
 
 
 class Streams:
@@ -118,6 +138,8 @@ class Streams:
         self._changed = threading.Condition()
         self._streams: dict[str, _Stream] = {}
         self._told: Recent[str, None] = Recent()
+        # For all streams, so that what another stream of a node tells is newer, too.
+        self._numbers = count(1)
 
     @property
     def can_tell(self) -> bool:
@@ -143,14 +165,14 @@ class Streams:
         with self._changed:
             stream = self._streams.setdefault(follow.path, _Stream(follow.path))
             stream.follows[follow] = None
-            follow.heard = stream.heard
+            follow.heard, follow.silence = stream.heard, stream.silence
         self._serve()
 
     def discard(self, follow: Follow) -> None:
         """Tell this follower nothing any more. A second call changes nothing."""
         watch: Watch | None = None
         with self._changed:
-            follow.heard = None
+            follow.heard = follow.silence = None
             stream = self._streams.get(follow.path)
             if stream is None or follow not in stream.follows:
                 return
@@ -226,15 +248,15 @@ class Streams:
         try:
             with self._changed:
                 stream.watch = watch
+                stream.silence = watch.silence if isinstance(watch, KeptAlive) else None
             while self._is_wanted(stream):
                 node = watch.next()
                 with self._changed:
                     if not self._is_wanted(stream):
                         return
-                    stream.number += 1
-                    stream.heard = Heard(stream.number, node)
+                    stream.heard = Heard(next(self._numbers), node)
                     for follow in stream.follows:
-                        follow.heard = stream.heard
+                        follow.heard, follow.silence = stream.heard, stream.silence
                     wakes = [follow.wake for follow in stream.follows]
                 self._wake(wakes)
         finally:
@@ -281,5 +303,5 @@ def _hush(stream: _Stream) -> list[Callable[[], object]]:
     """Let the followers hear nothing. Return how to wake them. Called under the lock."""
     stream.heard = None
     for follow in stream.follows:
-        follow.heard = None
+        follow.heard = follow.silence = None
     return [follow.wake for follow in stream.follows]

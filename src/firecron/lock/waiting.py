@@ -8,8 +8,6 @@
 
 The loop is the same on a thread, on an event loop, and where a signal ends the pause. After the first refusal the
 waiter follows the lock's node, if the store tells of changes; `hearing` then decides when to try.
-
-`Patience` is for what isn't a lock: its tries come with growing pauses.
 """
 
 from __future__ import annotations
@@ -17,11 +15,10 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from math import inf
 
-from firecron.base.backoff import backoff
 from firecron.base.clocks import Deadline, Timing
 from firecron.base.server_clock import ServerClock
 from firecron.lock.hearing import Heard, Hearing
@@ -129,25 +126,6 @@ class Waking:
                 async with asyncio.timeout(seconds):
                     await self._is_woken.wait()
             self._is_woken.clear()
-
-
-class Patience:
-    """The seconds to pause before each try.
-
-    There is no pause before the first try. The last try comes when `wait` seconds are over. Without a wait there is one
-    try.
-    """
-
-    def __init__(self, wait: float, timing: Timing) -> None:
-        self._deadline = Deadline.after(timing, wait)
-
-    def __iter__(self) -> Iterator[float]:
-        yield 0.0
-        tries = 0
-        while (left := self._deadline.remaining()) > 0:
-            tries += 1
-            # The second try comes soon. Later tries come seconds apart.
-            yield min(backoff(tries + 2, random.random()), left)
 
 
 def may_change(answer: object) -> bool:

@@ -160,6 +160,8 @@ class Examination:
                     about_rules.append(findings.no_tickets())
                 if not self._may_see(self._paths.steps):
                     about_rules.append(findings.no_steps())
+                if not self._may_see(self._paths.acts):
+                    about_rules.append(findings.no_acts())
                 if not self._may_declare():
                     about_rules.append(findings.no_catalogue())
         finally:

@@ -280,6 +280,15 @@ def no_steps() -> Finding:
     )
 
 
+def no_acts() -> Finding:
+    """Return that the security rules are older than the acts of operators, and than the end of a pause."""
+    return warning(
+        "rules",
+        "the rules don't know cron-acts, so nobody sees who paused or unlocked a lock, and no pause ends by itself",
+        "deploy what `firecron rules` prints",
+    )
+
+
 def no_catalogue() -> Finding:
     """Return that the security rules are older than the catalogue of jobs."""
     return warning(

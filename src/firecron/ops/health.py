@@ -1,35 +1,65 @@
 """The verdict about a job: as it should be, or not and why. Pure: decided from nodes that were read, and RTDB's time.
 
-paused       somebody paused it, or it is declared disabled
-unattended   it ticks, and no live group of instances has it
-stuck        its lock is held longer than a run takes, or nobody can claim its node
-late         its lock is free, and a tick that should have been claimed was not
-failing      its last runs of ticks failed, were lost or died
-running      its lock is held
-ok           none of these
-retired      taken out on purpose: it is in no live group, while a newer group of its service lives
-unknown      the database can't be read, or the job's entry in the catalogue
+The first word that holds:
+
+    unknown      the job's entry in the catalogue can't be read
+    retired      taken out on purpose: no live group of instances has it, while a newer one of its service lives
+    paused       somebody paused it, or it is declared disabled
+    unattended   it ticks, and no live group of instances has it
+    stuck        its lock is held for longer than a run takes, or nobody can claim its node
+    running      its lock is held
+    late         its lock is free, and a tick that should have been claimed was not
+    failing      its last runs of ticks failed, were lost or died
+    ok           none of these
+
+A tick is late if it was due longer than the job's grace and a minute ago, and came when nothing spoke against its run:
+after the slot that was claimed last, after the lock became free, after this schedule was declared, and after the last
+pause. So what overlap skipped, a pause held back, or a new line had before its deployment is not late, and a job that
+never ran is.
+
+A job with overlap="allow" leaves no trace of its runs, so the node says of it only whether it is late. With
+once_per_tick=False it remembers no ticks, so nothing is judged by it. A node that nobody can claim is stuck for both.
+
+Limit: after an unlock (`expiresAt = 0`) the node doesn't show when the lock was freed. So a tick that came while the
+lock was held is late then, until the next claim.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from firecron.base.exact import number, whole
+from firecron.base.instants import to_datetime, to_milliseconds, to_text
+from firecron.base.plain import plain
+from firecron.errors import Malformed
+from firecron.jobs.catalogue import Declared
+from firecron.jobs.groups import Group, live_groups_of, retired
+from firecron.lock.instances import how_to_free
+from firecron.lock.kinds import misfit
+from firecron.lock.pauses import Pause, pause_in, resumed_at
+from firecron.lock.record import DAY, LockRecord, parse
+from firecron.runs.missing import freed_at
+
 VerdictWord: TypeAlias = Literal[
-    "paused", "unattended", "stuck", "late", "failing", "running", "ok", "retired", "unknown"
+    "unknown", "retired", "paused", "unattended", "stuck", "running", "late", "failing", "ok"
 ]
 
 # The words that somebody has to be told.
 ALARMS: frozenset[VerdictWord] = frozenset({"unattended", "stuck", "late", "failing"})
+
+# How long after the end of its grace a tick is late. A claim, and its retries while RTDB is slow, take this at most.
+ALERT_MARGIN = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class JobVerdict:
     """What is to be said of one job. Instants are milliseconds of RTDB's clock.
 
-    `since` is when this state began, `due` the tick that is late; None where there is none. `why` is one sentence for
-    people. `is_warning` marks what is no alarm, but should be looked at, as a pause of more than a day.
+    `since` is when this state began, `due` the first tick that is late; None where there is none, or it is not known.
+    `why` is one sentence for people. `is_warning` marks what is no alarm, but should be looked at, as a pause of more
+    than a day.
     """
 
     job: str
@@ -43,3 +73,155 @@ class JobVerdict:
     def is_alarm(self) -> bool:
         """Whether somebody has to be told."""
         return self.word in ALARMS
+
+    def to_json(self) -> dict[str, object]:
+        """Return the verdict for programs: it always has every field, and instants are texts."""
+        return {
+            "job": self.job,
+            "verdict": self.word,
+            "since": None if self.since is None else to_text(self.since),
+            "due": None if self.due is None else to_text(self.due),
+            "why": self.why,
+        }
+
+
+def judge(
+    declared: Declared,
+    node: object,
+    groups: Collection[Group] | None,
+    now: int,
+    margin: int,
+    alert_margin: int = ALERT_MARGIN,
+) -> JobVerdict:
+    """Return the verdict about a job at the time `now` of RTDB's clock, given the node of its lock.
+
+    Without `groups`, because they can't be read, somebody is taken to have the job. Durations are milliseconds.
+    """
+    job, fields = plain(declared.name), node if isinstance(node, dict) else {}
+    if groups is not None and retired(declared, groups, now):
+        return JobVerdict(job, "retired", why=f"taken out: newer instances of {_service(declared)} don't have it")
+    pause = pause_in(fields)
+    if pause is not None and pause.holds(now):
+        return _paused(job, pause, now)
+    if declared.disabled:
+        return JobVerdict(job, "paused", why=f"declared disabled: {plain(declared.where)}")
+    if groups is not None and declared.ticks and not live_groups_of(declared.name, groups, now):
+        return _unattended(job, declared, groups)
+    try:
+        current = parse(node, now)
+    except Malformed as error:
+        return _malformed(job, str(error))
+    record = current if isinstance(current, LockRecord) else None
+    if wrong := misfit(current.kept.get("kind"), record.slot if record else None, None):
+        return _malformed(job, wrong)
+    if record is not None and record.is_live(now, margin) and (held := _held(job, declared, record, now)):
+        return held
+    if not declared.once_per_tick:
+        return JobVerdict(job, "ok", why="nothing is judged: with once_per_tick=False no tick is remembered")
+    limit = now - declared.grace - alert_margin
+    due = _late_before(limit, declared, record, fields, now)
+    if due is not None:
+        return _late(job, declared, due, due + now - limit)
+    if not declared.has_lease:
+        return JobVerdict(job, "ok", why="no tick is late; of how its runs ended, overlap='allow' leaves no trace")
+    return _ended(job, declared, record, fields)
+
+
+def _paused(job: str, pause: Pause, now: int) -> JobVerdict:
+    since = "" if pause.at is None else f"; since {to_text(pause.at)}"
+    is_warning = pause.at is not None and now - pause.at > DAY
+    return JobVerdict(job, "paused", pause.at, why=f"{pause}{since}", is_warning=is_warning)
+
+
+def _unattended(job: str, declared: Declared, groups: Collection[Group]) -> JobVerdict:
+    named = (group for group in groups if group.jobs is not None and declared.name in group.jobs)
+    last_seen = max((group.seen_at for group in named if group.seen_at is not None), default=None)
+    seen = "" if last_seen is None else f"; one was last seen at {to_text(last_seen)}"
+    why = f"no live instance has it, so nobody runs its ticks: start {_service(declared)}{seen}"
+    return JobVerdict(job, "unattended", last_seen, why=why)
+
+
+def _malformed(job: str, problem: str) -> JobVerdict:
+    why = f"nobody can claim its node, so it doesn't run: {plain(problem)}; mend the node in the Firebase console"
+    return JobVerdict(job, "stuck", why=why)
+
+
+def _held(job: str, declared: Declared, record: LockRecord, now: int) -> JobVerdict | None:
+    """Return the verdict about a job whose lock is not free; None if it is only kept for its minimum time."""
+    since = None if record.acquiredAt is None else whole(record.acquiredAt)
+    if record.is_stuck(now):
+        until = to_text(whole(record.expiresAt))
+        why = f"its lock blocks it until {until}, which is later than any lease can expire: {how_to_free(job)}"
+        return JobVerdict(job, "stuck", since, why=why)
+    if record.releasedAt is not None:
+        return None
+    owner, expected = plain(record.owner), declared.expected_runtime
+    what = "runs without a tick" if record.unfinished is None else f"runs its tick {record.unfinished}"
+    said = f"{owner} {what}{'' if since is None else f', since {to_text(since)}'}"
+    # By once_per_tick=False or overlap="allow", other holders of the lock count as its runs.
+    if since is None or expected is None or now - since <= expected or not declared.once_per_tick:
+        return JobVerdict(job, "running", since, why=said)
+    why = f"{said}, longer than the {expected / 1000:g} s that are expected; to end it, run: firecron cancel {job}"
+    return JobVerdict(job, "stuck", since + expected, why=why)
+
+
+def _late_before(
+    limit: int, declared: Declared, record: LockRecord | None, fields: Mapping[str, object], now: int
+) -> int | None:
+    """Return the first tick that should have been claimed and was not, if it is from before this limit."""
+    after = max(_since_when(declared, record, fields, now), default=limit)
+    # Most jobs have been claimed since: they are decided without the schedule.
+    if after >= limit:
+        return None
+    due = to_milliseconds(declared.schedule.after(to_datetime(after)))
+    return due if due < limit else None
+
+
+def _since_when(declared: Declared, record: LockRecord | None, fields: Mapping[str, object], now: int) -> Iterator[int]:
+    """Yield the instants after which nothing speaks against a tick's run. A tick has to be newer than each of them."""
+    if record is not None:
+        yield freed_at(record)
+        if record.slot is not None:
+            yield to_milliseconds(record.slot)
+    since = declared.since if declared.since is not None else declared.declared_at
+    if since is not None:
+        yield since
+    resumed = resumed_at(fields, now)
+    if resumed is not None and resumed <= now:
+        yield resumed
+
+
+def _late(job: str, declared: Declared, due: int, since: int) -> JobVerdict:
+    whom = "instances are" if declared.ticks else "trigger is"
+    why = (
+        f"nobody has claimed its tick {to_text(due)}, although its lock was free, and it was to start within "
+        f"{declared.grace / 1000:g} s: see whether its {whom} alive, and what {_service(declared)} logs"
+    )
+    return JobVerdict(job, "late", since, due, why)
+
+
+def _ended(job: str, declared: Declared, record: LockRecord | None, fields: Mapping[str, object]) -> JobVerdict:
+    """Return the verdict about a job of which no tick is late, by how its last runs have ended."""
+    if record is None or record.slot is None:
+        return JobVerdict(job, "ok", why="none of its ticks was claimed yet, and none is late")
+    died = record.open_slot is not None and record.releasedAt is None
+    failures = max(0, number(fields.get("failures")) or 0) + died
+    last = f"its last tick {record.slot} " + (
+        f"died with {plain(record.owner)}" if died else plain(record.outcome or "was claimed")
+    )
+    if failures < declared.alert_after:
+        counted = f", {failures} of {declared.alert_after} failures in a row that are reported" if failures else ""
+        return JobVerdict(job, "ok", why=f"{last}{counted}")
+    succeeded = record.newest_success()
+    so_far = "" if succeeded is None else f", and the last that succeeded was {succeeded}"
+    in_a_row = f"its last {failures} runs failed, were lost or died: " if failures > 1 else ""
+    return JobVerdict(
+        job,
+        "failing",
+        freed_at(record) if failures == declared.alert_after else None,
+        why=f"{in_a_row}{last}{so_far}; see firecron runs {job}",
+    )
+
+
+def _service(declared: Declared) -> str:
+    return plain(declared.service)

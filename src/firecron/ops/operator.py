@@ -10,6 +10,9 @@ same effect as setting `expiresAt = 0` in the console: the slot, the fence and a
 learns of it at its next renewal. It doesn't end the body that runs.
 
 `cancel` asks the holder of the acquisition that was seen to stop. The lock stays held until the holder releases it.
+
+Each change leaves an act in `cron-acts`: a pause and a resume in their own write, the others after it (`lock/trail`).
+`by` is who acts, as the caller has authenticated them; without it, the user and the host of this process.
 """
 
 from __future__ import annotations
@@ -18,14 +21,19 @@ import random
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
 
 from firecron.base.backoff import wait_or_raise
 from firecron.base.clocks import Deadline, SystemTiming, Timing
+from firecron.base.instants import aware_milliseconds
 from firecron.errors import Denied, FirecronError, Malformed, Unavailable
+from firecron.lock.acts import Act, Deed
 from firecron.lock.instances import Instances, inspect_instances
 from firecron.lock.names import check_name
 from firecron.lock.protocol import OVERTAKEN
 from firecron.lock.service import LockService
+from firecron.ops.acts import claimed_user, inspect_acts
+from firecron.ops.nodes import children
 from firecron.ops.step_views import TickSteps, inspect_steps
 from firecron.ops.views import (
     LockView,
@@ -102,7 +110,7 @@ class Operator:
     def look_at_all(self, *, with_holders: bool = False) -> SeenAll:
         """Return every lock that has a node. `with_holders` also finds out whether the holders' instances are alive."""
         node = self._locks.store.read(self._paths.locks, self._deadline()).node
-        nodes = _children(node, self._paths.locks)
+        nodes = children(node, self._paths.locks)
         instances = self._instances() if nodes and with_holders else None
         now = self._now()
         views = (
@@ -119,7 +127,7 @@ class Operator:
     def runs(self, name: str) -> tuple[Entry, ...]:
         """Return the history of one job, oldest first."""
         path = self._paths.runs_of(check_name(name))
-        entries = _children(self._locks.store.read(path, self._deadline()).node, path)
+        entries = children(self._locks.store.read(path, self._deadline()).node, path)
         return tuple(inspect_run(key, entries[key]) for key in sorted(entries))
 
     def steps(self, name: str, ticks: Collection[str]) -> tuple[TickSteps, ...]:
@@ -149,7 +157,7 @@ class Operator:
 
     def _steps(self, name: str, tick: str) -> TickSteps:
         path = self._paths.steps_of(name, tick)
-        return inspect_steps(tick, _children(self._locks.store.read(path, self._deadline()).node, path))
+        return inspect_steps(tick, children(self._locks.store.read(path, self._deadline()).node, path))
 
     def _last_run(self, name: str, lock: LockView | None) -> LastRun:
         path = self._paths.runs_of(name)
@@ -163,7 +171,7 @@ class Operator:
             unfinished = None if lock is None else inspect_unfinished(lock, of_slot)
         return LastRun(plain(name), found[0] if found else None, unfinished)
 
-    def unlock(self, seen: Seen) -> bool:
+    def unlock(self, seen: Seen, why: str | None = None, *, by: str | None = None) -> bool:
         """Free the lock that was seen, and return True.
 
         Return False and change nothing if the lock was released or taken over since. Raise Unavailable if it is not
@@ -181,10 +189,11 @@ class Operator:
                 answer = self._locks.store.swap(path, etag, freed, deadline)
             except Unavailable:
                 # The write may have succeeded although its reply was lost.
-                if self._locks.store.read(path, self._deadline()).node == freed:
-                    return True
-                raise
+                if self._locks.store.read(path, self._deadline()).node != freed:
+                    raise
+                answer = etag
             if isinstance(answer, str):
+                self.record("unlock", seen.view.name, why, by=by)
                 return True
             # A renewal or a pause changes the node, but not the acquisition.
             etag, node = answer.etag, answer.node
@@ -193,8 +202,8 @@ class Operator:
             wait_or_raise(problem, tries, deadline, self._timing, random.random())
         return False
 
-    def cancel(self, seen: Seen, why: str | None = None) -> bool:
-        """Ask the holder that was seen to stop, and return True. `why` is for the history.
+    def cancel(self, seen: Seen, why: str | None = None, *, by: str | None = None) -> bool:
+        """Ask the holder that was seen to stop, and return True. `why` is for the history, too.
 
         Return False and change nothing if the lock was released or taken over since. Raise FirecronError if nobody
         holds the lock, or its holder would not notice. Raise StoreError if it is not known whether the holder is asked.
@@ -202,11 +211,31 @@ class Operator:
         node, view = seen.snapshot.node, seen.view
         if view.why_not_cancelled is not None or not isinstance(node, dict) or view.fence is None:
             raise FirecronError(f"{view.name} can't be cancelled: {view.why_not_cancelled}")
-        return self._locks.contender.cancel(view.name, str(node.get("holder")), view.fence, why)
+        if not self._locks.contender.cancel(view.name, str(node.get("holder")), view.fence, why):
+            return False
+        self.record("depose" if view.is_leaders else "cancel", view.name, why, by=by)
+        return True
 
-    def pause(self, name: str, is_paused: bool) -> None:
-        """Pause the lock, so that nothing can acquire it, or end the pause."""
-        self._locks.pause(name, is_paused)
+    def pause(self, name: str, why: str | None = None, until: datetime | None = None, *, by: str | None = None) -> None:
+        """Pause the lock, so that nothing can acquire it: until it is resumed, or until an aware `datetime`.
+
+        Raise ConfigurationError if `until` is not in the future.
+        """
+        ends = None if until is None else aware_milliseconds(until, "until")
+        self._locks.trail.pause(name, by or claimed_user(), why, ends)
+
+    def resume(self, name: str, why: str | None = None, *, by: str | None = None) -> None:
+        """End the pause of the lock."""
+        self._locks.trail.resume(name, by or claimed_user(), why)
+
+    def record(self, deed: Deed, name: str, why: str | None = None, *, by: str | None = None) -> bool:
+        """Record an act that was done. If that fails, say so in a WARNING and return False."""
+        return self._locks.trail.record(deed, name, by or claimed_user(), why)
+
+    def acts(self, name: str | None = None) -> tuple[Act, ...]:
+        """Return the newest acts, or those of them on this name, oldest first."""
+        path = self._paths.acts
+        return inspect_acts(children(self._locks.store.read(path, self._deadline()).node, path), name)
 
     def _instances(self) -> Instances | None:
         """Return the instances' signs of life; None if the security rules don't let this user read them."""
@@ -229,15 +258,3 @@ class Operator:
 def _acquisition(node: dict[str, object]) -> tuple[object, ...]:
     """Return the fields that identify an acquisition: they stay the same until the lock is released."""
     return tuple(node.get(field) for field in ("holder", "acquiredAt", "releasedAt"))
-
-
-def _children(node: object, path: str) -> dict[str, object]:
-    if node is None:
-        return {}
-    if isinstance(node, list):  # the database returns keys that are small numbers as a list
-        return {str(index): child for index, child in enumerate(node) if child is not None}
-    if not isinstance(node, dict):
-        raise Malformed(
-            f"{path} holds {node!r:.40}, but must hold one node for each name: delete it in the Firebase console"
-        )
-    return node

@@ -14,26 +14,29 @@ The record itself decides whether a lock is live, as it does for a contender.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from firecron.base.exact import whole
 from firecron.base.instants import to_text
+from firecron.base.plain import plain as plain  # noqa: PLC0414  # the tools know it from here
 from firecron.errors import Malformed
 from firecron.lock.instances import Instances, how_to_free
 from firecron.lock.kinds import LEADER
-from firecron.lock.record import Current, LockRecord, parse
+from firecron.lock.pauses import pause_in
+from firecron.lock.record import LockRecord, parse
 from firecron.runs.entry import Entry, owner_of, read_entry
 
 LockState: TypeAlias = Literal["absent", "free", "held", "minimum_hold", "died", "unlocked", "malformed"]
-
-_LONGEST = 500
 
 
 @dataclass(frozen=True, slots=True)
 class LockView:
     """A lock as its node shows it. Instants are milliseconds of RTDB's clock. A field that the node lacks is None.
+
+    `is_paused` means that nobody can acquire the lock now. The fields `paused_…` are of the pause in the node, which is
+    over from `paused_until` on.
 
     `is_foreign` means that the record has no holder's token: the NestJS original writes such records. `problem` is what
     an operator has to repair, if anything, and `remedy` is how. `is_stuck` means that the lock expires later than any
@@ -45,6 +48,10 @@ class LockView:
     name: str
     state: LockState
     is_paused: bool = False
+    paused_by: str | None = None
+    paused_at: int | None = None
+    paused_why: str | None = None
+    paused_until: int | None = None
     is_foreign: bool = False
     owner: str | None = None
     instance_id: str | None = None
@@ -102,6 +109,10 @@ class LockView:
             "name": self.name,
             "state": self.state,
             "paused": self.is_paused,
+            "pausedBy": self.paused_by,
+            "pausedAt": _text(self.paused_at),
+            "pausedWhy": self.paused_why,
+            "pausedUntil": _text(self.paused_until),
             "foreign": self.is_foreign,
             "instanceId": self.instance_id,
             "instance": self.instance,
@@ -133,9 +144,10 @@ def inspect_lock(
     try:
         current = parse(node, now)
     except Malformed as error:
-        return LockView(shown, "malformed", is_paused=_is_paused(node), problem=plain(str(error)), path=place)
+        view = LockView(shown, "malformed", problem=plain(str(error)), path=place)
+        return _with_pause(view, node if isinstance(node, dict) else {}, now)
     if not isinstance(current, LockRecord):
-        return LockView(shown, "absent" if node is None else "free", is_paused=_is_paused(current), path=place)
+        return _with_pause(LockView(shown, "absent" if node is None else "free", path=place), current.kept, now)
     state, kind = _state(current, now, margin), current.kept.get("kind")
     problem = None
     is_stuck = state in ("held", "minimum_hold") and current.is_stuck(now)
@@ -143,10 +155,9 @@ def inspect_lock(
         problem = f"it expires at {_text(_whole(current.expiresAt))}, later than any lease can, and blocks until then"
     elif state == "held" and instances is not None:
         problem = instances.problem_of(current, now)
-    return LockView(
+    view = LockView(
         shown,
         state,
-        is_paused=_is_paused(current),
         is_foreign=current.holder is None,
         owner=plain(current.owner),
         instance_id=_plain_or_none(current.instanceId),
@@ -167,6 +178,21 @@ def inspect_lock(
         problem=problem,
         path=place,
     )
+    return _with_pause(view, current.kept, now)
+
+
+def _with_pause(view: LockView, fields: Mapping[str, object], now: int) -> LockView:
+    pause = pause_in(fields)
+    if pause is None:
+        return view
+    return replace(
+        view,
+        is_paused=pause.holds(now),
+        paused_by=_plain_or_none(pause.by),
+        paused_at=pause.at,
+        paused_why=_plain_or_none(pause.why),
+        paused_until=pause.until,
+    )
 
 
 def inspect_run(key: str, node: object) -> Entry:
@@ -183,6 +209,7 @@ def inspect_run(key: str, node: object) -> Entry:
         instance_id=_plain_or_none(entry.instance_id),
         instance=_plain_or_none(entry.instance),
         error=_plain_or_none(entry.error),
+        note=_plain_or_none(entry.note),
     )
 
 
@@ -231,13 +258,6 @@ def inspect_unfinished(lock: LockView, runs: Iterable[Entry]) -> Unfinished | No
     return Unfinished(slot, is_live, lock.since, lock.instance_id, lock.instance, lock.problem, lock.remedy)
 
 
-def plain(text: str) -> str:
-    """Return the text as one line of printable characters, cut if long: the database may hold any text."""
-    joined = text.replace("\r\n", "\n").replace("\n", " ⏎ ")
-    shown = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in joined)
-    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
-
-
 def _state(record: LockRecord, now: int, margin: int) -> LockState:
     if record.is_live(now, margin):
         return "held" if record.releasedAt is None else "minimum_hold"
@@ -250,11 +270,6 @@ def _state(record: LockRecord, now: int, margin: int) -> LockState:
 def _hears_cancel(record: LockRecord) -> bool:
     """Return whether the holder meets a `cancel`: it has taken a fence, and not only kept an old one, and renews."""
     return record.fence is not None and record.fence >= (record.acquiredAt or 0) and record.renews is not False
-
-
-def _is_paused(node: Current | object) -> bool:
-    paused = node.get("paused") if isinstance(node, dict) else getattr(node, "paused", None)
-    return paused is not None and paused is not False
 
 
 def _plain_or_none(text: str | None) -> str | None:

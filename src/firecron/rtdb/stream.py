@@ -1,8 +1,8 @@
 """A stream of RTDB's: Server-Sent Events over the store's own transport, so that no read is without a deadline.
 
 A stream begins with the whole node. It ends when it is closed, when RTDB ends it, when something comes that is no event
-of RTDB's, and when no event has come for 75 seconds: RTDB sends a keep-alive every 30. Nothing is read twice and
-nothing is opened again here; who wants more opens another stream.
+of RTDB's, and when no event has come for 75 seconds: RTDB sends a keep-alive every 30. `silence` tells before that for
+how long none has come. Nothing is read twice and nothing is opened again here; who wants more opens another stream.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Stream:
         self._values: deque[object] = deque()
         self._reading = threading.Lock()
         self._is_closed = False
+        self._alive_at = timing.mono()
 
     def begin(self) -> None:
         """Wait until the first value has come, or the deadline of the request. Raises as `next` does."""
@@ -54,6 +55,10 @@ class Stream:
         with self._reading:
             self._fill()
             return self._values.popleft()
+
+    def silence(self) -> float:
+        """Return the milliseconds since RTDB has sent an event: a keep-alive is one."""
+        return self._timing.mono() - self._alive_at
 
     def close(self) -> None:
         """End the stream, from any thread: a `next` that waits raises Unavailable at once."""
@@ -103,6 +108,7 @@ class Stream:
             case "auth_revoked":
                 self._revoked()
                 raise Unavailable(f"RTDB has ended the stream: {_text(frame)}")
+        self._alive_at = self._timing.mono()
         if self._has_begun:
             self._reply.limit.at = self._timing.mono() + _SILENCE
 

@@ -1,7 +1,8 @@
 """The body: one call of a job's function.
 
 A sync function is called on this thread. An async function runs on the application's loop if there is one, else on a
-loop of its own. `Body.call` always returns an `Ending`: no exception of a job goes further.
+loop of its own. What is `around` it is entered before the call, in the same place, and left after it. `Body.call`
+always returns an `Ending`: no exception of a job goes further.
 
 `Body.call` returns only when the function has ended. A cancelled function may take its time to clean up, and the lock
 is held until then. Ctrl-C, or an exception of a signal's handler, cancels an async function, and is reported as its
@@ -14,8 +15,8 @@ import asyncio
 import concurrent.futures
 import inspect
 import threading
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, ExitStack, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from traceback import format_exception_only
@@ -24,9 +25,11 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 from firecron.base.clocks import Timing
 from firecron.base.flag import Flag
 from firecron.errors import Cancelled, LeaseLost, Stopping
+from firecron.jobs.around import Context
 from firecron.jobs.run import Outcome
+from firecron.runs.connections import connections
 from firecron.runs.loop_watch import LoopWatch
-from firecron.runs.surroundings import HasContext, surrounded, surrounded_async
+from firecron.runs.surroundings import Arounds, enter, enter_async
 
 Loop: TypeAlias = asyncio.AbstractEventLoop
 Error: TypeAlias = "BaseException | None"
@@ -63,11 +66,17 @@ S = TypeVar("S", bound=Subject)
 S_contra = TypeVar("S_contra", bound=Subject, contravariant=True)
 
 
-class Callee(HasContext, Protocol[S_contra]):
-    """What is called: a job, or a leader."""
+class Callee(Protocol[S_contra]):
+    """What is called: a job, or a leader. `around` returns what is around each call, the outermost first."""
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def is_async(self) -> bool: ...
+
+    @property
+    def around(self) -> Callable[[], Iterable[Callable[[S_contra], Context]]]: ...
 
     def call(self, subject: S_contra, /) -> object: ...
 
@@ -107,16 +116,7 @@ class Body(Generic[S]):
             # Also SystemExit and the like: on a worker thread they end only the job.
             error = raised
         error = self._jobs_own(error)
-        if error is None:
-            return Ending("succeeded")
-        is_cut = isinstance(error, asyncio.CancelledError | concurrent.futures.CancelledError)
-        if self._run.lost and (is_cut or isinstance(error, LeaseLost)):
-            return Ending("lost", error)
-        if self._run.cancelled and (is_cut or isinstance(error, Cancelled)):
-            return Ending("cancelled", error)
-        if isinstance(error, Stopping) or (is_cut and self._run.stopping):
-            return Ending("interrupted", error)
-        return Ending("failed", error)
+        return Ending(outcome_of(self._run, error), error)
 
     def cancel(self) -> None:
         """Cancel the function once, if it is async. A sync function has to look at the flags of its run."""
@@ -129,10 +129,14 @@ class Body(Generic[S]):
             with suppress(RuntimeError):  # a closed loop has nothing left to cancel
                 task.get_loop().call_soon_threadsafe(task.cancel)
 
+    def _arounds(self) -> Arounds[S]:
+        return (connections, *self._job.around())
+
     def _call(self) -> Error:
-        with surrounded(self._job):
-            self._job.enter(self._run)
+        self._job.enter(self._run)
+        with ExitStack() as stack:
             try:
+                enter(stack, self._arounds(), self._run, self._job.name)
                 result = self._job.call(self._run)
                 if inspect.isawaitable(result):
                     self._job.turns_async(self._run)
@@ -149,8 +153,9 @@ class Body(Generic[S]):
         return None
 
     async def _call_async(self) -> None:
-        async with surrounded_async(self._job):
+        async with AsyncExitStack() as stack:
             try:
+                await enter_async(stack, self._arounds(), self._run)
                 result = self._job.call(self._run)
                 assert inspect.isawaitable(result), "an async function returns an awaitable"
                 await result
@@ -162,7 +167,7 @@ class Body(Generic[S]):
                 self._job.leave(self._run)
 
     def _jobs_own(self, error: Error) -> Error:
-        """Return the error that decides the outcome: the job's own before that of its surroundings' exit."""
+        """Return the error that decides the outcome: the first, not that of leaving the job's surroundings after it."""
         own = self._raised
         if own is None or own is error:
             return error
@@ -244,6 +249,20 @@ class Body(Generic[S]):
         if is_cancelled:
             task.cancel()
         return task
+
+
+def outcome_of(subject: Subject, error: BaseException | None) -> Outcome:
+    """Return how a call has ended that raised this error, or none."""
+    if error is None:
+        return "succeeded"
+    is_cut = isinstance(error, asyncio.CancelledError | concurrent.futures.CancelledError)
+    if subject.lost and (is_cut or isinstance(error, LeaseLost)):
+        return "lost"
+    if subject.cancelled and (is_cut or isinstance(error, Cancelled)):
+        return "cancelled"
+    if isinstance(error, Stopping) or (is_cut and subject.stopping):
+        return "interrupted"
+    return "failed"
 
 
 def _set_cancelled(done: concurrent.futures.Future[Error]) -> None:

@@ -43,6 +43,7 @@ class Entry:
     instance_id: str | None = None
     instance: str | None = None
     error: str | None = None
+    note: str | None = None
 
     @property
     def owner(self) -> str:
@@ -79,6 +80,7 @@ class Entry:
             "instanceId": self.instance_id,
             "instance": self.instance,
             "error": self.error and self.error[:_ERROR_LENGTH],
+            "note": self.note,
         }
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -100,6 +102,7 @@ class Entry:
             "instanceId": self.instance_id,
             "instance": self.instance,
             "error": self.error,
+            "note": self.note,
         }
 
 
@@ -168,6 +171,7 @@ def read_entry(key: str, node: object) -> Entry:
         recorded_by=_word(fields.get("recordedBy")),
         instance_id=_word(fields.get("instanceId")),
         instance=_word(fields.get("instance")),
+        note=_word(fields.get("note")),
         error=f"the node holds {node!r}, which is no entry" if outcome == "malformed" else _word(fields.get("error")),
     )
 

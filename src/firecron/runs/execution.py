@@ -10,6 +10,7 @@ under way. It may leave the lock held: if the release is interrupted, the lock b
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ class Ran:
 class Execution:
     """A run under way: all calls of its body. The loss of its `lease`, or a cancel of it, cancels the body.
 
-    `slot` is the run's slot in the record's form.
+    `slot` is the run's slot in the record's form. `limit` is when its max_runtime ends, on the monotonic clock.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Execution:
         self.run = run
         self.slot = slot
         self.lease = lease
+        self.limit = math.inf
         self._job = job
         self._loop = loop
         self._timing = timing
@@ -211,7 +213,7 @@ class Performer:
         try:
             try:
                 self._begin(execution, job, claimed, under_way)
-                ending = self._release(execution, execution.perform(), self._is_over(job, claimed))
+                ending = self._release(execution, execution.perform(), self._is_over(execution, job))
             except BaseException:
                 self._release(execution, _CUT_SHORT)
                 raise
@@ -225,7 +227,9 @@ class Performer:
         outcome, error = ending.outcome, ending.error
         took = round(self._timing.mono() - started.mono)
         said = f'"{run.name}" {outcome} after {took / 1000:g} s' + (f": {described(error)}" if error else "")
-        self._emit(execution, _SLUGS[outcome], _LEVELS.get(outcome, logging.ERROR), said, error, took=took)
+        self._emit(
+            execution, _SLUGS[outcome], _LEVELS.get(outcome, logging.ERROR), said, error, took=took, note=run.noted
+        )
         entry = Entry(
             key,
             outcome,
@@ -239,6 +243,7 @@ class Performer:
             instance_id=self._identity.instance_id,
             instance=self._identity.instance,
             error=execution.lease.why_cancelled if error is None else described(error),
+            note=run.noted,
         )
         return Ran(Result(run, outcome, error=error), entry)
 
@@ -265,8 +270,9 @@ class Performer:
     def _begin(self, execution: Execution, job: Job, claimed: Claimed, under_way: list[Execution]) -> None:
         """Have the lease renewed from now on, add the run to those under way, and emit `run.started`."""
         run, started = execution.run, claimed.held.term.reading
-        limit = started.mono + job.options.max_runtime
-        self._locks.contender.keeper.keep(execution.lease, renews=job.options.renew, limit=limit)
+        # From now on, and not from the claim: its reply may have been lost, and heard of much later.
+        execution.limit = self._timing.mono() + job.options.max_runtime
+        self._locks.contender.keeper.keep(execution.lease, renews=job.options.renew, limit=execution.limit)
         with self._lock:
             # Under the lock, so that a stop either finds this run in the list, or has set its flag before.
             under_way.append(execution)
@@ -286,10 +292,9 @@ class Performer:
         with self._lock:
             under_way[:] = [other for other in under_way if other is not execution]
 
-    def _is_over(self, job: Job, claimed: Claimed) -> bool:
+    def _is_over(self, execution: Execution, job: Job) -> bool:
         """Return whether the job's own options have ended the run: they would end a rerun in the same way."""
-        held_for = self._timing.mono() - claimed.held.term.reading.mono
-        return not job.options.renew or held_for >= job.options.max_runtime
+        return not job.options.renew or self._timing.mono() >= execution.limit
 
     def _release(self, execution: Execution, ending: Ending, is_over: bool = False) -> Ending:
         """Release the lock, and return the ending of the run: only the release shows whether the lease has lasted.
@@ -297,6 +302,7 @@ class Performer:
         A run that `is_over` counts as finished even if its lease was lost.
         """
         run, lease = execution.run, execution.lease
+        run.end()
         outcome: Outcome = "lost" if run.lost else ending.outcome
         # A run that was cut short stays `unfinished` in the record, so that another claim finds it.
         is_finished = ending.outcome in ("succeeded", "failed", "cancelled") or (ending.outcome == "lost" and is_over)
@@ -312,7 +318,7 @@ class Performer:
         level: int,
         message: str,
         error: BaseException | None = None,
-        **fields: int | None,
+        **fields: int | str | None,
     ) -> None:
         run = execution.run
         self._events.emit(

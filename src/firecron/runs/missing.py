@@ -45,7 +45,7 @@ def free(record: LockRecord, end: int, silent_since: int | None = None) -> list[
     """
     if record.slot is None:
         return []
-    ended = _ended(record) if silent_since is None else min(_ended(record), silent_since)
+    ended = freed_at(record) if silent_since is None else min(freed_at(record), silent_since)
     found = [*_remembered(record), Span(ended, end)]
     return list(_in_order(found, to_milliseconds(record.slot), end))
 
@@ -66,7 +66,7 @@ def was_held(record: LockRecord, at: int, margin: int) -> bool:
     spans = held(record, at + margin + 1)
     if record.slot is None:
         # No tick was claimed yet, so only the last acquisition is known, such as that of a run by hand.
-        spans = [Span(int(record.acquiredAt or 0), _ended(record))]
+        spans = [Span(int(record.acquiredAt or 0), freed_at(record))]
     return any(span.start < at and span.end > at + margin for span in spans)
 
 
@@ -100,7 +100,7 @@ def _remembered(record: LockRecord) -> Iterator[Span]:
         yield Span(to_milliseconds(start), min(to_milliseconds(end), claimed))
 
 
-def _ended(record: LockRecord) -> int:
+def freed_at(record: LockRecord) -> int:
     """Return when the lock became free after the record's claim.
 
     A minimum hold keeps the lock held beyond the release. An unlock sets an expiry in the past.

@@ -18,16 +18,16 @@ from contextlib import contextmanager
 from firecron.base.clocks import Timing
 from firecron.base.flag import Flag
 from firecron.base.identity import Identity
-from firecron.base.instants import to_datetime
 from firecron.base.outstanding import Outstanding
 from firecron.errors import Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.jobs.result import Result
-from firecron.jobs.run import Run, Trigger
+from firecron.jobs.run import Trigger
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import Refusal
 from firecron.lock.service import LockService
+from firecron.runs.beginning import run_of
 from firecron.runs.body import Loop
 from firecron.runs.bookkeeper import Bookkeeper
 from firecron.runs.cancelling import Canceller
@@ -76,7 +76,7 @@ class Runner:
 
     def turn(self, job: Job, wanted: WantedClaim) -> Turn:
         """Return a new turn of a job, for `go_on`."""
-        return Turn(job, wanted, self._lanes.lane(job))
+        return Turn(job, wanted, self._lanes.lane(job), self._timing.mono())
 
     def wants(self, job: Job) -> bool:
         """Return whether turns of the job are taken: the registry wants it here, and this instance is not stopping."""
@@ -89,6 +89,7 @@ class Runner:
         """
         job = turn.job
         with self._at_work():
+            turn.take_up(self._timing.mono(), self._locks.settings.margin_ms)
             # Each round claims another slot, and there can't be as many slots as this.
             for _ in range(MOST_MISSED + MOST_CLAIMS + 1):
                 if not self.wants(job):
@@ -163,15 +164,7 @@ class Runner:
                 return Result(None, None, claimed)
             self._lanes.occupy(place)
             self._bookkeeper.note(job, claimed.held, None)
-            resumed = claimed.resumed
-            run = Run(
-                job.name,
-                slot=None if claimed.slot is None else to_datetime(claimed.slot),
-                attempt=1 if resumed is None else resumed.attempt,
-                fence=_fence(claimed),
-                idempotency_key=f"{job.name}:manual:{run_id}" if resumed is None else resumed.idempotency_key(job.name),
-                trigger=trigger,
-            )
+            run = run_of(job, claimed, trigger, run_id)
             return _raised(self._record(job, self.performer.perform(job, run, claimed, self.loop, run_id)))
 
     def running(self) -> dict[str, int]:
@@ -303,7 +296,7 @@ class Runner:
     def _run_slot(self, job: Job, claimed: Claimed) -> Ran:
         assert claimed.claim is not None
         self._bookkeeper.note(job, claimed.held, claimed.claim)
-        return self.performer.perform(job, _run_of(job, claimed), claimed, self.loop)
+        return self.performer.perform(job, run_of(job, claimed, claimed.claim.trigger), claimed, self.loop)
 
     def _record(self, job: Job, ran: Ran) -> Result:
         """Write the run to the history, and return its result.
@@ -329,21 +322,3 @@ def _raised(result: Result) -> Result:
     if isinstance(result.error, KeyboardInterrupt):
         raise result.error
     return result
-
-
-def _run_of(job: Job, claimed: Claimed) -> Run:
-    claim = claimed.claim
-    assert claim is not None
-    return Run(
-        job.name,
-        slot=to_datetime(claim.slot),
-        attempt=int(claimed.held.record.attempt or 1),
-        fence=_fence(claimed),
-        idempotency_key=f"{job.name}:{claim.slot}",
-        trigger=claim.trigger,
-    )
-
-
-def _fence(claimed: Claimed) -> int | None:
-    fence = claimed.held.record.fence
-    return int(fence) if claimed.bid.request.fenced and fence is not None else None

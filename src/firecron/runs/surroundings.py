@@ -1,83 +1,65 @@
-"""The surroundings of a job's function: the same that a web framework gives to a request's handler.
+"""The surroundings of a job's function: context managers, each entered before the call and left after it.
 
-    Flask    the application's context, after `init_app` was called. It is the job's `around`.
-    Django   too old or broken database connections are closed before and after the call, as Django does around a
-             request. For an async job this is done on the thread that has the connections of Django's async queries.
+    Django's connections      `runs.connections`
+    Flask's context           after `init_app`
+    what the program gave     `FireCron(around=…)`, for jobs
 
-Each call of the function, also each retry, has surroundings of its own.
+They are entered on the thread, or in the task, in which the function is called, and inside the lease. What was entered
+is left in the opposite order, also if a later one can't be entered, and if the task is cancelled. Each learns how the
+function ended, as it learns it in a `with` statement: none of them can keep that from the others, or from the run.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack
+from types import TracebackType
+from typing import TypeAlias, TypeVar
+
+from firecron.errors import ConfigurationError
+from firecron.jobs.around import Context, no_context, not_entered
+
+S = TypeVar("S")
+Arounds: TypeAlias = Iterable[Callable[[S], Context]]
+Kind: TypeAlias = type[BaseException] | None
 
 
-class HasContext(Protocol):
-    """A job or a leader: `around` is the context in which its function is called."""
-
-    @property
-    def around(self) -> Callable[[], AbstractContextManager[object]]: ...
-
-
-@contextmanager
-def surrounded(job: HasContext) -> Iterator[None]:
-    """Surround a sync function, on the thread that calls it."""
-    _close_old_connections()
-    try:
-        with job.around():
-            yield
-    finally:
-        _close_old_connections()
+def enter(stack: ExitStack, arounds: Arounds[S], subject: S, name: str) -> None:
+    """Surround a sync function, on the thread that calls it. `name` is the job's."""
+    for around in arounds:
+        made = around(subject)
+        if not isinstance(made, AbstractContextManager):
+            is_async = isinstance(made, AbstractAsyncContextManager)
+            raise ConfigurationError(not_entered(around, repr(name)) if is_async else no_context(around, made))
+        _enter(stack, made)
 
 
-@asynccontextmanager
-async def surrounded_async(job: HasContext) -> AsyncIterator[None]:
+async def enter_async(stack: AsyncExitStack, arounds: Arounds[S], subject: S) -> None:
     """Surround an async function, in the task that awaits it."""
-    _leave_the_request()
-    await _close_old_connections_async()
-    try:
-        with job.around():
-            yield
-    finally:
-        # At the end of the process that thread takes no more work, and its connections end with the process.
-        with suppress(RuntimeError):
-            await _close_old_connections_async()
+    for around in arounds:
+        made = around(subject)
+        if isinstance(made, AbstractAsyncContextManager):
+            await _enter_async(stack, made)
+        elif isinstance(made, AbstractContextManager):
+            _enter(stack, made)
+        else:
+            raise ConfigurationError(no_context(around, made))
 
 
-def has_django() -> bool:
-    """Return whether this program has loaded and configured Django. If it has not, nothing of Django is imported."""
-    if "django.db" not in sys.modules:
-        return False
-    from django.conf import settings
-
-    return bool(settings.configured)
+# The stack isn't told what the exits return: it would take a true value for a wish to hide the error from the others.
 
 
-def _close_old_connections() -> None:
-    if has_django():
-        from django.db import close_old_connections
+def _enter(stack: ExitStack | AsyncExitStack, made: AbstractContextManager[object]) -> None:
+    def leave(kind: Kind, error: BaseException | None, traceback: TracebackType | None) -> None:
+        made.__exit__(kind, error, traceback)
 
-        close_old_connections()
-
-
-def _leave_the_request() -> None:
-    """Let Django's async work of this task use another thread than the request's.
-
-    Else a run that a sync view starts under ASGI would wait for the request's only thread, and the view, which waits
-    for the run, occupies that thread.
-    """
-    if has_django():
-        from asgiref.sync import SyncToAsync
-
-        # asgiref reads None as "in no context", but its types have no such value.
-        SyncToAsync.thread_sensitive_context.set(None)  # type: ignore[arg-type]  # see above
+    made.__enter__()
+    stack.push(leave)
 
 
-async def _close_old_connections_async() -> None:
-    if has_django():
-        from asgiref.sync import sync_to_async
+async def _enter_async(stack: AsyncExitStack, made: AbstractAsyncContextManager[object]) -> None:
+    async def leave(kind: Kind, error: BaseException | None, traceback: TracebackType | None) -> None:
+        await made.__aexit__(kind, error, traceback)
 
-        await sync_to_async(_close_old_connections)()
+    await made.__aenter__()
+    stack.push_async_exit(leave)

@@ -11,7 +11,7 @@ to its end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from firecron.jobs.job import Job
@@ -32,7 +32,8 @@ class WantedClaim:
     claim is tried until the tick's grace is over. Any other claim is tried once, whatever the grace. A claim that
     `looks_back` is for a tick from before this instance had the job: it is made only if the job has run before. A claim
     that `insists` is made again soon if the database can't be reached: a lock was seen to expire now. A claim that
-    `is_later` is made in a later wave: the tick is skipped if the lock was held when it came.
+    `is_later` is made some time after its tick (in a later wave, once a worker is free, by a new instance): the tick is
+    skipped if the lock was held when it came.
     """
 
     due: str | None
@@ -80,12 +81,14 @@ class PendingClaim:
 class Turn:
     """One attempt to run a job, until it has run or can't. `results` has the results of its runs, or its refusal.
 
-    While it waits, `tries_at` is when it tries again, on the monotonic clock. `plans` grows each time that changes.
+    `came` is when it was made, on the monotonic clock: a worker may be free for it only later. While it waits,
+    `tries_at` is when it tries again, on the same clock. `plans` grows each time that changes.
     """
 
     job: Job
     wanted: WantedClaim
     lane: Lane
+    came: float
     pending: PendingClaim | None = None
     results: list[Result] = field(default_factory=list)
     has_entered: bool = False
@@ -96,6 +99,15 @@ class Turn:
     def has_tried(self) -> bool:
         """Whether the turn has tried for its own tick. A pending claim that it took over is still for another tick."""
         return self.pending is not None and self.pending.wanted is self.wanted
+
+    def take_up(self, now: float, margin: int) -> None:
+        """Note that a worker goes on with the turn. If it comes late, a tick that had to be skipped at once still is.
+
+        Else a tick whose lock was held as it came would start late, once that lock and a worker are both free.
+        """
+        is_first = not self.has_tried and not self.results  # the turn's own runs have held the lock, too
+        if is_first and now - self.came > margin and self.job.options.asks_in_waves:
+            self.wanted = replace(self.wanted, is_later=True)
 
     def is_newer_than(self, other: Turn) -> bool:
         """Return whether this turn's tick is later. A turn with a tick is newer than a turn without one."""

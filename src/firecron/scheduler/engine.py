@@ -3,6 +3,7 @@
     ticker ─ (job, slot) ─► waves ─► turn ─ on a worker ─► runner      the ticker calls a waiting turn again
     heartbeat ─ ticket ─► waves
     heartbeat ─► recovery ─ abandoned and missed ticks ─► turn
+    heartbeat ─► lateness                                             tells of jobs that are late
     leaders                                                           beside all that, on threads of their own
     runner ─ a job that was run ─► declaring                          the catalogue
 
@@ -11,7 +12,7 @@ Before `start` nothing runs but jobs that are started by hand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -19,6 +20,7 @@ from firecron.base.clocks import Timing
 from firecron.base.instants import to_datetime, to_text
 from firecron.base.workers import Crew, Workers
 from firecron.errors import ConfigurationError, Stopping
+from firecron.jobs.around import Around
 from firecron.jobs.checks import Checks
 from firecron.jobs.explorer import explore
 from firecron.jobs.job import Job
@@ -37,6 +39,7 @@ from firecron.runs.runner import Runner
 from firecron.runs.turn import Turn, WantedClaim
 from firecron.scheduler.declaring import Declaring
 from firecron.scheduler.heartbeat import Heartbeat
+from firecron.scheduler.lateness import Lateness
 from firecron.scheduler.recovery import Recovery
 from firecron.scheduler.ticker import Ticker
 from firecron.scheduler.waves import Waves
@@ -55,6 +58,7 @@ class Engine:
         timing: Timing,
         crew: Crew | None,
         chance: Callable[[], float],
+        around: Sequence[Around],
         *,
         has_threads: bool,
     ) -> None:
@@ -64,8 +68,10 @@ class Engine:
         self._chance = chance
         self._has_threads = has_threads
         self.is_ticking = False
+        # When the grace of the last stop is over, on the monotonic clock.
+        self._ends = 0.0
         self.checks = Checks(settings, locks.events)
-        self.registry = Registry(settings.roles, self)
+        self.registry = Registry(settings.roles, self, around)
         self.crew = crew or Workers(settings.workers)
         scribe = crew or Workers(1, lingers=False)
         self.bookkeeper = Bookkeeper(history, scribe, locks.identity, timing, locks.events, locks.contender.roster)
@@ -76,14 +82,17 @@ class Engine:
             locks, timing, history, locks.identity, self.registry, self.claimer, self.lanes, self.bookkeeper
         )
         staff = Staff(locks, timing, history, scribe, self.runner.outstanding, lambda: self.runner.loop)
-        self.leaders = Leaders(settings, staff, self.registry.around)
+        self.leaders = Leaders(settings, staff, self.registry.surroundings)
         self.recovery = Recovery(locks, timing, self.registry, self.runner, self)
         self.ticker = self._make_ticker()
         self.waves = Waves(
             settings, timing, locks.clock, self.registry, self.leaders, self.crew, self, locks.identity.service
         )
         self.leaders.ranks = self.waves
-        self.heartbeat = Heartbeat(locks, timing, self.registry, self.runner, self.recovery, self.waves, chance)
+        self.lateness = Lateness(locks, self.registry, self.waves, scribe)
+        self.heartbeat = Heartbeat(
+            locks, timing, self.registry, self.runner, self.recovery, self.waves, self.lateness, chance
+        )
 
     def start(self) -> None:
         """Start the threads that tick, beat and recover."""
@@ -96,12 +105,15 @@ class Engine:
 
     def stop(self, ends: float) -> None:
         """Stop ticking, and wait for runs to end until `ends` on the monotonic clock."""
+        if not self.runner.stopping:
+            self._ends = ends  # a second call prolongs nothing
         # The heartbeat removes its node while runs come to their end.
         self.heartbeat.leave()
         self.declaring.forget()
         self.ticker.stop()
         self.waves.forget()
         self.recovery.forget()
+        self.lateness.forget()
         self.leaders.stop()
         self.runner.stop(max(0.0, ends - self._timing.mono()) / 1000)
         self.leaders.leave_behind()
@@ -114,6 +126,13 @@ class Engine:
         # The keeper goes on renewing the locks that the program holds by hand.
         self._locks.contender.keeper.rest()
 
+    def seconds_left(self, most: float) -> float:
+        """Return how much of the grace is left to those who tell others of the runs: so many seconds at most.
+
+        Before a stop it is all of these seconds.
+        """
+        return max(0.0, min(most, (self._ends - self._timing.mono()) / 1000)) if self.runner.stopping else most
+
     def work(self) -> float:
         """Do on this thread the work that is due. Return the seconds until there is more to do."""
         waits = [self.heartbeat.work_if_due(), self.ticker.work()]
@@ -125,6 +144,7 @@ class Engine:
         self.is_ticking = False
         self.registry.after_fork()
         self.recovery.forget()
+        self.lateness.forget()
         self.claimer.forget()
         self.runner.after_fork()
         self.leaders.after_fork()
@@ -182,7 +202,8 @@ class Engine:
         Without `once_per_tick` the record doesn't show whether the tick has run, so it is left out.
         """
         if job.options.once_per_tick:
-            self.submit(self.runner.turn(job, WantedClaim(slot, "schedule", looks_back=True)))
+            is_later = job.options.asks_in_waves
+            self.submit(self.runner.turn(job, WantedClaim(slot, "schedule", looks_back=True, is_later=is_later)))
 
     # --- the registry's control of its jobs
 
@@ -221,11 +242,17 @@ class Engine:
     def remove(self, name: str) -> None:
         self.ticker.remove(name)
 
+    def has_leader(self, name: str) -> bool:
+        return self.leaders.has(name)
+
+    def pause(self, name: str, is_paused: bool, why: str | None, until: datetime | None) -> None:
+        self._locks.pause(name, is_paused, why=why, until=until)
+
+    def pause_leader(self, name: str, is_paused: bool) -> None:
+        self.leaders.pause(name, is_paused)
+
     def served(self, job: Job) -> None:
         self.declaring.served(job)
-
-    def pause(self, name: str, is_paused: bool) -> None:
-        self._locks.pause(name, is_paused)
 
     def running(self) -> dict[str, int]:
         return self.runner.running()

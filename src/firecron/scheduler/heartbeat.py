@@ -27,6 +27,7 @@ from firecron.jobs.registry import Registry
 from firecron.lock.instances import PRUNED_BEATS, inspect_instances
 from firecron.lock.service import LockService
 from firecron.runs.runner import Runner
+from firecron.scheduler.lateness import Lateness
 from firecron.scheduler.membership import Membership
 from firecron.scheduler.recovery import Recovery
 from firecron.scheduler.waves import Draw, Waves
@@ -51,6 +52,7 @@ class Heartbeat:
         runner: Runner,
         recovery: Recovery,
         waves: Waves,
+        lateness: Lateness,
         chance: Callable[[], float],
     ) -> None:
         self._store = locks.store
@@ -66,6 +68,7 @@ class Heartbeat:
         self._runner = runner
         self._recovery = recovery
         self._waves = waves
+        self._lateness = lateness
         self.chance = chance
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -173,13 +176,14 @@ class Heartbeat:
         self._prune_groups(now.server - _FORGOTTEN - self._settings.margin_ms, deadline)
 
     def work(self) -> None:
-        """Beat once, and make a round of recovery if one is due."""
+        """Beat once, make a round of recovery if one is due, and have late jobs looked for."""
         # Instances that have started together need not beat together.
         part = 0.5 + 0.5 * self.chance() if self._started_at is None and self._settings.contenders else 1.0
         self._beat_due = self._timing.mono() + part * self._settings.heartbeat * 1000
         # Without the database a round finds nothing. The next beat may reach it again.
         if not self.beat():
             return
+        self._lateness.look_if_due()
         begins, prunes = self._choose()
         try:
             is_complete = self._recovery.make_if_due(self._beat_due, begins)

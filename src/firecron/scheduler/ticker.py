@@ -161,7 +161,7 @@ class Ticker:
         stops, wakes_at = self._stops, self._wakes_at
         if wakes_at is not None:
             self._note_stall(self._timing.mono() - wakes_at)
-        seconds = self._work()
+        seconds = self._work(stops)
         with self._changed:
             # After a stop there is no time to wake at, and the next thread has times of its own.
             if self._stops == stops:
@@ -183,11 +183,11 @@ class Ticker:
         """Don't report a freeze if the next work comes late: a test is going to move the clock."""
         self._wakes_at = None
 
-    def _work(self) -> float:
+    def _work(self, stops: int) -> float:
         now = self._now()
         if now is None:
             return backoff(self._failures + 4, self._chance())
-        self._plan(now)
+        self._plan(now, stops)
         due, calls = self._due(now)
         # All due ticks are handed over before the next slots are computed, so that a thousand jobs at one instant don't
         # wait for each other.
@@ -233,8 +233,10 @@ class Ticker:
         self._failures = 0
         return moment
 
-    def _plan(self, now: Moment) -> None:
+    def _plan(self, now: Moment, stops: int) -> None:
         with self._changed:
+            if self._stops != stops:
+                return  # a stop came while RTDB was asked for its time: what is not planned is for the next start
             jobs, self._unplanned = self._unplanned, []
         for job in jobs:
             self._guarded(job.name, self._plan_first, job, now)

@@ -31,7 +31,6 @@ from firecron.base.workers import Crew
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.leaders.leaders import Leaders
-from firecron.lock.following import Rank
 from firecron.lock.kinds import LEADER
 from firecron.runs.policy import time_to_start
 from firecron.settings import Settings
@@ -115,13 +114,14 @@ class Waves:
         """Return the size of the group that this instance is in; None if it is not known."""
         return self._tickets.size(self._timing.mono())
 
-    def rank(self, name: str) -> Rank | None:
-        """Return how many instances come before this one for the leader of this name; None if that is not known."""
-        with self._lock:
-            size = self._tickets.size(self._timing.mono()) if self.contenders else None
-            if size is None:
-                return None
-            return Rank(size * self._tickets.distance(place_of_tick(name, LEADER)), size)
+    def rank(self, what: str) -> float | None:
+        """Return how many instances come before this one for this work; None if the size of the group is not known."""
+        size = self.size()
+        return None if size is None else size * self._tickets.distance(place_of_tick(what, ""))
+
+    def distance(self, name: str, what: str) -> float:
+        """Return how far the last ticket is after the place of this, for the leader of this name."""
+        return self._tickets.distance(place_of_tick(name, f"{LEADER} {what}"))
 
     def draw(self) -> Draw:
         """Return the group that the next beat belongs to."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from firecron.base.cloud_run import find_cloud_run
@@ -39,6 +40,37 @@ class CloudRunIam:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Which callers a trigger serves: the verifier for `/health`, and the one for all else."""
+
+    all: Verifier
+    health: Verifier
+
+
+def choose_access(
+    events: Events,
+    audience: OneOrMore | None,
+    email: OneOrMore | None,
+    trust_cloud_run_iam: bool,
+    verifier: Verifier | None,
+    health_email: OneOrMore | None,
+) -> Access:
+    """Return the access that the arguments of `trigger_app` ask for.
+
+    Raise ConfigurationError unless they ask for exactly one: OIDC tokens, Cloud Run's IAM, or a verifier of their own.
+    """
+    chosen = choose_verifier(events, audience, email, trust_cloud_run_iam, verifier)
+    if health_email is None:
+        return Access(chosen, chosen)
+    if not isinstance(chosen, OidcVerifier):
+        raise ConfigurationError(
+            f"health_email={health_email!r} names accounts whose OIDC tokens are verified, so it needs audience= and "
+            "email=. Where IAM or a verifier of your own decides, let that account in there"
+        )
+    return Access(chosen, chosen.and_for(_emails("health_email", health_email)))
+
+
 def choose_verifier(
     events: Events,
     audience: OneOrMore | None,
@@ -46,10 +78,7 @@ def choose_verifier(
     trust_cloud_run_iam: bool,
     verifier: Verifier | None,
 ) -> Verifier:
-    """Return the verifier that the arguments of `trigger_app` ask for.
-
-    Raise ConfigurationError unless they ask for exactly one: OIDC tokens, Cloud Run's IAM, or a verifier of their own.
-    """
+    """Return the verifier of those who may do all: see `choose_access`."""
     wishes = [audience is not None or email is not None, trust_cloud_run_iam, verifier is not None]
     if wishes.count(True) != 1:
         said = "doesn't say" if not any(wishes) else "says in more than one way"
@@ -62,6 +91,11 @@ def choose_verifier(
         return verifier
     if trust_cloud_run_iam:
         return CloudRunIam(events)
+    return make_oidc(audience, email)
+
+
+def make_oidc(audience: OneOrMore | None, email: OneOrMore | None) -> OidcVerifier:
+    """Return the verifier of OIDC tokens. Raise ConfigurationError unless both are given."""
     if audience is None or email is None:
         missing, why = (
             ("audience", "a token for another service would be accepted")
@@ -69,22 +103,23 @@ def choose_verifier(
             else ("email", "everybody with a Google account can get a token for any audience")
         )
         raise ConfigurationError(f"{missing}= is missing: without it {why}. Give both audience= and email=")
-    return OidcVerifier(_texts("audience", audience), _emails(email))
+    return OidcVerifier(texts("audience", audience), _emails("email", email))
 
 
-def _emails(email: OneOrMore) -> tuple[str, ...]:
-    emails = _texts("email", email)
+def _emails(name: str, given: OneOrMore) -> tuple[str, ...]:
+    emails = texts(name, given)
     for one in emails:
         if "@" not in one:
             raise ConfigurationError(
-                f"email={one!r} is not an e-mail address: give a service account's address, such as "
+                f"{name}={one!r} is not an e-mail address: give a service account's address, such as "
                 "scheduler@my-project.iam.gserviceaccount.com"
             )
     return emails
 
 
-def _texts(name: str, given: OneOrMore) -> tuple[str, ...]:
-    texts = (given,) if isinstance(given, str) else tuple(given)
-    if not texts or not all(text.strip() for text in texts):
+def texts(name: str, given: OneOrMore) -> tuple[str, ...]:
+    """Return one text or several as several. Raise ConfigurationError, which names the argument, for an empty one."""
+    found = (given,) if isinstance(given, str) else tuple(given)
+    if not found or not all(text.strip() for text in found):
         raise ConfigurationError(f"{name}={given!r} is empty or has an empty text: give one text or several")
-    return texts
+    return found

@@ -52,7 +52,7 @@ class TriggerApp:
             case "http":
                 await self._serve(scope, send)
             case "lifespan":
-                await self._live(receive, send)
+                await lifespan(self._life, receive, send)
             case "websocket":
                 await receive()
                 await send({"type": "websocket.close", "code": 1000})
@@ -67,7 +67,7 @@ class TriggerApp:
     async def _serve(self, scope: Message, send: Send) -> None:
         call = Call(
             scope["method"],
-            _path_below(scope["path"], scope.get("root_path", "")),
+            path_below(scope["path"], scope.get("root_path", "")),
             _header(scope, "authorization"),
             _header(scope, HEADER),
             trace_of({key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]}),
@@ -80,19 +80,21 @@ class TriggerApp:
         await send({"type": "http.response.start", "status": answer.status, "headers": encoded})
         await send({"type": "http.response.body", "body": body})
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        has_started = False
-        await receive()
-        try:
-            async with self._life:
-                has_started = True
-                await send({"type": "lifespan.startup.complete"})
-                await receive()
-        except Exception as error:
-            what = "shutdown" if has_started else "startup"
-            await send({"type": f"lifespan.{what}.failed", "message": str(error)})
-            return
-        await send({"type": "lifespan.shutdown.complete"})
+
+async def lifespan(life: AbstractAsyncContextManager[object], receive: Receive, send: Send) -> None:
+    """Enter and leave `life` with the server's lifespan."""
+    has_started = False
+    await receive()
+    try:
+        async with life:
+            has_started = True
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+    except Exception as error:
+        what = "shutdown" if has_started else "startup"
+        await send({"type": f"lifespan.{what}.failed", "message": str(error)})
+        return
+    await send({"type": "lifespan.shutdown.complete"})
 
 
 def _header(scope: Message, name: str) -> str | None:
@@ -101,7 +103,7 @@ def _header(scope: Message, name: str) -> str | None:
     return ", ".join(values) if values else None
 
 
-def _path_below(path: str, root: str) -> str:
+def path_below(path: str, root: str) -> str:
     """Return the path below the mount.
 
     By the ASGI specification `path` begins with the mount's path `root`; some servers leave that out.

@@ -1,7 +1,7 @@
 """The handler: decides for a request of any framework what it runs and which response it gets.
 
     caller   the verifier checks the caller before the handler looks at anything else
-    target   `/` is the overview, `/<name>` a job; other methods give 405, other names 404
+    target   `/` is the overview, `/health` the verdicts, `/<name>` a job; other methods give 405, other names 404
     tick     the tick that Cloud Scheduler names, unless it is in the future by RTDB's clock; else a run by hand
     run      the run goes on in this request, under its lock
 
@@ -26,9 +26,21 @@ from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.lock.record import IDLE, parse
 from firecron.lock.service import LockService
+from firecron.ops.health_report import HealthReport
 from firecron.runs.history import History
+from firecron.triggers.access import Access
 from firecron.triggers.overview import Overview
-from firecron.triggers.responses import Answer, Past, answer, find_past, of_error, of_past, of_refusal, of_run
+from firecron.triggers.responses import (
+    Answer,
+    Past,
+    answer,
+    find_past,
+    of_error,
+    of_health,
+    of_past,
+    of_refusal,
+    of_run,
+)
 from firecron.triggers.schedule_time import is_future, parse_schedule_time
 from firecron.triggers.verifier import Denial, Verifier
 
@@ -52,13 +64,16 @@ class Call:
 class Handler:
     """Serves the requests for the jobs of one registry."""
 
-    def __init__(self, registry: Registry, locks: LockService, history: History, verifier: Verifier) -> None:
+    def __init__(
+        self, registry: Registry, locks: LockService, history: History, health: HealthReport, access: Access
+    ) -> None:
         self._registry = registry
         self._locks = locks
         self._events = locks.events
         self._history = history
         self._overview = Overview(registry, locks, history)
-        self._verifier = verifier
+        self._health = health
+        self._access = access
         self._margin = locks.settings.margin_ms
 
     def receive(self, call: Call) -> Answer | Work:
@@ -68,7 +83,7 @@ class Handler:
         """
         with traced(call.trace):
             try:
-                denial = self._verifier.check(call.authorization)
+                denial = self._verifier(call).check(call.authorization)
                 found = self._denied(denial) if denial is not None else self._route(call)
             except Exception as error:
                 found = self._broken(None, error)
@@ -81,7 +96,12 @@ class Handler:
 
         return work
 
+    def _verifier(self, call: Call) -> Verifier:
+        return self._access.health if _asks_for_health(call) else self._access.all
+
     def _route(self, call: Call) -> Answer | Work:
+        if _asks_for_health(call):
+            return of_health(self._health.get())
         name = call.path.removeprefix("/")
         if not name:
             if call.method in ("GET", "HEAD"):
@@ -183,6 +203,10 @@ class Handler:
         # An error of firecron's is meant for the caller. Any other error is a defect, and its text is for the log only.
         said = str(error) if isinstance(error, FirecronError) else "the trigger could not be served; see the log"
         return answer(500, "error", said, job=name)
+
+
+def _asks_for_health(call: Call) -> bool:
+    return call.path == "/health" and call.method in ("GET", "HEAD")
 
 
 def _not_allowed(allow: str, message: str, job: str | None = None) -> Answer:

@@ -21,6 +21,7 @@ from firecron.jobs.options import JobOptions
 from firecron.jobs.run import Outcome, Run
 from firecron.lock.record import Current, LockRecord, Reason
 from firecron.lock.refusal import Refusal
+from firecron.ops.health_report import Report
 from firecron.runs.entry import read_entry
 from firecron.runs.policy import may_rerun
 
@@ -103,6 +104,11 @@ def of_error(error: StoreError, job: str | None = None, slot: str | None = None)
         return answer(503, "unavailable", str(error), job=job, slot=slot, retry_after=error.retry_after)
     result = "denied" if isinstance(error, Denied) else "malformed" if isinstance(error, Malformed) else "error"
     return answer(500, result, str(error), job=job, slot=slot)
+
+
+def of_health(report: Report) -> Answer:
+    """Return the response for a monitoring service: 503 unless all jobs are as they should be."""
+    return Answer(200 if report.status == "ok" else 503, report.to_json(), {"Cache-Control": "no-store"})
 
 
 @dataclass(frozen=True, slots=True)

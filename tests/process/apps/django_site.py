@@ -1,4 +1,7 @@
-"""A Django project in one file: settings, an application that starts its jobs, two of which query, and a view."""
+"""A Django project in one file: settings, an application that starts its jobs, two of which query, and a view.
+
+With `SITE_LEADS` in its environment it stands for a leader, too, which queries.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from django.http import HttpRequest, JsonResponse
 from django.urls import URLPattern, path
 from tests.process.tick_jobs import make_crons, note
 
-from firecron import distributed_cron
+from firecron import Term, distributed_cron, leader
 
 SECRET_KEY = "of a test"
 DEBUG = True
@@ -28,15 +31,16 @@ class Site(AppConfig):  # type: ignore[misc]  # Django ships no type hints
     label = "site"
 
     def ready(self) -> None:
-        crons = make_crons()
+        crons = make_crons(*([keeps] if "SITE_LEADS" in os.environ else []))
         crons.registry.add(queries)
         crons.registry.add(queries_async)
         crons.start()
 
 
-def query(job: str) -> None:
+def query(job: str, **fields: object) -> None:
     """Note whether a connection was open here, and open one."""
-    note("connection", job=job, was_open=connection.connection is not None, thread=threading.get_ident())
+    was_open = connection.connection is not None
+    note("connection", job=job, was_open=was_open, thread=threading.get_ident(), **fields)
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
 
@@ -49,6 +53,12 @@ def queries() -> None:
 @distributed_cron("queries-async", "* * * * * *", lock_ttl=10)
 async def queries_async() -> None:
     await sync_to_async(query)("queries-async")
+
+
+@leader("keeps", ttl=1.2, pause=0)
+def keeps(term: Term) -> None:
+    query("keeps", fence=term.fence)
+    term.stopping.wait(0.3)
 
 
 def look(request: HttpRequest) -> JsonResponse:

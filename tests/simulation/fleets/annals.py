@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.simulation.fleets.bodies import Failure
+from tests.simulation.fleets.cancels import was_cancelled
 from tests.simulation.fleets.database import Database
 from tests.simulation.fleets.instance import Instance
 from tests.simulation.fleets.oracle import Body, Claim, History, Oracle
@@ -69,22 +70,27 @@ class _Annals:
         if outcome in ("missed", "skipped"):
             written = [body for body in bodies if self.must_be_there(body)]
             return f"{written[0].run} ran on {written[0].machine}" if written and not self._job.deleted else None
-        if outcome == "abandoned":
+        if outcome == "abandoned" or (outcome == "cancelled" and "recordedBy" in entry):
             of_it = [claim for claim in claims if claim.attempt == attempt]
             if not of_it:
                 return "there was no such claim"
+            if outcome == "cancelled" and of_it[-1].cancelled_at is None:
+                return "nobody has cancelled it"
             own = [body for body in bodies if body.run.attempt == attempt and self.must_be_there(body)]
             if own:
                 return f"{own[-1].run} ended on {own[-1].machine}, whose own entry has to stand here"
             if of_it[-1].outcome in ("succeeded", "failed") and not self._job.deleted:
                 return f"its run {of_it[-1].outcome}"
             return None
-        body = next((one for one in bodies if one.run.attempt == attempt and one.run.fence == entry.get("fence")), None)
-        if body is None:
+        # More than one only if a node was deleted: nothing raises the fence of a claim in the same millisecond.
+        own = [one for one in bodies if one.run.attempt == attempt and one.run.fence == entry.get("fence")]
+        if not own:
             claim = next((one for one in claims if one.fence == entry.get("fence")), None)
             # A claim whose body never began, because its lease was lost or the instance stopped before.
-            return None if claim is not None and outcome in ("lost", "interrupted") else "there was no such run"
-        return self._wrong_outcome(body, str(outcome))
+            is_known = outcome in ("lost", "interrupted") or (claim is not None and was_cancelled(claim, outcome))
+            return None if claim is not None and is_known else "there was no such run"
+        found = [self._wrong_outcome(body, str(outcome)) for body in own]
+        return None if None in found else found[0]
 
     def _wrong_outcome(self, body: Body, outcome: str) -> str | None:
         own = "succeeded" if body.error is None else "failed" if isinstance(body.error, Failure) else "cut short"
@@ -94,6 +100,10 @@ class _Annals:
             stops = self._instances[body.machine].stopping_from
             return None if stops is not None and own != "succeeded" else f"its body {own}, and the instance goes on"
         claim = next((one for one in self._job.claims if one.body is body), None)
+        if outcome == "cancelled":
+            is_told = claim is not None and was_cancelled(claim, outcome)
+            ended_well = body.ended is not None and body.error is None
+            return None if is_told and not ended_well else f"its body {own}, or nobody has cancelled it"
         # A release whose reply was lost may be found out too late to count.
         is_sure = body.ended is not None and self._goes_on(body.machine, body.begun, body.ended + _SOON)
         if outcome == "lost" and is_sure and claim is not None and claim.outcome in ("succeeded", "failed"):

@@ -32,7 +32,7 @@ class Failure(Exception):
 class Work:
     """How long the bodies of a job take (seconds, from and to), in how many steps, and how often they fail.
 
-    `takes` has the seconds that the runs of single ticks take.
+    `takes` has the seconds that the runs of single ticks take. Of a job with `recorded` steps each one is recorded.
     """
 
     least: float
@@ -41,6 +41,8 @@ class Work:
     fails: float
     manner: Manner
     takes: tuple[tuple[str, float], ...] = ()
+    recorded: int = 0
+    at_most_once: bool = False
 
 
 def make_body(name: str, work: Work, machine: Machine, scheduler: Scheduler, oracle: Oracle) -> Callable[[Run], object]:
@@ -57,7 +59,7 @@ def make_body(name: str, work: Work, machine: Machine, scheduler: Scheduler, ora
     def look(begun: Body) -> None:
         # What `lost` says was so at the look's beginning, whatever happens before the answer is noted.
         at = scheduler.now
-        oracle.looks(begun, at, is_lost=bool(begun.run.lost))
+        oracle.looks(begun, at, is_lost=bool(begun.run.lost), is_cancelled=bool(begun.run.cancelled))
 
     def body(run: Run) -> None:
         seconds, fails = plan(run)

@@ -30,13 +30,17 @@ def check_costs(oracle: Oracle, scenario: Scenario, job: History, instances: Map
     tries_once = spec.overlap == "skip" and spec.catch_up == "skip" and spec.on_abandoned == "skip"
     if scenario.troubles or not tries_once:
         return
+    waits = int(str(scenario.settings["workers"])) <= len(scenario.jobs)
     slots = slots_between(spec.period, 0, scenario.ends)
     starts = [time_of(slot) - EARLY for slot in slots]
     for instance in instances.values():
         asked: Counter[int] = Counter()
         for at, path in instance.wire.requests:
             if path == f"{LOCKS}{spec.name}":
-                asked[bisect_left(starts, at + 1) - 1] += 1
+                number = bisect_left(starts, at + 1) - 1
+                # Just before a tick, an instance without a free worker may still ask for the one before it.
+                is_behind = number > 0 and at < starts[number] + EARLY and not asked[number - 1]
+                asked[number - is_behind] += 1
         for number, count in asked.items():
             if not 0 <= number < len(slots):
                 continue
@@ -48,11 +52,19 @@ def check_costs(oracle: Oracle, scenario: Scenario, job: History, instances: Map
                 if one.machine == instance.name and one.begun < end and (one.ended or end) >= starts[number] - SECOND
             ]
             most = _WINNER + ceil(3 * spec.period / spec.lock_ttl) + 1 if here else _LOSER
+            if waits and _gets_a_worker(oracle, instance, starts[number]):
+                most += _LOSER  # for the tick before, which waited until now
             if count > most:
                 oracle.violated(
                     "5", "{} sends {} requests for {} of {}, which may be {}",
                     instance.name, count, slots[number], spec.name, most,
                 )  # fmt: skip
+
+
+def _gets_a_worker(oracle: Oracle, instance: Instance, start: int) -> bool:
+    """Return whether a body ends just before a tick that may be asked for from `start` on: an older one asks then."""
+    bodies = (body for job in oracle.jobs.values() for body in job.bodies if body.machine == instance.name)
+    return any(body.ended is not None and start - EARLY <= body.ended <= start + EARLY for body in bodies)
 
 
 def asked_a_tick(scenario: Scenario, instances: Mapping[str, Instance]) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from tests.simulation.fleets.hints import Bell, Hints
+from tests.simulation.fleets.steps import STEPS, refusal_of_step
 from tests.simulation.greenlets import Scheduler
 from tests.simulation.machines import MILLISECOND, SECOND, Machine
 from tests.simulation.stand_ins import EPOCH
@@ -47,9 +48,12 @@ class Fate:
 
 
 class Database:
-    """The nodes. `watch` is called after each write that has changed one."""
+    """The nodes. `watch` is called after each write that has changed one. With `has_rules` those of steps are kept."""
 
-    def __init__(self, scheduler: Scheduler, watch: Callable[[str, object, object, Machine | None], None]) -> None:
+    def __init__(
+        self, scheduler: Scheduler, watch: Callable[[str, object, object, Machine | None], None], *, has_rules: bool
+    ) -> None:
+        self.has_rules = has_rules
         self._scheduler = scheduler
         self._watch = watch
         self.store = MemoryStore(self.now)
@@ -62,6 +66,10 @@ class Database:
 
     def swap(self, path: str, etag: str, node: dict[str, object] | None, machine: Machine) -> str | Snapshot:
         before = self.store.get(path)
+        if self.has_rules and path.startswith(STEPS) and node is not None:
+            lock = self.store.get(LOCKS + path.split("/")[1])
+            if (why := refusal_of_step(path, node, before, lock)) is not None:
+                raise Denied(why)
         answer = self.store.swap(path, etag, node, self.forever)
         if not isinstance(answer, Snapshot):
             self._watch(path, before, self.store.get(path), machine)
@@ -88,8 +96,9 @@ class Wire:
     """A machine's `Store`: it sends requests to the database, and waits for the replies until the deadline.
 
     `fate` says what becomes of a request. A reply that comes while the machine `is_cut_off` is lost, too. `troubles`
-    are the spans, in true time, in which a request had no answer within a second, or a bad one. `denied` has the times
-    of refusals by the rules, `requests` the time and the path of each request.
+    are the spans, in true time, in which a request had no answer within a second, or a bad one. `belated` has the times
+    at which requests arrived that their sender had given up, `denied` those of refusals by the rules, `requests` the
+    time and the path of each request.
     """
 
     def __init__(
@@ -107,9 +116,10 @@ class Wire:
         self._machine = machine
         self._scheduler = scheduler
         self._timeline = timeline
-        self._fate = fate
+        self.fate = fate
         self._is_cut_off = is_cut_off
         self.troubles: list[tuple[int, int]] = []
+        self.belated: list[int] = []
         self.denied: list[int] = []
         self.first_answer: int | None = None
         self.requests: list[tuple[int, str]] = []
@@ -154,7 +164,7 @@ class Wire:
         scheduler.point()
         left = deadline.remaining()
         self.requests.append((scheduler.now, path))
-        fate = self._fate(machine, method, path)
+        fate = self.fate(machine, method, path)
         sent, thread = scheduler.now, scheduler.thread
         answers: list[T | StoreError] = []
         is_waiting = True
@@ -166,7 +176,12 @@ class Wire:
                 return reply(Denied("the rules, or the credentials, deny it"))
             if fate.kind == "busy":
                 return reply(Unavailable("the server is busy", retry_after=fate.retry_after))
-            answer = do()
+            if not is_waiting:
+                self.belated.append(scheduler.now)
+            try:
+                answer = do()
+            except Denied as error:
+                return reply(error)
             if fate.kind == "unanswered":
                 return None
             if fate.kind == "reset_after":
@@ -194,9 +209,9 @@ class Wire:
         has_answer = bool(answers) and (in_time or scheduler.random.random() < 0.5)
         answer = answers[0] if has_answer else Unavailable("no reply within the deadline")
         is_bad = isinstance(answer, StoreError)
-        if isinstance(answer, Denied):
+        if isinstance(answer, Denied) and not path.startswith(STEPS):
             self.denied.append(scheduler.now)
-        elif not is_bad and self.first_answer is None:
+        if not is_bad and self.first_answer is None:
             self.first_answer = scheduler.now
         # Who waits for milliseconds only has itself to blame that the reply comes later.
         is_prompt = fate.kind == "answered" and fate.there + fate.back < SECOND and not self._is_cut_off(machine)
@@ -228,5 +243,6 @@ def brief(node: object) -> str:
     """Return a lock's node in few words."""
     if not isinstance(node, dict):
         return repr(node)
-    kept = ("slot", "attempt", "fence", "holder", "expiresAt", "releasedAt", "unfinished", "paused", "outcome")
+    times = ("expiresAt", "releasedAt", "pausedUntil")
+    kept = ("slot", "attempt", "fence", "holder", *times, "unfinished", "paused", "outcome")
     return " ".join(f"{name}={node[name]}" for name in kept if name in node)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.fleets.bodies import make_body
 from tests.simulation.fleets.database import Database, Wire
 from tests.simulation.fleets.scenario import JobSpec, MachineSpec
+from tests.simulation.fleets.stepped import make_stepped_body
 from tests.simulation.fleets.weather import Weather
 from tests.simulation.greenlets import Scheduler, Thread
 from tests.simulation.machines import FOREVER, SECOND, Machine
@@ -66,8 +67,9 @@ class Instance:
         self._scheduler = scheduler
         self._timeline = timeline
         self._oracle = oracle
-        # What it declares beside its jobs.
+        # What it declares beside its jobs, and what the world does to it at its steps.
         self.declared: list[Callable[..., object]] = []
+        self.struck: Callable[[Instance], None] = lambda instance: None
         self._told: Event | None = None
         self._loop_told: Callable[[], object] | None = None
 
@@ -125,8 +127,7 @@ class Instance:
         return any(at is not None and at < time for at in ended)
 
     def occupy(self) -> None:
-        """Give all its workers something else to do until it is told to end."""
-        self.occupied_from = self._scheduler.now
+        """Give all its workers something else to do until it is told to end. Without a program it has none."""
         self.call(self._occupy, "occupy")
 
     def call(self, work: Callable[[FireCron], object], name: str) -> None:
@@ -167,6 +168,7 @@ class Instance:
 
     def _occupy(self, crons: FireCron) -> None:
         assert self._told is not None
+        self.occupied_from = self._scheduler.now
         for _ in range(int(str(self._settings["workers"]))):
             crons.engine.crew.submit(self._told.wait)
 
@@ -209,7 +211,12 @@ class Instance:
     def _functions(self) -> list[Callable[..., object]]:
         found: list[Callable[..., object]] = []
         for job in self.jobs:
-            body = make_body(job.name, job.work, self.machine, self._scheduler, self._oracle)
+            if job.work.recorded:
+                body = make_stepped_body(
+                    job.name, job.work, self.machine, self._scheduler, self._oracle, lambda: self.struck(self)
+                )
+            else:
+                body = make_body(job.name, job.work, self.machine, self._scheduler, self._oracle)
             assert inspect.isfunction(body)
             found.append(distributed_cron(job.name, job.line, **job.options)(body))  # type: ignore[arg-type]  # by words
         return found

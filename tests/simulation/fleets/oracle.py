@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.fleets.database import LOCKS, brief
 from tests.simulation.fleets.scenario import JobSpec
+from tests.simulation.fleets.steps import StepBook
 from tests.simulation.fleets.times import time_of
 from tests.simulation.greenlets import Scheduler
-from tests.simulation.machines import MILLISECOND, Machine
+from tests.simulation.machines import MILLISECOND, SECOND, Machine
 from tests.simulation.stand_ins import EPOCH
 
 from firecron.base.events import Event
@@ -42,15 +43,20 @@ class Claim:
     attempt: int
     fence: int | None
     at: int
+    # When it was sent, by its own record: it may have been on its way for long.
+    dated: int
     was_before: dict[str, object]
     # Until when the lock counts as held by the last write of this holder, in the database's milliseconds.
     held_until: int
     expires: int
+    # Until when whoever asked found it held: a release is dated by its sender, and may arrive much later.
+    looked_held_until: int = 0
     is_released: bool = False
     released_at: int | None = None
     outcome: str | None = None
-    # Whether an operator has unlocked or deleted it.
+    # Whether an operator has unlocked or deleted it, and when one has cancelled it.
     is_meddled_with: bool = False
+    cancelled_at: int | None = None
     body: Body | None = None
 
 
@@ -117,6 +123,7 @@ class Oracle:
         self.violations: list[str] = []
         self.said: list[Said] = []
         self._bodies: dict[int, Body] = {}
+        self.steps = StepBook(self)
 
     def violated(self, rule: str, form: str, *values: object) -> None:
         said = f"{rule}: {form.format(*values)}"
@@ -142,14 +149,14 @@ class Oracle:
 
     def _changed(self, job: History, old: dict[str, object], new: dict[str, object], machine: Machine | None) -> None:
         name, now = job.spec.name, self._scheduler.now
-        self._note_pause(job, bool(new.get("paused")))
+        self._note_pause(job, new)
         last = job.claims[-1] if job.claims else None
         if old and not new:
             job.deleted.append(now)
             if last is not None and machine is None:
                 last.is_meddled_with = True
             if last is not None:
-                last.held_until = min(last.held_until, _ms(now))
+                last.held_until = min(last.held_until, database_time(now))
                 last.is_released, last.released_at = True, now
             if machine is not None and job.spec.once_per_tick:
                 self.violated("1", "{} deleted the node of {}, which has a slot", machine.name, name)
@@ -158,12 +165,15 @@ class Oracle:
             if last is not None and new.get("expiresAt") == 0 and old.get("expiresAt") != 0:
                 job.unlocked.append(now)
                 last.is_meddled_with = True
-                last.held_until = min(last.held_until, _ms(now))
+                last.held_until = min(last.held_until, database_time(now))
                 last.expires = 0
             return
         # A renewal, a release, or a pause by a program: by nobody but the holder's machine, but for the pause.
         changed = {key for key in {*old, *new} if old.get(key) != new.get(key)}
-        if changed <= {"paused"}:
+        if changed <= {"paused", "pausedUntil"}:
+            return
+        if changed <= {"cancel", "cancelWhy"} and new.get("cancel") == last.fence:
+            last.cancelled_at = now
             return
         if machine.name != last.machine:
             self.violated("1", "{} changed {} of {}'s record of {}", machine.name, sorted(changed), last.machine, name)
@@ -177,6 +187,7 @@ class Oracle:
         if new.get("releasedAt") is not None:
             last.is_released, last.released_at = True, now
             last.outcome = str(new.get("outcome"))
+            last.looked_held_until = min(last.held_until, database_time(now))
             last.held_until = last.expires
         else:
             last.held_until = last.expires + MARGIN
@@ -203,6 +214,7 @@ class Oracle:
             _number(new.get("attempt")),
             None if fence is None else _number(fence),
             now,
+            _number(new.get("acquiredAt")) * MILLISECOND - EPOCH,
             old,
             _number(new.get("expiresAt")) + (0 if new.get("releasedAt") is not None else MARGIN),
             _number(new.get("expiresAt")),
@@ -212,27 +224,36 @@ class Oracle:
         last = job.claims[-1] if job.claims else None
         was_deleted = bool(job.deleted) and (last is None or last.at < job.deleted[-1])
         if last is not None and not was_deleted:
-            if last.held_until > _ms(now) + 2 * MARGIN:
+            if last.held_until > database_time(now) + 2 * MARGIN:
                 self.violated("1", "{} takes {} although {} holds it", machine.name, name, last.machine)
             is_fenced = job.spec.once_per_tick and claim.fence is not None and last.fence is not None
             if is_fenced and (claim.fence or 0) <= (last.fence or 0):
                 self.violated("1", "the fence of {} falls from {} to {}", name, last.fence, claim.fence)
             if job.spec.once_per_tick and str(old.get("slot") or "") > str(slot or ""):
                 self.violated("1", "the slot of {} falls from {} to {}", name, old.get("slot"), slot)
-        if old.get("paused"):
+        until = old.get("pausedUntil")
+        if old.get("paused") and not (isinstance(until, int) and database_time(now) + MARGIN >= until):
             self.violated("2", "{} takes {} although it is paused", machine.name, name)
-        if claimed is not None and _ms(time_of(claimed)) > _ms(now) + MARGIN + 1_000:
+        if claimed is not None and (EPOCH + time_of(claimed)) % (job.spec.period * SECOND):
+            self.violated("1", "{} claims {} of {}, which is no tick", machine.name, claimed, name)
+        if claimed is not None and database_time(time_of(claimed)) > database_time(now) + MARGIN + 1_000:
             self.violated("1", "{} claims {} of {} too early", machine.name, claimed, name)
+        was_cancelled = any(one.slot == claimed and one.cancelled_at is not None for one in job.claims)
+        if claimed is not None and was_cancelled and not job.deleted:
+            self.violated("2", "{} claims {} of {}, which was cancelled", machine.name, claimed, name)
         if claim.attempt > 3:
             self.violated("2", "{} claims {} of {} for the {}th time", machine.name, claimed, name, claim.attempt)
         job.claims.append(claim)
 
-    def _note_pause(self, job: History, is_paused: bool) -> None:
-        was_paused = bool(job.paused) and job.paused[-1][1] is None
-        if is_paused and not was_paused:
-            job.paused.append((self._scheduler.now, None))
-        elif was_paused and not is_paused:
-            job.paused[-1] = (job.paused[-1][0], self._scheduler.now)
+    def _note_pause(self, job: History, new: dict[str, object]) -> None:
+        """Note how long the job is paused by what the node says now; a machine may be a margin late to see the end."""
+        now, until = self._scheduler.now, new.get("pausedUntil")
+        ends = int(until + MARGIN) * MILLISECOND - EPOCH if isinstance(until, int) else None
+        was_paused = bool(job.paused) and (job.paused[-1][1] is None or job.paused[-1][1] > now)
+        is_paused = bool(new.get("paused")) and (ends is None or ends > now)
+        begun = job.paused.pop()[0] if was_paused else now
+        if is_paused or was_paused:
+            job.paused.append((begun, ends if is_paused else now))
 
     # --- what the bodies do
 
@@ -272,8 +293,10 @@ class Oracle:
             self.violated("1", "{} begins {} again, although nothing is rerun", machine.name, run)
         return body
 
-    def looks(self, body: Body, at: int, *, is_lost: bool) -> None:
-        """A body has looked at its lease: from `at` on it knew whether it was lost."""
+    def looks(self, body: Body, at: int, *, is_lost: bool, is_cancelled: bool = False) -> None:
+        """A body has looked at its lease: from `at` on it knew whether it was lost, or cancelled."""
+        if is_cancelled and not any(one.body is body and one.cancelled_at for one in self.jobs[body.job].claims):
+            self.violated("1", "{} on {} is cancelled, and nobody has asked for that", body.run, body.machine)
         if is_lost and not body.has_seen_loss:
             self._timeline.say(body.machine, "body of {} {} sees that its lease is lost", body.job, body.slot)
         if is_lost:
@@ -327,6 +350,6 @@ def _number(value: object) -> int:
     return int(value) if isinstance(value, int | float) else 0
 
 
-def _ms(time: int) -> int:
+def database_time(time: int) -> int:
     """Return the database's time at a true time."""
     return (EPOCH + time) // MILLISECOND

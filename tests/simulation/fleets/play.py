@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tests.simulation.fleets.pairs import play_pair
 from tests.simulation.fleets.reigns import Reigns
+from tests.simulation.fleets.richer import RICHER, enriched
 from tests.simulation.fleets.rows import ROWS, Row, Tick, measure, scenario_of
 from tests.simulation.fleets.run import Played, World, under_way
 from tests.simulation.fleets.scenario import make
@@ -15,7 +16,8 @@ __all__ = ["ROWS", "Played", "Row", "World", "play", "play_leading", "play_pair"
 
 def play(seed: int, size: int | None = None, contenders: int | None = None) -> Played:
     """Play a seed from beginning to end."""
-    world = World(make(seed, size, contenders))
+    scenario = make(seed, size, contenders)
+    world = World(enriched(scenario) if seed >= RICHER else scenario)
     with under_way(world):
         return world.play()
 

@@ -82,7 +82,7 @@ class Reasons:
                 free_from = begins if spec.overlap == "queue" else time
                 if (
                     until <= ends
-                    and held(self._job, free_from, until) is None
+                    and held(self._job, free_from, until, as_found=True) is None
                     and not self._is_paused(time, until)
                     and self._is_well(instance, time, begins, until)
                 ):
@@ -97,7 +97,8 @@ class Reasons:
         instance, spec = self._instances[claim.machine], self._job.spec
         start, end = claim.at - SECOND, claim.at + self._needs
         lease_ends = claim.at + int((spec.lock_ttl - 3) * SECOND)
-        troubles = instance.wire.troubles
+        # Who has given up a write looks again only while the tick can still start.
+        troubles = [*instance.wire.troubles, *((at, at) for at in instance.wire.belated)]
         if any(until >= start and since <= end for since, until in troubles):
             if claim.slot is None or claim.attempt > 1 or not self._is_tried_again(claim):
                 return False
@@ -178,14 +179,20 @@ def _at_once(bodies: list[Body], instance: Instance, since: int, until: int) -> 
     )
 
 
-def held(job: History, start: int, end: int) -> Claim | None:
-    """Return a claim whose lock counts as held at some time from `start` to `end`; None if it is free all along."""
+def held(job: History, start: int, end: int, *, as_found: bool = False) -> Claim | None:
+    """Return a claim whose lock counts as held at some time from `start` to `end`; None if it is free all along.
+
+    `as_found` says that the lock counts as whoever asked at that time found it, and not as its record tells it later.
+    """
     for number, claim in enumerate(job.claims):
         # A release is dated by its sender. Until it arrives, whoever asks finds the lock held.
         until = claim.held_until * MILLISECOND - EPOCH
         if claim.released_at is not None and until < claim.released_at < until + SECOND:
             until = claim.released_at
+        if as_found:
+            until = max(until, claim.looked_held_until * MILLISECOND - EPOCH)
         after = job.claims[number + 1].at if number + 1 < len(job.claims) else until
-        if claim.at <= end and min(until, max(after, claim.at)) >= start:
+        since = claim.at if as_found else min(claim.at, claim.dated)
+        if since <= end and min(until, max(after, claim.at)) >= start:
             return claim
     return None

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tests.simulation.fleets.costs import asked_a_tick
-from tests.simulation.fleets.database import LOCKS, Database
+from tests.simulation.fleets.database import LOCKS, Database, Fate, Method
 from tests.simulation.fleets.instance import Instance
-from tests.simulation.fleets.oracle import Oracle
+from tests.simulation.fleets.oracle import Oracle, database_time
 from tests.simulation.fleets.scenario import LAST, Event, Scenario
+from tests.simulation.fleets.steps import STEPS
 from tests.simulation.fleets.timeline import Timeline, at
 from tests.simulation.fleets.verdict import judge
 from tests.simulation.fleets.weather import Spell, Weather
@@ -67,7 +68,7 @@ class World:
         self.scheduler = Scheduler(seed, scenario.temper)
         self.timeline = Timeline(self.scheduler)
         self.oracle = Oracle(self.scheduler, self.timeline, scenario.jobs)
-        self.database = Database(self.scheduler, self._watch)
+        self.database = Database(self.scheduler, self._watch, has_rules=scenario.has_rules)
         least, most = scenario.latency
         self.weather = Weather(self.scheduler, least, most, scenario.chances, scenario.fair_from, list(scenario.spells))
         self.instances = {
@@ -77,6 +78,10 @@ class World:
             )
             for number, spec in enumerate(scenario.machines)
         }  # fmt: skip
+        for instance in self.instances.values():
+            instance.struck = self._strike
+            if scenario.strikes:
+                instance.wire.fate = self._fate
 
     def play(self) -> Played:
         scenario, scheduler = self.scenario, self.scheduler
@@ -127,8 +132,10 @@ class World:
         if event.act == "set_beats":
             for group in self.database.store.keys("cron-groups", self.database.forever):
                 self.database.edit(f"cron-groups/{group}/beats", event.value)
+        elif event.act == "cancel":
+            self._cancel(event.target)
         elif instance is None:
-            self._edit(event.act, event.target)
+            self._edit(event.act, event.target, event.value)
         elif event.act in ("trigger", "trigger_next"):
             is_next = event.act == "trigger_next"
             instance.call(lambda crons: self._trigger(instance, crons, job, is_next=is_next), "by hand")
@@ -149,19 +156,32 @@ class World:
         elif event.act == "kill" and instance.started_at is not None:
             instance.kill()
 
-    def _edit(self, act: str, job: str) -> None:
-        """What an operator does to a job's node in the console."""
+    def _edit(self, act: str, job: str, until: object = None) -> None:
+        """What an operator does to a job's node in the console. A pause may have an end."""
         node = self.database.store.get(f"{LOCKS}{job}")
         fields: dict[str, object] = dict(node) if isinstance(node, dict) else {}
         if act == "pause":
-            fields["paused"] = True
+            fields |= {"paused": True, "pausedUntil": None if until is None else database_time(int(str(until)))}
         elif act == "resume":
-            fields.pop("paused", None)
+            fields |= {"paused": None, "pausedUntil": None}
         elif act == "unlock" and fields:
             fields["expiresAt"] = 0
         elif act == "delete":
             fields = {}
+        fields = {field: value for field, value in fields.items() if value is not None}
         self.database.edit(f"{LOCKS}{job}", fields or None)
+
+    def _cancel(self, job: str) -> None:
+        """What an operator does with `firecron cancel`: asks the holder whose acquisition is seen now to stop."""
+        found, alive = self.database.store.get(f"{LOCKS}{job}"), self._alive()
+        node: dict[str, object] = found if isinstance(found, dict) else {}
+        is_held = "fence" in node and "releasedAt" not in node and node.get("renews") is not False
+        if is_held and alive:
+            by, holder, fence = self.scheduler.random.choice(alive), str(node["holder"]), int(str(node["fence"]))
+            by.call(lambda crons: crons.locks.contender.cancel(job, holder, fence), "cancel")
+
+    def _alive(self) -> list[Instance]:
+        return [one for one in self.instances.values() if one.machine.state == "alive" and one.ticking_from]
 
     def _trigger(self, instance: Instance, crons: FireCron, job: str, *, is_next: bool) -> None:
         """Run a job by hand: for no tick, or for the next one, which may still be to come."""
@@ -187,7 +207,11 @@ class World:
             self._edit("resume", name)
 
     def _watch(self, path: str, before: object, after: object, machine: Machine | None) -> None:
-        if self.oracle.watch(path, before, after, machine) and machine is not None:
+        if path.startswith(STEPS):
+            self.oracle.steps.wrote(path, before, after, self.database.store.get(LOCKS + path.split("/")[1]))
+            if machine is not None:
+                self._strike(self.instances[machine.name])
+        elif self.oracle.watch(path, before, after, machine) and machine is not None:
             self._ambush(self.instances[machine.name], path.removeprefix(LOCKS))
 
     def _ambush(self, winner: Instance, job: str) -> None:
@@ -199,19 +223,46 @@ class World:
         lasts = int(random.choice((1, 5, 15, 40)) * SECOND * (0.5 + random.random()))
         end = min(now + lasts, scenario.fair_from)
         self.timeline.say("WORLD", "ambush on {}: {}, until {} at most", winner.name, way, at(end))
-        if way in ("unlock", "delete", "pause"):
+        if way in ("unlock", "delete", "pause", "cancel"):
             later = now + int(random.random() * self.oracle.jobs[job].spec.lock_ttl * SECOND)
-            self.scheduler.at(min(later, scenario.fair_from), lambda: self._edit(way, job))
-        elif way == "freeze":
-            self._freeze(winner)
-            self.scheduler.at(end, lambda: self._thaw(winner))
+            act = (lambda: self._cancel(job)) if way == "cancel" else (lambda: self._edit(way, job))
+            self.scheduler.at(min(later, scenario.fair_from), act)
+        else:
+            self._fell(winner, way, end)
+
+    def _strike(self, instance: Instance) -> None:
+        """Strike a machine at one of its steps."""
+        scenario, now, random = self.scenario, self.scheduler.now, self.scheduler.random
+        if now >= scenario.fair_from or random.random() >= scenario.strikes:
+            return
+        way = random.choice(("kill", "freeze", "freeze", "cut_off"))
+        end = min(now + int(random.choice((1, 15, 40)) * SECOND * (0.5 + random.random())), scenario.fair_from)
+        self.timeline.say("WORLD", "{} is struck at a step: {}, until {} at most", instance.name, way, at(end))
+        self._fell(instance, way, end)
+
+    def _fate(self, machine: Machine, method: Method, path: str) -> Fate:
+        """Let some writes of steps arrive long after their sender has died, or was frozen."""
+        scenario, random, fate = self.scenario, self.scheduler.random, self.weather.fate(machine, method, path)
+        if method != "swap" or not path.startswith(STEPS) or self.scheduler.now >= scenario.fair_from:
+            return fate
+        if random.random() >= scenario.strikes:
+            return fate
+        late = int(self.oracle.jobs[path.split("/")[1]].spec.lock_ttl * (1.0 + random.random()) * SECOND)
+        self.timeline.say("WORLD", "{} is struck as it writes {}, which arrives late", machine.name, path)
+        self._fell(self.instances[machine.name], random.choice(("kill", "freeze")), self.scheduler.now + 2 * late)
+        return Fate("answered", fate.there + late, fate.back)
+
+    def _fell(self, instance: Instance, way: str, end: int) -> None:
+        """Freeze a machine, kill it, or cut it off."""
+        if way == "freeze":
+            self._freeze(instance)
+            self.scheduler.at(min(end, self.scenario.fair_from), lambda: self._thaw(instance))
         elif way == "kill":
-            alive = [one for one in self.instances.values() if one.machine.state == "alive" and one.ticking_from]
-            if len(alive) > 1:
-                winner.kill()
+            if len(self._alive()) > 1:
+                instance.kill()
         else:
             kind = "lost" if way == "cut_off" else "unanswered"
-            self.weather.spells.append(Spell(now, end, kind, winner.name))  # type: ignore[arg-type]  # of those words
+            self.weather.spells.append(Spell(self.scheduler.now, end, kind, instance.name))  # type: ignore[arg-type]  # of those words
 
 
 class _Listening(logging.Handler):

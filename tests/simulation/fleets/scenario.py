@@ -28,7 +28,7 @@ TROUBLES: tuple[Trouble, ...] = (
 Act: TypeAlias = Literal[
     "start", "stop", "kill", "freeze", "thaw", "step_wall",
     "pause", "resume", "unlock", "delete", "trigger", "trigger_next", "pause_here", "resume_here",
-    "occupy", "set_beats",
+    "occupy", "set_beats", "cancel",
 ]  # fmt: skip
 # The machine that starts when the faults end, whatever has become of the others.
 LAST = "z1"
@@ -36,12 +36,14 @@ LAST = "z1"
 _BRINGS_A_JOB = 0.3
 # From so many machines on, half of them and more may be struck at once.
 _LARGE = 10
-Ambush: TypeAlias = Literal["freeze", "cut_off", "kill", "unanswered", "unlock", "delete", "pause"]
+Ambush: TypeAlias = Literal["freeze", "cut_off", "kill", "unanswered", "unlock", "delete", "pause", "cancel"]
 
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """A job of the fleet, by the words of its decorator. Durations are seconds. It ticks every `period` seconds."""
+    """A job of the fleet, by the words of its decorator. Durations are seconds. It ticks every `period` seconds: by a
+    cron line, or by `every`.
+    """
 
     name: str
     period: int
@@ -57,9 +59,12 @@ class JobSpec:
     retries: int = 0
     max_runtime: float = 3_600.0
     jitter: float = 0.0
+    has_line: bool = True
 
     @property
-    def line(self) -> str:
+    def line(self) -> str | None:
+        if not self.has_line:
+            return None
         return "* * * * *" if self.period == 60 else f"*/{self.period} * * * * *"
 
     @property
@@ -78,6 +83,7 @@ class JobSpec:
             "retry_backoff": 2.0,
             "max_runtime": self.max_runtime,
             "jitter": self.jitter,
+            **({} if self.has_line else {"every": self.period}),
         }
 
     @property
@@ -137,6 +143,9 @@ class Scenario:
     # The chance that the winner of a claim is ambushed, and in which ways.
     ambushes: float = 0.0
     ways: tuple[Ambush, ...] = field(default=())
+    # The chance that a machine is struck before a step's call, after it, or after its record; whether there are rules.
+    strikes: float = 0.0
+    has_rules: bool = False
 
 
 def make(seed: int, size: int | None = None, contenders: int | None = None) -> Scenario:
@@ -330,9 +339,14 @@ class _Builder:
             at, job = self._some_time(), random.choice(self._jobs).name
             act: Act = random.choice(("pause", "unlock", "delete", "trigger", "trigger", "trigger_next", "pause_here"))
             target = job if act in ("pause", "unlock", "delete") else f"{random.choice(names)} {job}"
-            found.append(Event(at, act, target))
-            if act in ("pause", "pause_here"):
-                end = min(self._rough, at + int(random.random() * 60 * SECOND))
+            if act not in ("pause", "pause_here"):
+                found.append(Event(at, act, target))
+                continue
+            end = min(self._rough, at + int(random.random() * 60 * SECOND))
+            # Half of the pauses end by themselves.
+            ends_itself = act == "pause" and end % 2 == 0
+            found.append(Event(at, act, target, value=end if ends_itself else None))
+            if not ends_itself:
                 found.append(Event(end, "resume" if act == "pause" else "resume_here", target))
         return found
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from tests.simulation.fleets.annals import check_history
 from tests.simulation.fleets.bodies import Failure
+from tests.simulation.fleets.cancels import check_cancelled
 from tests.simulation.fleets.costs import check_costs
 from tests.simulation.fleets.database import Database
 from tests.simulation.fleets.instance import Instance
@@ -43,6 +44,8 @@ def judge(oracle: Oracle, scenario: Scenario, instances: Mapping[str, Instance],
         _check_renewed(oracle, job, instances)
         check_history(oracle, job, instances, database)
         check_costs(oracle, scenario, job, instances)
+        check_cancelled(oracle, scenario, job, instances)
+        oracle.steps.check(job, database)
     for instance in instances.values():
         _check_left_over(oracle, instance)
 
@@ -71,7 +74,8 @@ def _check_own_ends(oracle: Oracle, scenario: Scenario, job: History, instances:
         trusted = None if claim.body is None else claim.body.trusted
         # The keeper ends the lease, after the renewal that is under way, and once it runs again. It rests once its
         # program has stopped: then a lease expires, and a run without a lease goes on as long as the process.
-        machine, limit = instances[claim.machine], claim.at + int((job.spec.max_runtime + 4) * SECOND)
+        begun = claim.at if claim.body is None else claim.body.begun
+        machine, limit = instances[claim.machine], begun + int((job.spec.max_runtime + 4) * SECOND)
         was_frozen = any(start <= (trusted or 0) and end >= claim.at for start, end in machine.frozen)
         expires = max(claim.expires * MILLISECOND - EPOCH, claim.released_at or 0)
         has_stopped = (
@@ -105,18 +109,33 @@ def _check_late(oracle: Oracle, scenario: Scenario, job: History, instances: Map
 
 
 def _check_overlap(oracle: Oracle, scenario: Scenario, job: History, instances: Mapping[str, Instance]) -> None:
-    """With overlap="skip" no machine runs a tick late that came while the job ran there, even if it had no worker."""
+    """With overlap="skip" no tick is run late that came while the job ran, even if no worker was free to ask for it."""
     slack = int((job.spec.jitter + 1) * SECOND) + 4 * scenario.temper.longest
     if job.spec.overlap != "skip":
         return
     for body in job.bodies:
         if body.slot is None or body.run.trigger != "schedule":
             continue
-        time = time_of(body.slot)
+        time, instance = time_of(body.slot), instances[body.machine]
         ran = (one for one in job.bodies if one.machine == body.machine and one is not body and one.ended is not None)
-        was_frozen = any(start <= body.begun and end >= time for start, end in instances[body.machine].frozen)
-        if not was_frozen and any(one.begun < time - slack and (one.ended or 0) > time + slack for one in ran):
+        was_frozen = any(start <= body.begun and end >= time for start, end in instance.frozen)
+        if was_frozen:
+            continue
+        if any(one.begun < time - slack and (one.ended or 0) > time + slack for one in ran):
             oracle.violated("2", "{} runs {} of {}, which ran there then", body.machine, body.slot, job.spec.name)
+        # Who asks at once and gets no answer asks again, and runs the tick.
+        was_troubled = any(start <= body.begun and end >= time for start, end in instance.wire.troubles)
+        for claim in job.claims if job.spec.once_per_tick and not was_troubled else ():
+            if claim.at < time - slack and claim.body is not body and _was_held_after(claim, time + slack):
+                oracle.violated(
+                    "2", "{} runs {} of {}, although {} held the lock then",
+                    body.machine, body.slot, job.spec.name, claim.machine,
+                )  # fmt: skip
+
+
+def _was_held_after(claim: Claim, time: int) -> bool:
+    """Whether a lock was held until after a time, by its record and by whoever asked."""
+    return claim.is_released and not claim.is_meddled_with and claim.held_until * MILLISECOND - EPOCH > time
 
 
 def _check_ticks(oracle: Oracle, scenario: Scenario, job: History, reasons: Reasons) -> None:
@@ -161,7 +180,9 @@ def _check_caught_up(oracle: Oracle, scenario: Scenario, job: History) -> None:
                         "2", "{} of {} is caught up, although the lock was held then by {}",
                         body.slot, spec.name, holder.machine,
                     )  # fmt: skip
-    if spec.catch_up != "all" or job.deleted or spec.work.most * (spec.retries + 1) > 0.2 * spec.period:
+    # How long each of them keeps the lock from the next one.
+    lasts = max(spec.work.most * (spec.retries + 1), spec.hold_at_least)
+    if spec.catch_up != "all" or job.deleted or lasts > 0.2 * spec.period:
         return
     first = next((claim.slot for claim in job.claims if claim.slot is not None), None)
     if first is None:
@@ -192,7 +213,7 @@ def _check_rerun(oracle: Oracle, scenario: Scenario, job: History) -> None:
         if claim.slot is None or claim.at > scenario.fair_from or claim.attempt >= 3:
             continue
         claims = [one for one in job.claims if one.slot == claim.slot]
-        is_last = claims[-1] is claim
+        is_last = claims[-1] is claim and claim.cancelled_at is None
         if is_last and not _has_finished(claim) and not _is_over(job, claim):
             oracle.violated(
                 "2", "{} of {} on {} was cut short at attempt {}, and never run again",

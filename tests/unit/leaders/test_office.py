@@ -6,15 +6,17 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import cast
 
 import pytest
 from flask import Flask, current_app
 from tests.unit.threads import PATIENCE, named
 
-from firecron import FireCron, LeaseLost, Term, current_term, leader
+from firecron import FireCron, LeaseLost, Term, UnknownJob, current_term, leader
 from firecron.base.clocks import SystemTiming
 from firecron.base.events import Event
+from firecron.errors import ConfigurationError
 from firecron.settings import load
 from firecron.testing import MemoryStore
 
@@ -302,3 +304,60 @@ def test_a_body_is_in_flasks_context(store: MemoryStore) -> None:
     crons.stop()
     crons.locks.close()
     assert seen == ["shop"]
+
+
+def test_a_leader_that_is_paused_here_steps_down(store: MemoryStore) -> None:
+    """It stands no more on this instance, and again once it is resumed; a second pause or resume changes nothing."""
+    with running(store, feed(lambda term: term.stopping.wait(PATIENCE))) as (crons, heard):
+        heard.wait("leader.elected")
+        for _ in range(2):
+            crons.registry.pause(FEED)
+        assert heard.wait("leader.stepped_down").fields["why"] == "it is paused on this instance"
+        assert "releasedAt" in cast("dict[str, object]", store.get(f"cron-locks/{FEED}"))
+        for _ in range(2):
+            crons.registry.resume(FEED)
+        heard.wait("leader.elected", 2)
+    assert len(heard.of("leader.elected")) == 2
+
+
+def test_a_leader_that_is_paused_here_stays_so_over_a_restart(store: MemoryStore) -> None:
+    """A pause before the start counts, a resume before the start makes nobody stand, and a stop ends none."""
+    crons = FireCron(feed(lambda term: term.stopping.wait(PATIENCE)), store=store, enabled=True, settings=SETTINGS)
+    heard = Heard(crons)
+    crons.registry.pause(FEED)
+    with crons:
+        assert not named(f"firecron-leader-{FEED}")
+    crons.registry.resume(FEED)
+    assert not named(f"firecron-leader-{FEED}")
+    with crons:
+        heard.wait("leader.elected")
+    crons.locks.close()
+
+
+def test_a_leader_can_be_paused_everywhere(store: MemoryStore) -> None:
+    """The node says who, why and until when, and the leader steps down at its next renewal; resumed, it leads again."""
+    with running(store, feed(lambda term: term.stopping.wait(PATIENCE))) as (crons, heard):
+        heard.wait("leader.elected")
+        crons.registry.pause(FEED, everywhere=True, why="a drill", until=datetime(2100, 1, 1, tzinfo=UTC))
+        assert "(a drill)" in str(heard.wait("leader.stepped_down").fields["why"])
+        node = cast("dict[str, object]", store.get(f"cron-locks/{FEED}"))
+        assert (node["paused"], node["pausedWhy"]) == (True, "a drill")
+        crons.registry.resume(FEED, everywhere=True, why="it is over")
+        heard.wait("leader.elected", 2)
+    acts = cast("dict[str, dict[str, object]]", store.get("cron-acts"))
+    assert [acts[key]["act"] for key in sorted(acts)] == ["pause", "resume"]
+
+
+def test_why_and_until_are_for_all_instances(store: MemoryStore) -> None:
+    """A pause of this instance is in no node that could say them; and a name that is neither's is refused."""
+    crons = FireCron(feed(lambda term: None), store=store, enabled=False, settings=SETTINGS)
+    with pytest.raises(ConfigurationError, match="give everywhere=True"):
+        crons.registry.pause(FEED, why="x")
+    with pytest.raises(ConfigurationError, match="give everywhere=True"):
+        crons.registry.pause(FEED, until=datetime(2100, 1, 1, tzinfo=UTC))
+    with pytest.raises(ConfigurationError, match="give everywhere=True"):
+        crons.registry.resume(FEED, why="x")
+    for call in (crons.registry.pause, crons.registry.resume):
+        with pytest.raises(UnknownJob):
+            call("nobody", everywhere=True)
+    assert (store.get("cron-locks"), store.get("cron-acts")) == (None, None)

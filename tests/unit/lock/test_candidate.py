@@ -8,7 +8,7 @@ import signal
 import pytest
 from tests.simulation.instance import Instance
 from tests.simulation.leading import FEED, Loop
-from tests.simulation.world import World
+from tests.simulation.world import START, World
 
 from firecron import Term
 from firecron.errors import Stopping
@@ -96,6 +96,18 @@ def test_a_good_term_forgives_failures(one: Instance, candidate: Candidate) -> N
     assert [event.fields["failures"] for event in one.said("leader.failed")] == [1, 2, 1]
 
 
+def test_a_pause_that_is_over_ends_no_term(world: World) -> None:
+    """A leader is elected once a pause is over by RTDB's time, and leads on although its node still tells of it."""
+    world.edit(FEED, paused=True, pausedUntil=START + 40_000)
+    loop = Loop(Instance(world))
+    world.until(39.9)
+    assert loop.had == []
+    world.until(46)
+    assert len(loop.had) == 1
+    world.until(120)
+    assert (len(loop.had), bool(loop.term.lost), world.node(FEED)["paused"]) == (1, False, True)
+
+
 def test_an_operators_pause_ends_the_term_at_the_next_renewal(world: World) -> None:
     """A leader that reads `paused` steps down, and stands again only after the pause."""
     loop = Loop(Instance(world))
@@ -106,7 +118,7 @@ def test_an_operators_pause_ends_the_term_at_the_next_renewal(world: World) -> N
     node = world.node(FEED)
     assert (node["paused"], "releasedAt" in node) == (True, True)
     [event] = loop.instance.said("leader.stepped_down")
-    assert event.fields["why"] == "an operator has paused it"
+    assert event.fields["why"] == "it is paused by an operator"
     world.until(60)
     assert len(loop.had) == 1
     world.edit(FEED, paused=None)

@@ -1,4 +1,4 @@
-"""Following: who hears of what, and who asks when, by rank."""
+"""Following: who hears of what, and who asks when, by standing."""
 
 from __future__ import annotations
 
@@ -9,29 +9,43 @@ from tests.unit.lock.records import EXPIRES, MARGIN, NOW, at, node, released_nod
 
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_datetime
-from firecron.lock.following import FAR, LONGEST, Following, Rank, pause_after
+from firecron.lock.following import FAR, LONGEST, Following, pause_after
 from firecron.lock.hearing import Heard
 from firecron.lock.refusal import Refusal
+from firecron.lock.standing import Standing
 
 HELD = Refusal("feed", "held", "", holder="theirs", until=to_datetime(EXPIRES))
 FREE_AT = EXPIRES - NOW + MARGIN
+HANDICAP = 8_000
 
 
-class Ranks:
-    """The rank that a test sets."""
+class Fixed(Standing):
+    """The standing that a test sets: waves in milliseconds."""
 
-    contenders = 3
+    def __init__(self, near: float | None = 0.0, released: float | None = 0.0, *, comes_next: bool = False) -> None:
+        super().__init__("feed", 1)
+        self.waves = near, released
+        self.comes_next = comes_next
+        self.noted: list[object] = []
 
-    def __init__(self, rank: float | None = None, size: float = 200) -> None:
-        self.value = None if rank is None else Rank(rank, size)
+    def near(self, server: float | None) -> float | None:
+        return self.waves[0]
 
-    def rank(self, name: str) -> Rank | None:
-        return self.value
+    def released(self, at: object) -> float | None:
+        return self.waves[1]
+
+    def is_next(self) -> bool:
+        return self.comes_next
+
+    def note(self, node: object) -> None:
+        self.noted.append(node)
 
 
-def following(ranks: Ranks, heard: Heard | None = None, chance: float = 0.0, refusal: Refusal = HELD) -> Following:
+def following(
+    standing: Standing, heard: Heard | None = None, chance: float = 0.0, refusal: Refusal = HELD
+) -> Following:
     """A follower that was refused at nine."""
-    made = Following("feed", MARGIN, ranks, lambda: chance)
+    made = Following(MARGIN, standing, lambda: chance)
     made.refused(refusal, heard, 0.0)
     return made
 
@@ -40,91 +54,126 @@ def now(mono: float = 0.0) -> Moment:
     return at(NOW + int(mono), mono)
 
 
-@pytest.mark.parametrize(("rank", "is_near"), [(None, True), (0.0, True), (11.9, True), (12.0, False), (199.0, False)])
-def test_a_dozen_follow_the_node(rank: float | None, is_near: bool) -> None:
-    """Those of the first three waves follow the whole node, and all do while the size of the group isn't known."""
-    assert following(Ranks(rank)).needs_node is is_near
+def due(one: Following, heard: Heard | None, mono: float = 0.0, *, is_node: bool) -> float:
+    return one.due(heard, now(mono), mono, is_node=is_node)
 
 
-@pytest.mark.parametrize(("rank", "wave"), [(None, 0), (2.9, 0), (3.0, 1_000), (6.0, 4_000)])
-def test_those_who_are_near_ask_after_the_expiry_in_waves(rank: float | None, wave: int) -> None:
+@pytest.mark.parametrize(("wave", "is_near"), [(0.0, True), (4_000.0, True), (None, False)])
+def test_those_who_are_near_follow_the_node(wave: float | None, is_near: bool) -> None:
+    """The others follow the instant of its release alone."""
+    assert following(Fixed(wave)).needs_node(now()) is is_near
+
+
+@pytest.mark.parametrize("wave", [0, 1_000, 4_000])
+def test_those_who_are_near_ask_after_the_expiry_in_waves(wave: int) -> None:
     """A margin after the expiry that was heard last, and the wave's time."""
     late = node(expiresAt=EXPIRES + 5_000)
-    one = following(Ranks(rank))
-    assert one.due(Heard(1, late), now(10), 10) == min(FREE_AT + 5_000, 30_000) + wave
+    standing = Fixed(wave)
+    one = following(standing)
+    assert due(one, Heard(1, late), 10, is_node=True) == min(FREE_AT + 5_000, 30_000) + wave
+    due(one, Heard(1, late), 20, is_node=True)
+    assert standing.noted == [late], "each value is noted once"
 
 
-def test_those_who_are_near_ask_after_a_release_in_waves() -> None:
-    """A release is news: the first wave asks at once, and the winner's write ends the others' wait."""
-    first, second = following(Ranks(1.0)), following(Ranks(4.0))
-    assert first.due(Heard(2, released_node()), now(100), 100) == 100
-    assert second.due(Heard(2, released_node()), now(100), 100) == 1_100
-    taken = Heard(3, node(holder="another", expiresAt=NOW + 15_000))
-    assert second.due(taken, now(200), 200) == 16_000 + 1_000
+def test_a_dozen_ask_for_a_release_whether_they_are_near_or_far() -> None:
+    """The release's own waves count; the winner's write ends the others' wait."""
+    near, far = following(Fixed(4_000, 0)), following(Fixed(None, 1_000))
+    assert due(near, Heard(2, released_node()), 100, is_node=True) == 100
+    assert due(far, Heard(2, NOW + 90), 100, is_node=False) == 1_100
+    taken = node(holder="another", expiresAt=NOW + 15_000)
+    assert due(near, Heard(3, taken), 200, is_node=True) == 16_000 + 4_000
+    assert due(far, Heard(3, None), 200, is_node=False) == inf
 
 
-def test_those_who_are_far_ask_nobody() -> None:
-    """They wait for their rank, whatever the stream says."""
-    one = following(Ranks(50.0))
-    assert one.due(Heard(1, None), now(), 0) == inf
-    assert one.due(Heard(2, NOW + 5), now(10), 10) == inf
+def test_a_wave_counts_from_the_release_however_long_ago_the_last_ask_was() -> None:
+    """A follower that has not asked for an hour leaves the others their time like any other."""
+    hour = 3_600_000.0
+    for is_node, heard in ((True, released_node()), (False, NOW + int(hour))):
+        one = following(Fixed(0, 4_000))
+        assert due(one, Heard(2, heard), hour, is_node=is_node) == hour + 4_000
 
 
-def test_those_who_are_far_ask_while_their_newest_rank_is_low() -> None:
-    """If all who are near have died, a new ticket lets others ask: for a release, and for a leader that died."""
-    ranks = Ranks(50.0)
-    one = following(ranks)
-    assert one.due(Heard(1, None), now(), 0) == inf
-    ranks.value = Rank(4.0, 190)
-    assert not one.needs_node
-    assert one.due(Heard(1, None), now(), 0) == FREE_AT + 9_000
-    assert one.due(Heard(2, NOW + 5), now(3_000), 3_000) == 12_000
+def test_who_is_not_of_a_releases_dozen_leaves_it_to_them() -> None:
+    """If the node stays free, those who are near ask 8 s later, and those who are far if they come next."""
+    near, far = following(Fixed(1_000, None)), following(Fixed(None, None))
+    assert due(near, Heard(2, released_node()), 100, is_node=True) == 100 + HANDICAP + 1_000
+    assert due(far, Heard(2, NOW + 90), 100, is_node=False) == inf
+    far = following(Fixed(None, None, comes_next=True))
+    assert due(far, Heard(2, NOW + 90), 100, is_node=False) == 100 + HANDICAP
 
 
-@pytest.mark.parametrize("size", [130, 310])
-def test_the_rank_is_drawn_again_when_a_third_has_gone_or_come(size: float) -> None:
-    """Else the dozen would shrink or grow with the group."""
-    ranks = Ranks(50.0)
-    one = following(ranks)
-    seen = [one.needs_node]
-    for newest in (Rank(1.0, 200), Rank(1.0, size)):
-        ranks.value = newest
-        seen.append(one.needs_node)
-    assert seen == [False, False, True]
+def test_those_who_are_far_ask_for_no_expiry_unless_they_come_next() -> None:
+    """If all who are near have died with the leader, others ask: 8 s after those would have, by their last answer."""
+    standing = Fixed(None)
+    one = following(standing, Heard(1, None))
+    assert due(one, Heard(1, None), is_node=False) == inf
+    standing.comes_next = True
+    assert due(one, Heard(1, None), is_node=False) == FREE_AT + HANDICAP
+    assert due(one, Heard(2, None), 10, is_node=False) == FREE_AT + HANDICAP
 
 
-def test_an_unknown_size_makes_all_near_again() -> None:
-    """An instance in doubt follows and asks."""
-    ranks = Ranks(50.0)
-    one = following(ranks)
-    seen = [one.needs_node]
-    for newest in (None, Rank(60.0, 200)):
-        ranks.value = newest
-        seen.append(one.needs_node)
-    assert seen == [False, True, False]
+def test_who_is_far_pauses_longer_if_releases_are_invented() -> None:
+    """A watch that tells of releases that are none is soon believed as little as one of the whole node."""
+    one = following(Fixed(None, 0), chance=1.0)
+    pauses = []
+    for number in range(2, 24):
+        mono = 1_000.0 * number
+        asks_at = due(one, Heard(number, NOW + number), mono, is_node=False)
+        pauses.append(asks_at - mono)
+        one.refused(HELD, Heard(number, NOW + number), mono)
+    assert pauses[0] == 5
+    assert pauses[-1] == 5_000
+    assert pauses == sorted(pauses)
 
 
-@pytest.mark.parametrize(("rank", "least", "most"), [(None, 2.5, LONGEST), (50.0, 15.0, FAR)])
-def test_without_a_stream_they_poll(rank: float | None, least: float, most: float) -> None:
+def test_an_old_release_is_no_news() -> None:
+    """What was heard before the last ask was answered by it."""
+    one = following(Fixed(None, 0), Heard(7, NOW - 5))
+    assert due(one, Heard(7, NOW - 5), is_node=False) == inf
+    assert due(one, Heard(8, NOW + 5), 10, is_node=False) == 10
+
+
+@pytest.mark.parametrize(("near", "least", "most"), [(0.0, 2.5, LONGEST), (None, 15.0, FAR)])
+def test_without_a_stream_they_poll(near: float | None, least: float, most: float) -> None:
     """Who hears nothing asks within 5 s if it is near, and within 30 s if it is far."""
     away = Refusal("feed", "unavailable", "")
     for refusal in (HELD, away):
-        assert following(Ranks(rank), chance=0.0, refusal=refusal).due(None, now(), 0) == least * 1000
-        assert following(Ranks(rank), chance=1.0, refusal=refusal).due(None, now(), 0) == most * 1000
+        assert due(following(Fixed(near), chance=0.0, refusal=refusal), None, is_node=True) == least * 1000
+        assert due(following(Fixed(near), chance=1.0, refusal=refusal), None, is_node=True) == most * 1000
+
+
+def test_who_follows_another_part_waits_for_its_stream() -> None:
+    """It polls as if it had just asked: the stream tells sooner what there is."""
+    one = following(Fixed(0.0))
+    one.turns(50_000)
+    assert due(one, None, 50_000, is_node=True) == 52_500
+    one.refused(Refusal("feed", "held", "", until=to_datetime(NOW + 60_500)), None, 60_000)
+    assert due(one, None, 60_000, is_node=True) == 61_550
 
 
 def test_polling_asks_just_after_the_expiry() -> None:
     """A poll comes as soon as the record may be taken, if that is before the next poll."""
     soon = Refusal("feed", "held", "", until=to_datetime(NOW + 500))
-    assert following(Ranks(None), refusal=soon).due(None, now(), 0) == 1_550
+    assert due(following(Fixed(), refusal=soon), None, is_node=True) == 1_550
+
+
+@pytest.mark.parametrize(("chance", "spread"), [(0.0, 0), (1.0, 5_000)])
+def test_the_end_of_a_pause_is_known_before(chance: float, spread: int) -> None:
+    """All ask within 5 s after it, and every 30 s while it is far."""
+    one = following(Fixed(None), refusal=Refusal("feed", "paused", ""), chance=chance)
+    assert due(one, Heard(1, {"paused": True, "pausedUntil": NOW + 7_000}), 10, is_node=True) == 7_000 + spread
+    assert due(one, Heard(2, {"paused": True, "pausedUntil": NOW - 7_000}), 10, is_node=True) == spread
+    assert due(one, Heard(3, {"paused": True, "pausedUntil": NOW + 70_000}), 10, is_node=True) == 30_000
+    assert due(one, Heard(4, {"paused": True, "pausedUntil": "soon"}), 10, is_node=True) == 30_000
+    assert one.due(Heard(5, {"paused": True, "pausedUntil": NOW + 7_000}), None, 10, is_node=True) == 30_000
 
 
 def test_a_paused_name_is_watched() -> None:
     """All follow the whole node of a paused name, and ask when it is resumed; else every 30 s."""
-    one = following(Ranks(50.0), refusal=Refusal("feed", "paused", ""))
-    assert one.needs_node
-    assert one.due(Heard(1, {"paused": True}), now(), 0) == 30_000
-    assert one.due(Heard(2, {"note": 1}), now(2_000), 2_000) == 0
+    one = following(Fixed(None), refusal=Refusal("feed", "paused", ""))
+    assert one.needs_node(now())
+    assert due(one, Heard(1, {"paused": True}), is_node=True) == 30_000
+    assert due(one, Heard(2, {"note": 1}), 2_000, is_node=True) == 0
 
 
 @pytest.mark.parametrize(("chance", "failures", "least", "most"), [(0, 1, 1, 1), (1, 3, 4, 4), (0, 30, 30, 30)])

@@ -21,6 +21,7 @@ FREE = [
     {"expiresAt": AHEAD, "releasedAt": AHEAD, "holder": "a"},
     {"fence": 3, "expiresAt": AHEAD - 5_000, "holder": "a"},
     {"paused": True},
+    {"paused": True, "pausedUntil": AHEAD + 9, "expiresAt": AHEAD + EXPIRES, "holder": "a"},
     {"paused": True, "expiresAt": AHEAD + EXPIRES, "holder": "a"},
     {"holder": 7},
     "odd",
@@ -92,6 +93,13 @@ def test_a_held_lock_is_asked_for_when_it_expires() -> None:
     assert waiter.pause == pytest.approx(2), "the pause counts from the end of the hold"
     waiter.now = 20_005
     assert waiter.pause == 0
+
+
+def test_a_pause_that_is_over_doesnt_make_a_held_lock_free() -> None:
+    """A lock whose node still tells of a pause is asked for when it expires, once the pause is over."""
+    waiter = Waiter()
+    waiter.hear({**held(20_000), "paused": True, "pausedUntil": AHEAD})
+    assert waiter.pause == pytest.approx(20_000 + MARGIN + 5)
 
 
 def test_who_hears_nothing_new_asks_every_thirty_seconds() -> None:

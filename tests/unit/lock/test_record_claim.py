@@ -29,6 +29,7 @@ REMEMBERING = released_node(
     outcome="failed",
     paused=False,
     slot=slot(-60),
+    succeededSlot=slot(-180),
     unfinished=slot(-120),
     **UNKNOWN,
 )
@@ -55,6 +56,7 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
             "missedUntil": slot(-500),
             "paused": False,
             "slot": slot(-60),
+            "succeededSlot": slot(-180),
             "unfinished": slot(-120),
             **UNKNOWN,
         },
@@ -84,7 +86,15 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
     "momentary: claimed and let go, and nothing is unfinished": (
         REMEMBERING,
         request(slot=slot(), momentary=True),
-        {"attempt": 1, "fence": 9, "paused": False, "slot": slot(), **AT_ONCE, **UNKNOWN},
+        {
+            "attempt": 1,
+            "fence": 9,
+            "paused": False,
+            "slot": slot(),
+            "succeededSlot": slot(-180),
+            **AT_ONCE,
+            **UNKNOWN,
+        },
     ),
     "momentary, nothing there": (
         None,
@@ -96,7 +106,7 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
         request(momentary=True),
         {"attempt": 1, "slot": slot(-60), "unfinished": slot(-60), **AT_ONCE},
     ),
-    "an idle node with a cancel that means nothing": ({"cancel": 7}, request(), {}),
+    "an idle node with a cancel that means nothing": ({"cancel": 7, "cancelWhy": "x"}, request(), {}),
     "no slot, and the run before was cancelled: its tick is over": (
         released_node(attempt=2, cancel=9, cancelWhy="x", fence=9, slot=slot(-60), unfinished=slot(-60), **UNKNOWN),
         request(fenced=True),
@@ -137,12 +147,28 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
     "a new slot: it is unfinished, and claimed once": (
         REMEMBERING,
         request(slot=slot()),
-        {"attempt": 1, "fence": 9, "paused": False, "slot": slot(), "unfinished": slot(), **UNKNOWN},
+        {
+            "attempt": 1,
+            "fence": 9,
+            "paused": False,
+            "slot": slot(),
+            "unfinished": slot(),
+            "succeededSlot": slot(-180),
+            **UNKNOWN,
+        },
     ),
     "a rerun: one claim more, and the newest slot stays": (
         REMEMBERING,
         request(slot=slot(-120), rerun=True, fenced=True),
-        {"attempt": 4, "fence": NOW, "paused": False, "slot": slot(-60), "unfinished": slot(-120), **UNKNOWN},
+        {
+            "attempt": 4,
+            "fence": NOW,
+            "paused": False,
+            "slot": slot(-60),
+            "unfinished": slot(-120),
+            "succeededSlot": slot(-180),
+            **UNKNOWN,
+        },
     ),
     "a rerun of the newest slot, without a count of claims": (
         released_node(slot=slot(-60), unfinished=slot(-60)),
@@ -152,7 +178,15 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
     "a rerun that was overtaken claims a new slot as anybody does": (
         REMEMBERING,
         request(slot=slot(-30), rerun=True),
-        {"attempt": 1, "fence": 9, "paused": False, "slot": slot(-30), "unfinished": slot(-30), **UNKNOWN},
+        {
+            "attempt": 1,
+            "fence": 9,
+            "paused": False,
+            "slot": slot(-30),
+            "unfinished": slot(-30),
+            "succeededSlot": slot(-180),
+            **UNKNOWN,
+        },
     ),
     "the original's record": (
         {"acquiredAt": NOW - 99_000, "expiresAt": NOW - 9_000, "instanceId": "nest-1"},

@@ -232,7 +232,7 @@ def test_anything_but_false_pauses(value: object, base: dict[str, object]) -> No
     decision = decide({**base, "paused": value}, request(slot=slot()), at(), {})
     assert isinstance(decision, Refused)
     assert decision.reason == "paused"
-    assert decision.current.paused == value
+    assert decision.current.kept["paused"] == value
 
 
 def test_paused_false_is_not_paused() -> None:

@@ -137,8 +137,68 @@ def test_only_the_slot_that_has_ended_is_finished(finished: str | None, unfinish
     """A release takes `unfinished` away only when it names the run that ended; the outcome is written as told."""
     answer = released(WHOLE, "mine", NOW, outcome="succeeded", finished=finished)
     assert isinstance(answer, LockRecord)
-    expected = {**WHOLE, **RELEASED, "outcome": "succeeded", "unfinished": unfinished}
+    newest = {} if finished is None else {"succeededSlot": finished}
+    expected = {**WHOLE, **RELEASED, **newest, "outcome": "succeeded", "unfinished": unfinished}
     assert answer.to_json() == {name: value for name, value in expected.items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("before", "finished", "outcome", "after"),
+    [
+        (None, slot(), "succeeded", slot()),
+        (slot(-60), slot(), "succeeded", slot()),
+        (slot(-60), slot(-120), "succeeded", slot(-60)),
+        (slot(-60), slot(), "failed", slot(-60)),
+        (slot(-60), slot(), None, slot(-60)),
+        (slot(-60), None, "succeeded", slot(-60)),
+        (slot(60), slot(-60), "succeeded", slot(-60)),
+        (slot(60), slot(), "failed", slot(60)),
+        (slot(60), None, "succeeded", slot(60)),
+        (None, slot(60), "succeeded", None),
+    ],
+    ids=[
+        "the first",
+        "a newer one",
+        "an older one, resumed",
+        "a failure",
+        "no outcome",
+        "a run by hand",
+        "what was typed by hand is mended",
+        "what was typed by hand stays at a failure",
+        "what was typed by hand stays at a success by hand",
+        "a tick that nobody has claimed",
+    ],
+)
+def test_the_newest_tick_that_succeeded_is_remembered(
+    before: str | None, finished: str | None, outcome: str | None, after: str | None
+) -> None:
+    """A release with success writes its tick, never one that is older than what is there, or newer than `slot`."""
+    held = {key: value for key, value in {**WHOLE, "succeededSlot": before}.items() if value is not None}
+    answer = released(held, "mine", NOW, outcome=outcome, finished=finished)
+    assert isinstance(answer, LockRecord)
+    assert answer.succeededSlot == after
+
+
+@pytest.mark.parametrize(
+    ("fields", "newest"),
+    [
+        ({"slot": slot()}, None),
+        ({"slot": slot(), "succeededSlot": slot()}, slot()),
+        ({"slot": slot(), "succeededSlot": slot(-60)}, slot(-60)),
+        ({"slot": slot(), "succeededSlot": slot(1)}, None),
+        ({"succeededSlot": slot()}, None),
+    ],
+)
+def test_only_a_tick_that_was_claimed_has_succeeded(fields: dict[str, object], newest: str | None) -> None:
+    """What is later than the last claim was typed by hand, and counts as none."""
+    record = check_holding(node(holder="mine", **fields), "mine", NOW)
+    assert isinstance(record, LockRecord)
+    assert record.newest_success() == newest
+
+
+def test_a_lock_without_ticks_remembers_no_success() -> None:
+    """The record of a job without `once_per_tick` has no slot: it is deleted after a success, as before."""
+    assert released(node(holder="mine"), "mine", NOW, outcome="succeeded", finished=slot()) is None
 
 
 def test_a_release_without_an_outcome_leaves_none() -> None:

@@ -29,6 +29,7 @@ class Model:
     paused: bool = False
     slot: str | None = None
     unfinished: str | None = None
+    succeeded: str | None = None
     claims: int = 0
     fence: int | None = None
     is_cancelled: bool = False
@@ -68,6 +69,8 @@ class Model:
     def release(self, now: int, hold: int, finished: bool) -> None:
         self.released, self.until = True, max(now, self.since + hold)
         if finished:
+            if self.unfinished:
+                self.succeeded = max(self.succeeded or self.unfinished, self.unfinished)
             self.unfinished = None
         if not (self.slot or self.fence is not None or self.paused or self.until > now):
             self.forget()
@@ -156,7 +159,8 @@ class Lock:
     def release(self, who: int, hold: int, *, finish: bool) -> bool:
         token, _ = self.holders.get(who, ("nobody", None))
         finished = str(self.node["unfinished"]) if finish and self.node and "unfinished" in self.node else None
-        answer = released(self.node, token, self.now, hold_at_least=hold, finished=finished)
+        outcome = "succeeded" if finish else "interrupted"
+        answer = released(self.node, token, self.now, hold_at_least=hold, outcome=outcome, finished=finished)
         if isinstance(answer, Lost):
             return False
         self.node = None if answer is None else answer.to_json()
@@ -217,9 +221,10 @@ def compare(lock: Lock, model: Model) -> None:
     found = lock.node or {}
     assert ("expiresAt" in found) == model.exists
     assert bool(found.get("paused")) == model.paused
-    assert (found.get("slot"), found.get("unfinished"), found.get("fence")) == (
+    assert (found.get("slot"), found.get("unfinished"), found.get("succeededSlot"), found.get("fence")) == (
         model.slot,
         model.unfinished,
+        model.succeeded,
         model.fence,
     )
     if model.exists:

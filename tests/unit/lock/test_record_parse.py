@@ -13,7 +13,7 @@ from firecron.lock.record import LOCK_FIELDS, Idle, LockRecord, Refused, decide,
 
 NUMBERS = ("acquiredAt", "attempt", "expiresAt", "fence", "releasedAt")
 TEXTS = ("holder", "instance", "instanceId", "outcome")
-SLOTS = ("missedAfter", "missedUntil", "slot", "unfinished")
+SLOTS = ("missedAfter", "missedUntil", "slot", "succeededSlot", "unfinished")
 
 NO_INSTANTS = (
     "",
@@ -78,7 +78,6 @@ def test_a_node_without_a_lock_field_is_idle(idle: dict[str, object]) -> None:
     current = parse(idle, NOW)
     assert isinstance(current, Idle)
     assert current.kept == idle
-    assert current.paused == idle.get("paused")
 
 
 def test_nothing_there_is_idle() -> None:
@@ -107,6 +106,7 @@ def test_every_field_of_the_contract_is_known() -> None:
         "releasedAt",
         "renews",
         "slot",
+        "succeededSlot",
         "unfinished",
     } == LOCK_FIELDS
 

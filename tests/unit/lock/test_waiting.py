@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from itertools import islice
 from typing import cast
 
 import pytest
@@ -15,7 +14,7 @@ from tests.simulation.world import World
 
 from firecron import ConfigurationError, Lease, NotAcquired, Refusal
 from firecron.errors import Denied, Unavailable
-from firecron.lock.waiting import Patience, Waiting, Waking
+from firecron.lock.waiting import Waiting, Waking
 
 
 @pytest.fixture(params=[True, False], ids=["hears", "polls"])
@@ -70,17 +69,6 @@ def test_the_last_try_comes_at_the_end_of_the_patience(world: World, one: Instan
     """What becomes free just before the patience ends is still had."""
     Instance(world).acquire(ttl=6)
     assert isinstance(one.locks.acquire("job", 60, wait=7.001), Lease)
-
-
-@pytest.mark.parametrize("wait", [0.0, 5.0])
-def test_the_patience_of_a_command_ends_like_that_of_a_lock(world: World, wait: float) -> None:
-    """What isn't a lock is tried with growing pauses, for the last time at the end of the wait; without one, once."""
-    pauses = []
-    for pause in islice(Patience(wait, world), 100):
-        world.advance(pause)
-        pauses.append(pause)
-    assert sum(pauses) == pytest.approx(wait)
-    assert len(pauses) == 1 if wait == 0 else 4 <= len(pauses) <= 20
 
 
 def test_an_unreachable_database_is_tried_again(world: World, one: Instance) -> None:

@@ -304,14 +304,15 @@ def test_rules_that_are_older_than_the_catalogue_are_warned_of(rtdb: Rtdb, block
     assert all("cron-jobs" in finding.message for finding in told)
 
 
-def test_rules_that_are_older_than_steps_are_warned_of(rtdb: Rtdb) -> None:
-    """Where rules don't know cron-steps, that is a warning with the remedy."""
+@pytest.mark.parametrize("older_than", ["cron-steps", "cron-acts"])
+def test_rules_that_are_older_than_a_node_are_warned_of(rtdb: Rtdb, older_than: str) -> None:
+    """Where rules don't know it, that is a warning with the remedy."""
     shipped = adapted(RULES.read_text("utf-8"), "", "firecron")["rules"]
     assert isinstance(shipped, dict)
-    rtdb.set_rules({"rules": {name: block for name, block in shipped.items() if name != "cron-steps"}})
+    rtdb.set_rules({"rules": {name: block for name, block in shipped.items() if name != older_than}})
     user(rtdb)
     (told,) = [finding for finding in examine() if finding.check == "rules" and finding.level == "warning"]
-    assert "cron-steps" in told.message
+    assert older_than in told.message
     assert told.remedy == "deploy what `firecron rules` prints"
 
 

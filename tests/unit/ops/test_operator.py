@@ -84,7 +84,7 @@ def test_unlock_keeps_what_was_set_meanwhile(rtdb: Rtdb) -> None:
     held()
     operator = Operator(LockService())
     seen = operator.look("job")
-    operator.pause("job", True)
+    operator.pause("job")
     assert operator.unlock(seen) is True
     assert rtdb.get(f"{PATH}/paused") is True
     assert rtdb.get(f"{PATH}/expiresAt") == 0

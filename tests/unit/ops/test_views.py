@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.lock.records import MARGIN, NOW, at
 
+from firecron.base.instants import to_text
 from firecron.lock.instances import inspect_instances
+from firecron.lock.pauses import PAUSE_FIELDS
 from firecron.lock.record import LockRecord, Take, decide, released, renewed
 from firecron.lock.request import Request
 from firecron.ops.views import (
@@ -66,6 +70,19 @@ def test_paused_is_anything_but_false(paused: object, is_paused: bool) -> None:
     assert LockView("job", "free").to_json()["paused"] is False
     for node in ({"paused": paused}, {**ACQUIRED, "expiresAt": 1, "paused": paused}, {"slot": 1, "paused": paused}):
         assert inspect_lock("job", PATH, node, NOW, MARGIN).is_paused == is_paused
+
+
+def test_a_pause_is_shown_with_all_that_it_says() -> None:
+    """Who, when, why and until when, beside a lock, without one and in a malformed node; once it is over, as over."""
+    pause = {"paused": True, "pausedBy": "a\nb", "pausedAt": NOW - 5, "pausedWhy": "w" * 600, "pausedUntil": NOW}
+    for node in (pause, {**ACQUIRED, "expiresAt": 1, **pause}, {"slot": 1, **pause}):
+        before, after = (inspect_lock("job", PATH, node, now, MARGIN) for now in (NOW - 1, NOW))
+        assert (before.is_paused, after.is_paused) == (True, False)
+        assert replace(before, is_paused=False) == after
+        assert (after.paused_by, after.paused_why) == ("a ⏎ b", "w" * 500 + "…")
+        shown = {key: value for key, value in after.to_json().items() if key.startswith("paused")}
+        assert (shown["pausedAt"], shown["pausedUntil"]) == (to_text(NOW - 5), to_text(NOW))
+        assert set(shown) == set(PAUSE_FIELDS)
 
 
 def test_a_record_without_a_holder_is_the_originals() -> None:

@@ -224,7 +224,7 @@ def test_the_end_of_a_cancelled_run_is_understood(
 def test_what_surroundings_swallow_is_a_failure_all_the_same() -> None:
     """A job whose surroundings suppress what it raised has failed, and nothing is noted of how they were left."""
     error = ValueError("no")
-    job = replace(job_of(raising(error)), around=lambda: suppress(ValueError))
+    job = replace(job_of(raising(error)), around=lambda: (lambda run: suppress(ValueError),))
     assert body_of(job, make_run(), None).call() == Ending("failed", error)
     assert not hasattr(error, "__notes__")
 

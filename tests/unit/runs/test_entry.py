@@ -37,7 +37,7 @@ def test_a_node_has_no_more_than_is_known() -> None:
     """What is not known has no field, nor has a count of one; all fields of an entry but its key can be there."""
     assert Entry(slot(), "succeeded").to_node() == {"outcome": "succeeded"}
     full = Entry(
-        slot(), "failed", slot(), "http", 1, 2, 1, 3, 4, 5, True, "bookkeeper", "revision", "instance", "error"
+        slot(), "failed", slot(), "http", 1, 2, 1, 3, 4, 5, True, "bookkeeper", "revision", "instance", "error", "note"
     )
     assert len(full.to_node()) == len(dataclasses.fields(Entry)) - 1
     assert unrun(slot(), "missed").to_node() == {"outcome": "missed", "slot": slot(), "recordedBy": "bookkeeper"}

@@ -62,19 +62,19 @@ def test_a_start_after_a_stop_in_a_rerun_ticks_on(options: dict[str, object]) ->
     """A stop that comes while a turn has more to claim leaves nothing in the way of the ticks after the next start."""
     fleet = Fleet("* * * * *", on_abandoned="rerun", **options)
     dead, one = fleet.instance(), fleet.instance()
-    dead.die_holding(slot(-60))
-    fleet.world.until(40)
+    dead.die_holding(slot())
+    fleet.world.until(100)
 
     def ended(run: Run) -> None:
         fleet.body = lambda run: None
         one.crons.stop()
 
     fleet.body = ended
-    one.turn(slot())
-    assert fleet.slots() == [slot(-60)]
+    one.turn(slot(60))
+    assert fleet.slots() == [slot()]
     one.start()
-    fleet.world.until(200)
-    assert fleet.slots() == [slot(-60), slot(), slot(60), slot(120), slot(180)]
+    fleet.world.until(260)
+    assert fleet.slots() == [slot(), slot(60), slot(120), slot(180), slot(240)]
 
 
 def test_a_stop_takes_those_in_line_along() -> None:

@@ -47,7 +47,7 @@ class Bench:
 
     def turn(self, seconds: float | None) -> Turn:
         wanted = WantedClaim(None if seconds is None else slot(seconds), "schedule")
-        return Turn(self.job, wanted, self.lanes.lane(self.job))
+        return Turn(self.job, wanted, self.lanes.lane(self.job), 0.0)
 
     def enter(self, *seconds: float | None) -> list[Turn]:
         """Turns that come, and may not try yet."""

@@ -101,6 +101,46 @@ def test_a_later_wave_skips_what_was_held(until: float, reason: str | None) -> N
     assert fleet.slots() == [slot(), slot(60)], "an instance that asks at once, and only then gets an answer, runs it"
 
 
+@pytest.mark.parametrize(
+    ("until", "waits", "overlap", "reason"),
+    [
+        pytest.param(62, 4, "skip", "held", id="held as it came"),
+        pytest.param(61, 4, "skip", None, id="free within a margin"),
+        pytest.param(61.9, 1, "skip", "held", id="no wait: still held"),
+        pytest.param(62, 4, "queue", None, id="it would have waited for the lock, too"),
+    ],
+)
+def test_a_tick_that_waits_for_a_worker_skips_what_was_held(
+    until: float, waits: float, overlap: str, reason: str | None
+) -> None:
+    """A worker is free only after the other instance's run has ended: the tick is skipped, as it was elsewhere."""
+    fleet = Fleet(overlap=overlap)
+    overrun(fleet, until)
+    one = fleet.instance()
+    fleet.world.until(60)
+    turn = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
+    fleet.world.until(60 + waits)
+    assert one.runner.go_on(turn) is None
+    if reason is None:
+        assert fleet.slots() == [slot(), slot(60)]
+    else:
+        assert refusal_of(turn.results).reason == reason
+        assert fleet.slots() == [slot()]
+
+
+def test_only_the_first_try_is_judged_by_its_worker() -> None:
+    """Neither a tick that was tried before nor one whose turn has caught up others, and so has held the lock itself."""
+    one = Fleet(catch_up="all").instance()
+    came, tried, caught_up = (one.runner.turn(one.job(), WantedClaim(slot(60), "schedule")) for _ in range(3))
+    tried.pending = one.crons.engine.claimer.prepare(one.job(), tried.wanted)
+    caught_up.results.append(Result(None, "succeeded", None))
+    for turn in (came, tried, caught_up):
+        turn.take_up(turn.came + MARGIN, MARGIN)
+        assert not turn.wanted.is_later
+        turn.take_up(turn.came + MARGIN + 1, MARGIN)
+    assert [turn.wanted.is_later for turn in (came, tried, caught_up)] == [True, False, False]
+
+
 def test_a_later_wave_is_told_that_a_tick_is_done() -> None:
     """The claim of the tick itself, or of a later one, is no lock that was held."""
     fleet = Fleet(grace=300)

@@ -225,8 +225,8 @@ def test_a_sync_view_under_asgi_may_run_an_async_job(monkeypatch: pytest.MonkeyP
         await asyncio.sleep(0)
 
     # No project of Django's is set up here.
-    monkeypatch.setattr("firecron.runs.surroundings.has_django", lambda: True)
-    monkeypatch.setattr("firecron.runs.surroundings._close_old_connections", lambda: None)  # there are none
+    monkeypatch.setattr("firecron.runs.connections.has_django", lambda: True)
+    monkeypatch.setattr("firecron.runs.connections._close_old", lambda: None)  # there are none
     crons, _ = new_crons(declare(work))
 
     async def request() -> object:

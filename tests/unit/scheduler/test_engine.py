@@ -45,6 +45,20 @@ def test_it_looks_back_only_on_what_is_claimed(once_per_tick: bool) -> None:
     assert bool(one.network.requests(f"cron-locks/{NAME}")) is once_per_tick
 
 
+@pytest.mark.parametrize(("overlap", "runs"), [("skip", False), ("queue", True)])
+def test_it_looks_back_on_no_tick_that_overlap_has_skipped(overlap: str, runs: bool) -> None:
+    """A run held the lock when the tick came, and has ended since: all others have skipped the tick."""
+    fleet = Fleet(overlap=overlap)
+    one = fleet.instance()
+    one.turn(slot(-60))
+    ended = START + 5_000
+    fleet.world.edit(acquiredAt=START - 60_000, expiresAt=ended, releasedAt=ended)
+    fleet.world.until(10)
+    one.start()
+    fleet.world.until(20)
+    assert (slot() in fleet.slots()) is runs
+
+
 def test_a_forked_child_has_a_crew_of_its_own() -> None:
     """The threads that do the jobs' work, the bookkeeper's and the catalogue's are told of a fork."""
     fleet = Fleet()

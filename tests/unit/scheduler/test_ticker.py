@@ -421,6 +421,17 @@ def test_it_looks_back_on_the_tick_before(line: str, seconds: float, looked_back
     assert all(tick > slot(seconds) for _, tick, _ in bench.handed)
 
 
+def test_a_stop_while_it_asks_for_the_time_leaves_the_plans_to_the_next_start(bench: Bench) -> None:
+    """The thread that ends plans nothing and looks back on nothing; the next one does."""
+    bench.asking = bench.ticker.stop
+    bench.ticker.add(make_job("* * * * *"))
+    bench.ticker.work()
+    assert (bench.ticker.planned, bench.looked_back) == (0, [])
+    bench.asking = lambda: None
+    bench.ticker.work()
+    assert (bench.ticker.planned, bench.looked_back) == (1, [("job", slot())])
+
+
 def test_after_a_stop_it_wakes_for_nothing_of_before(bench: Bench) -> None:
     """A tick that was planned before a stop, of a job that is gone since, wakes nobody."""
     bench.ticker.add(make_job("*/10 * * * * *"))

@@ -9,12 +9,14 @@ from rich.text import Text
 
 from firecron.base.instants import in_utc, to_text
 from firecron.cli.naming import database_of, did_you_mean
-from firecron.cli.options import Json
+from firecron.cli.options import Json, Why, check_why
 from firecron.cli.output import Exit, Failure, Output, answering
+from firecron.cli.reporting import tell_events
 from firecron.errors import Denied
 from firecron.jobs.catalogue import Declared
 from firecron.lock.service import LockService
 from firecron.ops.forgetting import Catalogue, SeenEntry
+from firecron.ops.operator import Operator
 from firecron.ops.views import plain
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of the jobs.")]
@@ -25,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("forget", epilog="Example: firecron forget old-report")(forget)
 
 
-def forget(names: Names, force: Force = False, as_json: Json = False) -> None:
+def forget(names: Names, force: Force = False, why: Why = None, as_json: Json = False) -> None:
     """Take jobs out of the catalogue that no program has any more.
 
     Their locks and their histories stay, so a job that comes back goes on where it was. A job that a live program runs
@@ -34,8 +36,10 @@ def forget(names: Names, force: Force = False, as_json: Json = False) -> None:
     """
     output = Output(as_json=as_json)
     with answering(output):
+        check_why(why)
         locks = LockService()
-        catalogue = Catalogue(locks)
+        tell_events(locks.events, output, frozenset())
+        catalogue, operator = Catalogue(locks), Operator(locks)
         found = catalogue.look(names)
         for seen in found:
             _check(catalogue, seen, database_of(locks.settings), force=force)
@@ -45,6 +49,7 @@ def forget(names: Names, force: Force = False, as_json: Json = False) -> None:
                 done = f"{', '.join(one.name for one in forgotten)} forgotten, but " if forgotten else ""
                 raise Failure(f"{done}{seen.name} changed meanwhile, so it was not forgotten: run the command again")
             forgotten.append(seen)
+            operator.record("forget", seen.name, why)
         output.give({"forgotten": [_value(seen) for seen in forgotten]}, Text("\n").join(map(_shown, forgotten)))
 
 

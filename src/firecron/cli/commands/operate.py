@@ -3,38 +3,68 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 
 import typer
 from rich.text import Text
 
 from firecron.cli.lock_lines import lock_lines
 from firecron.cli.naming import close_to, database_of, remark_on
-from firecron.cli.options import Json, Name, Why, Yes
+from firecron.cli.options import Json, Name, Until, Why, Yes, check_why
 from firecron.cli.output import Exit, Failure, Output, answering
-from firecron.lock.contender import LONGEST_WHY
+from firecron.cli.reporting import tell_events
+from firecron.cli.until import parse_until
 from firecron.lock.service import LockService
 from firecron.ops.operator import Operator, Seen
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("pause", epilog="Example: firecron pause send-daily-digest")(pause)
+    app.command("pause", epilog="Example: firecron pause send-daily-digest --why 'the feed is down' --until 2h")(pause)
     app.command("resume", epilog="Example: firecron resume send-daily-digest")(resume)
     app.command("cancel", epilog="Example: firecron cancel nightly-import --why 'wrong input file'")(cancel)
     app.command("unlock", epilog="Example: firecron unlock nightly-import")(unlock)
 
 
-def pause(name: Name, yes: Yes = False, as_json: Json = False) -> None:
+def pause(name: Name, why: Why = None, until: Until = None, yes: Yes = False, as_json: Json = False) -> None:
     """Pause a lock, so that no instance can acquire it.
 
-    All instances skip the ticks of its job. A run that is under way goes on. A name that the database doesn't have yet
-    needs --yes.
+    It is paused until it is resumed, or until WHEN. All instances skip the ticks of its job. A run that is under way
+    goes on. A pause replaces the one before it. A name that the database doesn't have yet needs --yes.
     """
-    _set_paused(name, True, as_json, takes_new=yes)
+    output = Output(as_json=as_json)
+    with answering(output):
+        check_why(why)
+        operator = _operator(output)
+        seen = operator.look(name)
+        _check_usable(seen)
+        if seen.view.state == "absent" and not yes:
+            raise Failure(
+                f"{name} was not paused: there is no such lock in {database_of(operator.settings)}"
+                f"{close_to(operator, name) or '.'} To pause a name before its first use, give --yes",
+                Exit.USAGE,
+            )
+        if seen.view.is_paused and seen.view.paused_until is None and why is None and until is None:
+            _answer(output, operator, name, "it is paused already: nothing was changed", changed=False)
+            return
+        operator.pause(name, why, None if until is None else _until(until, seen.now))
+        _answer(output, operator, name, "paused everywhere", changed=True)
 
 
-def resume(name: Name, as_json: Json = False) -> None:
+def resume(name: Name, why: Why = None, as_json: Json = False) -> None:
     """Resume a paused lock, so that instances can acquire it again."""
-    _set_paused(name, False, as_json)
+    output = Output(as_json=as_json)
+    with answering(output):
+        check_why(why)
+        operator = _operator(output)
+        seen = operator.look(name)
+        _check_usable(seen)
+        if seen.view.state == "absent":
+            remark_on(output, operator, name)
+        if not seen.view.is_paused:
+            _answer(output, operator, name, "it was not paused: nothing was changed", changed=False)
+            return
+        operator.resume(name, why)
+        _answer(output, operator, name, "resumed", changed=True)
 
 
 def cancel(name: Name, why: Why = None, as_json: Json = False) -> None:
@@ -46,9 +76,8 @@ def cancel(name: Name, why: Why = None, as_json: Json = False) -> None:
     """
     output = Output(as_json=as_json)
     with answering(output):
-        if why is not None and len(why) > LONGEST_WHY:
-            raise Failure(f"--why has {len(why)} characters: give at most {LONGEST_WHY}", Exit.USAGE)
-        operator = Operator(LockService())
+        check_why(why)
+        operator = _operator(output)
         seen = operator.look(name)
         _check_readable(seen, "can't be cancelled")
         problem = seen.view.why_not_cancelled
@@ -64,7 +93,7 @@ def cancel(name: Name, why: Why = None, as_json: Json = False) -> None:
         _answer(output, operator, name, "cancelled: the run is asked to stop at its next renewal", changed=True)
 
 
-def unlock(name: Name, yes: Yes = False, as_json: Json = False) -> None:
+def unlock(name: Name, why: Why = None, yes: Yes = False, as_json: Json = False) -> None:
     """Free a lock that is held; its slot and its fence stay.
 
     Sets `expiresAt` to 0, as you can do in the Firebase console. Asks first. Does nothing if the lock was released or
@@ -73,7 +102,8 @@ def unlock(name: Name, yes: Yes = False, as_json: Json = False) -> None:
     """
     output = Output(as_json=as_json)
     with answering(output):
-        operator = Operator(LockService())
+        check_why(why)
+        operator = _operator(output)
         seen = operator.look(name)
         _check_readable(seen, "can't be unlocked")
         if not seen.view.is_taken:
@@ -83,9 +113,15 @@ def unlock(name: Name, yes: Yes = False, as_json: Json = False) -> None:
             return
         if not yes:
             _ask(output, seen)
-        if not operator.unlock(seen):
+        if not operator.unlock(seen, why):
             raise Failure(f"{name} changed meanwhile, so it was not unlocked: look at it again with firecron locks")
         _answer(output, operator, name, "unlocked", changed=True)
+
+
+def _operator(output: Output) -> Operator:
+    locks = LockService()
+    tell_events(locks.events, output, frozenset())
+    return Operator(locks)
 
 
 def _check_readable(seen: Seen, what: str) -> None:
@@ -113,32 +149,21 @@ def _ask(output: Output, seen: Seen) -> None:
         raise Failure("nothing was changed")
 
 
-def _set_paused(name: str, is_paused: bool, as_json: bool, *, takes_new: bool = True) -> None:
-    output = Output(as_json=as_json)
-    with answering(output):
-        locks = LockService()
-        operator = Operator(locks)
-        before = operator.look(name).view
-        if before.state == "malformed":
-            raise Failure(
-                f"{name} was not changed, because its node is malformed: {before.problem}. To make it usable again, "
-                f"{before.remedy}",
-                Exit.REFUSED,
-            )
-        if before.state == "absent" and not takes_new:
-            raise Failure(
-                f"{name} was not paused: there is no such lock in {database_of(locks.settings)}"
-                f"{close_to(operator, name) or '.'} To pause a name before its first use, give --yes",
-                Exit.USAGE,
-            )
-        if before.is_paused == is_paused:
-            said = f"{'it is paused already' if is_paused else 'it was not paused'}: nothing was changed"
-        else:
-            operator.pause(name, is_paused)
-            said = "paused everywhere" if is_paused else "resumed"
-        if not is_paused and before.state == "absent":
-            remark_on(output, operator, name)
-        _answer(output, operator, name, said, changed=before.is_paused != is_paused)
+def _check_usable(seen: Seen) -> None:
+    if seen.view.state == "malformed":
+        view = seen.view
+        raise Failure(
+            f"{view.name} was not changed, because its node is malformed: {view.problem}. To make it usable again, "
+            f"{view.remedy}",
+            Exit.REFUSED,
+        )
+
+
+def _until(text: str, now: int) -> datetime:
+    try:
+        return parse_until(text, now)
+    except ValueError as error:
+        raise Failure(f"--until {error}", Exit.USAGE) from None
 
 
 def _answer(output: Output, operator: Operator, name: str, said: str, *, changed: bool) -> None:

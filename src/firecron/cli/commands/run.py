@@ -24,7 +24,7 @@ from firecron.base.events import Event
 from firecron.base.instants import to_datetime, to_text
 from firecron.base.redaction import described
 from firecron.cli.loading import load_crons
-from firecron.cli.options import AppPath, Json, Name
+from firecron.cli.options import AppPath, Json, Name, Why, check_why
 from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.cli.process.signals import Signals
 from firecron.cli.reporting import Logged, code_of_refusal, tell_events
@@ -33,6 +33,7 @@ from firecron.cron.ticks import is_tick, newest_tick
 from firecron.errors import Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.result import Result
+from firecron.ops.operator import Operator
 from firecron.ops.views import plain
 
 HELP = """Run the job NAME of APP once, now, under its lock.
@@ -82,6 +83,7 @@ def _run(
             help="Run a tick again that has not succeeded, as its next attempt: with its key and its steps.",
         ),
     ] = None,
+    why: Why = None,
     held_exit_code: Annotated[
         int,
         typer.Option("--held-exit-code", min=0, max=255, help="Exit code to use instead of 75."),
@@ -100,9 +102,13 @@ def _run(
             raise Failure("--slot claims a tick, and --resume runs one again: leave one of them out", Exit.USAGE)
         tick = None if slot is None else _tick(crons, job, slot, output)
         again = None if resume is None else _resumed(resume)
+        check_why(why)
+        act = threading.Thread(
+            target=lambda: Operator(crons.locks).record("run", name, why), name="firecron-act", daemon=True
+        )
         if as_json:
             ending.enter_context(redirect_stdout(sys.stderr))  # keeps what the job prints out of the result
-        result, duration, number = _perform(crons, job, tick, again, output)
+        result, duration, number = _perform(crons, job, tick, again, output, act)
         ending.close()
         if result is None:
             raise Failure(f'"{name}" did not stop in time: its lock frees itself when it expires', Exit.FAILED)
@@ -144,17 +150,25 @@ def _instant(text: str, option: str = "--slot", other: str = "now") -> datetime:
 
 
 def _perform(
-    crons: FireCron, job: Job, tick: datetime | None, resume: datetime | str | None, output: Output
+    crons: FireCron,
+    job: Job,
+    tick: datetime | None,
+    resume: datetime | str | None,
+    output: Output,
+    act: threading.Thread,
 ) -> tuple[Result | None, int | None, int | None]:
     """Run the job; return its result, its duration in milliseconds, and the signal that ended it.
 
-    The result is None if the job has not stopped in time.
+    The result is None if the job has not stopped in time. `act` records what the operator does: it is started when the
+    run starts, which doesn't wait for it.
     """
     results: list[Result] = []
     raised: list[BaseException] = []
     durations: dict[object, int] = {}
 
     def note(event: Event) -> None:
+        if event.slug == "run.started" and act.ident is None:
+            act.start()
         if event.slug.startswith("run.") and "took" in event.fields:
             durations[event.fields["key"]] = int(event.fields["took"])
 
@@ -178,6 +192,8 @@ def _perform(
     crons.stop()
     # If the run has ended, its thread has little left to do.
     thread.join(timeout=1)
+    if act.ident is not None:
+        act.join(timeout=2 * crons.settings.request_timeout)
     if raised and not isinstance(raised[0], Stopping):
         raise raised[0]
     if raised:
@@ -200,6 +216,7 @@ def _show(output: Output, name: str, result: Result, duration: int | None, logge
         "fence": None if run is None else run.fence,
         "key": key,
         "durationMs": duration,
+        "note": None if run is None else run.noted,
         "error": None if result.error is None else described(result.error),
         "refusal": None if refusal is None else {"reason": refusal.reason, "message": refusal.message},
     }
@@ -212,6 +229,8 @@ def _show(output: Output, name: str, result: Result, duration: int | None, logge
     said = f"{name} {result.outcome}" + ("" if duration is None else f" after {took(duration)}")
     if run is not None and run.slot is not None:
         said += f", as the run of {to_text(run.slot)}"
+    if run is not None and run.noted is not None:
+        said += f": {plain(run.noted)}"
     output.give(value, said)
 
 

@@ -42,10 +42,11 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from firecron.base.clocks import Moment, SystemTiming
+from firecron.base.clocks import Moment
 from firecron.base.flag import Flag
 from firecron.base.instants import to_datetime, to_text
 from firecron.cli.process.process_group import ProcessGroup, check_command
@@ -54,7 +55,6 @@ from firecron.cron.ticks import meant_tick
 from firecron.errors import Cancelled, CommandFailed, Denied, LeaseLost, NotStarted, Stopping, Unavailable
 from firecron.jobs.run import Run
 from firecron.lock.refusal import Refusal, not_known
-from firecron.lock.waiting import Patience, may_change
 from firecron.settings import FACTS
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def under_lock(
     but lost its lock, and Stopping if a signal arrived first.
     """
     bid = locks.contender.bid(name, ttl, hold_at_least=hold_at_least, renews=True)
-    lease = _patiently(lambda: locks.contender.try_once(bid), command.signals, wait)
+    lease = _patiently(lambda: locks.contender.try_once(bid), locks, name, command.signals, wait)
     if isinstance(lease, Refusal):
         return lease
     try:
@@ -200,13 +200,14 @@ def under_tick(
     `wait` is how many seconds to keep trying. Returns the run's result, or the refusal. Raises NoTick if the tick is
     more than `grace` seconds ago, and Stopping if a signal arrived first.
     """
-    moment = _patiently(lambda: _time(crons.locks, name), command.signals, wait)
+    locks, signals = crons.locks, command.signals
+    moment = _patiently(lambda: _time(locks, name), locks, name, signals, wait)
     if isinstance(moment, Refusal):
         return moment
     tick, early = meant_tick(crons.registry.get(name).options.schedule, to_datetime(moment.server), grace)
-    if not command.signals.pause(early):
+    if not signals.pause(early):
         raise Stopping
-    return _patiently(lambda: _triggered(crons, name, tick), command.signals, wait)
+    return _patiently(lambda: _triggered(crons, name, tick), locks, name, signals, wait)
 
 
 def _triggered(crons: FireCron, name: str, tick: datetime) -> Result | Refusal:
@@ -223,15 +224,23 @@ def _time(locks: LockService, name: str) -> Moment | Refusal:
         return not_known(name, "denied", error)
 
 
-def _patiently(attempt: Callable[[], T | Refusal], signals: Signals, wait: float) -> T | Refusal:
+def _patiently(
+    attempt: Callable[[], T | Refusal], locks: LockService, name: str, signals: Signals, wait: float
+) -> T | Refusal:
     """Call `attempt` until a later try can't end otherwise, or until `wait` seconds are over; return its last answer.
 
-    Raises Stopping if a signal arrives first.
+    Once it was refused because the lock is held, changes of the lock's node end the pauses. Raises Stopping if a signal
+    arrives first.
     """
-    for pause in Patience(wait, SystemTiming()):
-        if not signals.pause(pause):
-            raise Stopping
+    if not signals.pause(0):
+        raise Stopping
+    with closing(locks.contender.waiting(name, wait, signals.wake)) as waiting:
+        waiting.start(0)
         answer = attempt()
-        if not may_change(answer):
-            break
+        while waiting.goes_on(answer):
+            while (seconds := waiting.seconds()) > 0:
+                if not signals.pause(seconds):
+                    raise Stopping
+            waiting.start(0)
+            answer = attempt()
     return answer

@@ -78,8 +78,8 @@ class Signals:
 
         `seconds` is the longest wait. None waits without limit.
         """
-        if self.received is None:
-            select.select([self._reads], [], [], seconds)
+        if self.received is None and select.select([self._reads], [], [], seconds)[0]:
+            self._reads.recv(4096)  # else a pause after a `wake` would end at once, and so would all later ones
         return self.received is None
 
     def wake(self) -> None:

@@ -39,6 +39,7 @@ STRANGE: list[tuple[str, object]] = [
     ("slot", "2020-11-18T09:00:00+00:00"),
     ("slot", "2020-13-18T09:00:00Z"),
     ("slot", "soon"),
+    ("succeededSlot", "yesterday"),
     ("unfinished", True),
     ("unfinished", "2020-11-18"),
 ]
@@ -89,6 +90,18 @@ class NodeConformance(Kit):
                 before = self.node
                 refused(service.acquire(self.name, TTL), "paused")
                 assert self.node == before, (beside, value)
+
+    def test_a_pause_ends_by_itself(self) -> None:
+        """A lock is refused until `pausedUntil`, and kept from nobody then; what is no instant is no end."""
+        service = self.service()
+        pause = {"paused": True, "pausedUntil": self.server_time() + 50_000}
+        self.node = pause
+        refused(service.acquire(self.name, TTL), "paused")
+        self.jump(51)
+        taken(service.acquire(self.name, TTL)).release()
+        assert self.fields.items() >= pause.items()
+        self.edit(pausedUntil="soon")
+        refused(service.acquire(self.name, TTL), "paused")
 
     def test_a_pause_lets_the_holder_finish(self) -> None:
         """A lock that is paused while held is renewed and released, and stays paused."""

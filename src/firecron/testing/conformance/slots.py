@@ -68,6 +68,17 @@ class SlotConformance(Kit):
         assert self.fields["outcome"] == "failed"
         assert self.number("expiresAt") == self.number("releasedAt")
 
+    def test_the_newest_success_is_remembered(self) -> None:
+        """A release after a success writes its slot as `succeededSlot`. Later claims and failures keep it."""
+        service = self.service()
+        runs = ((EARLIER, "succeeded", EARLIER), (SLOT, "failed", EARLIER), (LATER, "succeeded", LATER))
+        for slot, outcome, newest in runs:
+            before = self.fields.get("succeededSlot") if self.node else None
+            lease = taken(self.claim(service, slot))
+            assert self.fields.get("succeededSlot") == before
+            assert lease.release(outcome=outcome, finished=slot)
+            assert self.fields.get("succeededSlot") == newest
+
     def test_failures_are_counted(self) -> None:
         """A failed run of a slot, a lost one and one that died count one each. A success ends the count."""
         service = self.service()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.simulation.instance import Instance
+from tests.simulation.world import World
 from tests.unit.listeners import recorded
 from tests.unit.runs.test_body import make_run
 from tests.unit.threads import PATIENCE, ended, named
@@ -328,6 +332,7 @@ def test_a_lock_that_becomes_free_is_waited_for(signals: Noting) -> None:
     assert not isinstance(held, Refusal)
 
     def free_it() -> bool:
+        bench.timing.advance((signals.pauses[-1] or 0) + 1e-6)
         if len(signals.pauses) == 3:
             held.release()
         return True
@@ -335,6 +340,81 @@ def test_a_lock_that_becomes_free_is_waited_for(signals: Noting) -> None:
     signals.at_pause = free_it
     assert under_lock(bench.locks, "backup", 60, bench.command, wait=PATIENCE) is None
     assert (len(signals.pauses), bench.ran) == (3, 1)
+
+
+class Worldly(Signals):
+    """Signals whose pauses let the world's time pass. `number` arrives `at` so many seconds after nine."""
+
+    def __init__(self, world: World, at: float = math.inf) -> None:
+        super().__init__()
+        self._world = world
+        self._at = at
+        self._is_woken = False
+
+    def pause(self, seconds: float | None = None) -> bool:
+        assert seconds is not None
+        ends = min(self._world.mono() + seconds * 1000, self._at * 1000)
+        while self._world.mono() < ends and not self._is_woken:
+            self._world.step(ends)
+        self._is_woken = False
+        return self._world.mono() < self._at * 1000
+
+    def wake(self) -> None:
+        self._is_woken = True
+
+
+@pytest.mark.parametrize(("hears", "late", "most"), [(True, 0.005, 6), (False, 2.0, 100)], ids=["hears", "polls"])
+@pytest.mark.parametrize("is_tick", [False, True])
+def test_a_command_that_hears_begins_when_the_lock_is_released(
+    is_tick: bool, hears: bool, late: float, most: int
+) -> None:
+    """A command that waits for its lock, or for an earlier tick's, hears of the release; without a watch it polls."""
+    world = World()
+    began: list[float] = []
+
+    @distributed_cron("job", "* * * * *")
+    def job() -> None:
+        began.append(world.mono() / 1000)
+
+    one, holder = Instance(world, job, hears=hears), Instance(world).live()
+    lease = holder.keep()
+    world.at(50, lease.release)
+    command = Worldly(world)
+    own = Bench.Own(Bench(command), command, job)
+    if is_tick:
+        answer = under_tick(one.crons, "job", own, wait=55)
+        assert not isinstance(answer, Refusal)
+    else:
+        assert under_lock(one.locks, "job", 60, own, wait=55) is None
+    assert 50 <= began[0] <= 50 + late
+    assert one.network.methods.count("watch") == hears
+    assert one.network.methods.count("swap") <= most
+    one.locks.close()
+    world.advance(0)
+
+
+def test_a_signal_ends_a_wait_that_hears() -> None:
+    """Whoever follows the lock is ended at once, and follows nothing after that."""
+    world = World()
+    one, holder = Instance(world, hears=True), Instance(world).live()
+    holder.keep()
+    command = Worldly(world, at=20)
+    bench = Bench(command)
+    with pytest.raises(Stopping):
+        under_lock(one.locks, "job", 60, bench.command, wait=3_600)
+    assert (world.mono(), bench.ran, one.locks.streams.followers) == (20_000, 0, 0)
+    world.advance(0)
+
+
+def test_a_woken_pause_is_followed_by_whole_ones(signals: Noting) -> None:
+    """`wake` ends one pause, and no other; a signal ends all."""
+    signals.wake()
+    for seconds, least in ((60.0, 0.0), (0.05, 0.05)):
+        began = time.monotonic()
+        assert Signals.pause(signals, seconds)
+        assert time.monotonic() - began >= least
+    signal.raise_signal(signal.SIGTERM)
+    assert [Signals.pause(signals, 60), Signals.pause(signals, 60)] == [False, False]
 
 
 def test_a_refusal_that_stays_is_not_waited_past(signals: Noting) -> None:

@@ -1,0 +1,159 @@
+"""`firecron page`: serve the page alone, from what the database knows of the jobs.
+
+Nothing ticks here. On loopback the page asks for no password, because whoever reaches it can run this command as well.
+There it answers to no other Host, so that no site that a browser has open can reach it by a name of its own. On another
+address it needs a password, or Identity-Aware Proxy in front of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import firecron.logging
+from firecron.cli.loading import load_crons
+from firecron.cli.naming import database_of
+from firecron.cli.options import OnlyAppPath
+from firecron.cli.output import Exit, Failure, Output, answering
+from firecron.cli.process.signals import Signals
+from firecron.lock.service import LockService
+from firecron.ops.acts import claimed_user
+from firecron.page.asgi import StatusApp
+from firecron.page.basic import BasicGate
+from firecron.page.gates import Gate, OwnGate
+from firecron.page.iap import IapGate
+from firecron.page.making import make_page
+from firecron.page.safety import is_loopback
+from firecron.page.visitor import Access
+from firecron.settings import PAGE_PASSWORD
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from firecron.app import FireCron
+
+HELP = """Serve the page: all jobs in a browser, live, with buttons.
+
+It shows what the database knows, and needs no APP. With APP it can also run that application's jobs; they don't tick
+here. Ends at Ctrl-C or SIGTERM, after the runs that it has begun.
+
+On loopback it asks for no password. Another address needs one, or --iap-audience. Give the password by the variable
+FIRECRON_PAGE_PASSWORD, because others on this machine can see a command's arguments.
+
+Example: firecron page --port 8080 --read-only
+"""
+# How long the server may take to end once every stream and run has ended.
+_END = 5.0
+
+Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on, 0 for any free one.")]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Show everything, and change nothing.")]
+User = Annotated[str, typer.Option("--user", help="User who goes with the password.")]
+Password = Annotated[
+    str | None, typer.Option("--password", envvar=PAGE_PASSWORD, help="Password that the browser asks for.")
+]
+IapAudience = Annotated[
+    str | None, typer.Option("--iap-audience", metavar="PATH", help="Believe Identity-Aware Proxy, for this audience.")
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("page", help=HELP)(_page)
+
+
+def _page(
+    app: OnlyAppPath = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8080,
+    read_only: ReadOnly = False,
+    user: User = "ops",
+    password: Password = None,
+    iap_audience: IapAudience = None,
+) -> None:
+    output = Output(as_json=False)
+    with answering(output):
+        if password is not None and iap_audience is not None:
+            raise Failure("a password and an IAP audience are two ways in: leave one of them out", Exit.USAGE)
+        is_closed = password is not None or iap_audience is not None
+        if not is_closed and not is_loopback(host):
+            raise Failure(
+                f"--host {host} is no loopback address, so others could run and unlock jobs: give a password by "
+                f"{PAGE_PASSWORD}, or --iap-audience",
+                Exit.USAGE,
+            )
+        # Signals come first: a signal may arrive at any time.
+        with Signals() as signals:
+            crons = None if app is None else load_crons(app)
+            locks = LockService() if crons is None else crons.locks
+            if not logging.getLogger("firecron").hasHandlers():
+                firecron.logging.setup()
+            gate: Gate = OwnGate(lambda visitor: Access(claimed_user(), can_act=True))
+            if password is not None:
+                gate = BasicGate((user, password), locks.events)
+            elif iap_audience is not None:
+                gate = IapGate([iap_audience])
+            desk, live = make_page(
+                gate,
+                locks,
+                None if crons is None else crons.registry,
+                read_only=read_only,
+                is_local=not is_closed,
+            )
+            page = StatusApp(desk, live, locks.settings.workers)
+            with _listening(host, port) as listening:
+                shown = f"http://{_in_url(host)}:{listening.getsockname()[1]}/"
+                output.say(f"{shown} shows the jobs of {database_of(locks.settings)}; press Ctrl-C to end")
+                _serve(page, listening, signals, crons)
+
+
+def _serve(page: StatusApp, listening: socket.socket, signals: Signals, crons: FireCron | None) -> None:
+    """Serve until a signal arrives, or the server fails."""
+    server = _server(page)
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(server.serve([listening]))
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            signals.wake()
+
+    thread = threading.Thread(target=run, name="firecron-page", daemon=True)
+    thread.start()
+    signals.pause()
+    page.end()
+    if crons is not None:
+        crons.stop()  # the server waits for the runs that visitors have begun
+    server.should_exit = True
+    thread.join(_END)
+    if failed:
+        raise Failure(f"the page could not be served: {failed[0]!r}")
+
+
+def _server(page: StatusApp) -> uvicorn.Server:
+    try:
+        import uvicorn
+    except ModuleNotFoundError as error:
+        if error.name != "uvicorn":
+            raise
+        raise Failure("uvicorn is not installed: pip install 'firecron[page]'", Exit.USAGE) from None
+    return uvicorn.Server(uvicorn.Config(page, lifespan="off", log_level="warning", access_log=False))
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise Failure(f"{host} port {port} can't be listened on: {error}", Exit.USAGE) from None
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,228 @@
+"""The status of all jobs: what the catalogue, the locks and the groups of instances say of each of them, in a row.
+
+Three requests are enough for all rows: the catalogue, the locks and the groups. The newest entry of each history costs
+one more request a job, several of them at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from firecron.base.clocks import Deadline
+from firecron.base.instants import in_utc, to_datetime, to_milliseconds, to_text
+from firecron.cron.words import without_place
+from firecron.errors import Denied
+from firecron.jobs.catalogue import Declared, read_declared
+from firecron.jobs.groups import Group, read_groups
+from firecron.lock.service import LockService
+from firecron.ops.health import JobVerdict, judge
+from firecron.ops.nodes import children
+from firecron.ops.views import LockView, inspect_lock, inspect_run, plain
+from firecron.runs.entry import Entry
+
+_AT_A_TIME = 8
+# How long after the lock's release the entry of a run may come, in milliseconds.
+_SETTLED = 30_000
+_UNREADABLE = (
+    "its entry in the catalogue can't be read, so its schedule is not known: start its service again, or delete the "
+    "entry in the Firebase console"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A job at one instant: the verdict, the declaration, the lock, the next tick, and the newest entry of its history.
+
+    `declared` is None if the entry in the catalogue can't be read. `lock` is None without a node. `next` is None if no
+    tick will come. `last` is None if there is no entry, or it was not asked for. Texts are safe to print.
+    """
+
+    verdict: JobVerdict
+    declared: Declared | None = None
+    lock: LockView | None = None
+    next: int | None = None
+    last: Entry | None = None
+
+    @property
+    def job(self) -> str:
+        """The job's name."""
+        return self.verdict.job
+
+    @property
+    def words(self) -> str | None:
+        """What the schedule means, without its time zone."""
+        return None if self.declared is None else without_place(self.declared.schedule)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the row for programs: it always has every field, and instants are texts."""
+        declared = self.declared
+        schedule = None if declared is None else declared.schedule
+        return {
+            **self.verdict.to_json(),
+            "warning": self.verdict.is_warning,
+            "line": schedule and schedule.line,
+            "timezone": schedule and schedule.timezone,
+            "every": None if schedule is None or schedule.every is None else int(schedule.every.total_seconds()),
+            "starting": None if schedule is None or schedule.starting is None else in_utc(schedule.starting),
+            "words": self.words,
+            "next": None if self.next is None else to_text(self.next),
+            "lock": self.lock and self.lock.to_json(),
+            "last": self.last and self.last.to_json(),
+            "service": declared and declared.service,
+            "revision": declared and declared.revision,
+            "where": declared and declared.where,
+            "role": declared and declared.role,
+            "ticks": declared is not None and declared.ticks,
+            "disabled": declared is not None and declared.disabled,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SeenJobs:
+    """All jobs at one instant, `now` on RTDB's clock, in the order of their names.
+
+    `others` are the locks that belong to no job of the catalogue: those of leaders, of plain locks, and of jobs that
+    have no entry.
+    """
+
+    rows: tuple[Row, ...]
+    others: tuple[LockView, ...]
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """What is judged: the entries of the catalogue, the nodes of all locks, and the groups, as they were at `now`.
+
+    An entry that can't be read is None. `groups` is None where the security rules don't let this user read them.
+    """
+
+    catalogue: Mapping[str, Declared | None]
+    locks: Mapping[str, object]
+    groups: tuple[Group, ...] | None
+    now: int
+
+
+class Status:
+    """Reads the status of all jobs of one database. Every method raises StoreError."""
+
+    def __init__(self, locks: LockService) -> None:
+        self._locks = locks
+        self._store = locks.store
+        self._paths = locks.paths
+        self._margin = locks.settings.margin_ms
+
+    def look(self) -> SeenJobs:
+        """Return all jobs, with the newest entries of their histories."""
+        return self.with_last(self.judge(self.read()))
+
+    def read(self, catalogue: Mapping[str, Declared | None] | None = None) -> Nodes:
+        """Return the nodes to judge. A `catalogue` that was read before is not read again."""
+        # All of it takes as long as a try to acquire at most.
+        ends = self._locks.deadline(self._locks.settings.acquire_timeout)
+        if catalogue is None:
+            catalogue = self.catalogue(ends)
+        locks = children(self._read(self._paths.locks, ends), self._paths.locks)
+        try:
+            groups: tuple[Group, ...] | None = read_groups(self._read(self._paths.groups, ends))
+        except Denied:
+            groups = None
+        return Nodes(catalogue, locks, groups, self._locks.clock.now(ends).server)
+
+    def catalogue(self, ends: Deadline | None = None) -> dict[str, Declared | None]:
+        """Return the entries of the catalogue, by the name of their job."""
+        try:
+            nodes = children(self._read(self._paths.jobs, ends or self._deadline()), self._paths.jobs)
+        except Denied as error:
+            remedy = "The rules may be older than the catalogue: deploy those that `firecron rules` prints"
+            raise Denied(f"{self._paths.jobs} can't be read. {error} {remedy}") from error
+        return {name: read_declared(name, node) for name, node in nodes.items()}
+
+    def verdicts(self, nodes: Nodes) -> list[JobVerdict]:
+        """Return the verdicts about all jobs, in the order of their names."""
+        return [
+            JobVerdict(plain(name), "unknown", why=_UNREADABLE, is_warning=True)
+            if declared is None
+            else judge(declared, nodes.locks.get(name), nodes.groups, nodes.now, self._margin)
+            for name, declared in sorted(nodes.catalogue.items())
+        ]
+
+    def judge(self, nodes: Nodes, names: Collection[str] | None = None) -> SeenJobs:
+        """Return what these nodes say of all jobs, or of those of these names, without their histories."""
+        rows = (
+            self._row(name, verdict, nodes)
+            for name, verdict in zip(sorted(nodes.catalogue), self.verdicts(nodes), strict=True)
+            if names is None or name in names
+        )
+        others = (
+            self._view(name, node, nodes.now)
+            for name, node in sorted(nodes.locks.items())
+            if name not in nodes.catalogue
+        )
+        return SeenJobs(tuple(rows), tuple(others), nodes.now)
+
+    def with_last(self, seen: SeenJobs, before: SeenJobs | None = None) -> SeenJobs:
+        """Return the jobs with the newest entries of their histories: one request for each job.
+
+        A job whose lock has not been acquired or released since the look `before`, nor just before it, has its entry
+        from there.
+        """
+        known = {row.job: row for row in before.rows} if before is not None else {}
+
+        def last(row: Row) -> Row:
+            earlier = known.get(row.job)
+            if before is not None and earlier is not None and _is_settled(earlier, row, before.now):
+                return replace(row, last=earlier.last)
+            return replace(row, last=self.last(row.job))
+
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            return replace(seen, rows=tuple(pool.map(last, seen.rows)))
+
+    def last(self, name: str) -> Entry | None:
+        """Return the newest entry of a job's history; None if it has none."""
+        newest = self._store.newest(self._paths.runs_of(name), self._deadline())
+        return None if newest is None else inspect_run(*newest)
+
+    def _row(self, name: str, verdict: JobVerdict, nodes: Nodes) -> Row:
+        declared, node = nodes.catalogue[name], nodes.locks.get(name)
+        return Row(
+            verdict,
+            None if declared is None else _printable(declared),
+            None if node is None else self._view(name, node, nodes.now),
+            None if declared is None else _next_tick(declared, verdict, nodes.now),
+        )
+
+    def _view(self, name: str, node: object, now: int) -> LockView:
+        return inspect_lock(name, self._paths.lock(name), node, now, self._margin)
+
+    def _read(self, path: str, ends: Deadline) -> object:
+        return self._store.read(path, ends.within(self._locks.settings.request_timeout)).node
+
+    def _deadline(self) -> Deadline:
+        return self._locks.deadline(self._locks.settings.request_timeout)
+
+
+def _is_settled(earlier: Row, row: Row, at: int) -> bool:
+    """Return whether the history that was read with the row `earlier`, at this time, has no newer entry now."""
+    changes, others = ([one.since, one.released_at] if one else [None, None] for one in (earlier.lock, row.lock))
+    return changes == others and all(change is None or change < at - _SETTLED for change in changes)
+
+
+def _next_tick(declared: Declared, verdict: JobVerdict, now: int) -> int | None:
+    if declared.disabled or verdict.word == "retired":
+        return None
+    return to_milliseconds(declared.schedule.after(to_datetime(now)))
+
+
+def _printable(declared: Declared) -> Declared:
+    """Return the declaration with texts that are safe to print."""
+    return replace(
+        declared,
+        name=plain(declared.name),
+        where=plain(declared.where),
+        service=plain(declared.service),
+        revision=declared.revision and plain(declared.revision),
+        role=declared.role and plain(declared.role),
+    )

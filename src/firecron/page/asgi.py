@@ -1,0 +1,152 @@
+"""The page as an ASGI application, mounted (Starlette, FastAPI) or served alone.
+
+    app.mount("/crons", crons.status_app(access=access))
+    uvicorn program:page                            # page = crons.status_app(...)
+
+The application never blocks the event loop: one bounded set of threads reads, another one performs runs. A run goes on
+to its end under its lock, even if the visitor leaves.
+
+Served alone, the application starts and stops the jobs with the server, as `crons.lifespan` does. A mounted application
+gets no lifespan events, so there the outer application has to start and stop the jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from inspect import isawaitable
+
+from firecron.base.forks import tell_after_fork
+from firecron.base.off_loop import off_loop
+from firecron.base.workers import Workers
+from firecron.page.desk import Desk
+from firecron.page.ending import end_with_process
+from firecron.page.live import Live
+from firecron.page.messages import PageRequest, Reply, problem
+from firecron.page.safety import HEADERS, MOST_BODY
+from firecron.page.streaming import Stream
+from firecron.page.visitor import Headers
+from firecron.triggers.asgi import Message, Receive, Send, lifespan, path_below
+
+_READING = 8
+_STREAMING = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+
+
+class StatusApp:
+    """The ASGI application that `FireCron.status_app` returns. At most `workers` runs go on at the same time.
+
+    `life` is entered and left with the server's lifespan.
+    """
+
+    def __init__(
+        self, desk: Desk, live: Live, workers: int, life: AbstractAsyncContextManager[object] | None = None
+    ) -> None:
+        self._desk = desk
+        self._live = live
+        self._life = life or nullcontext()
+        # Two sets, so that the page can be read while every worker runs a job.
+        self._reading = Workers(_READING)
+        self._running = Workers(workers)
+        tell_after_fork(self)
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "http":
+                await self._serve(scope, receive, send)
+            case "lifespan":
+                await lifespan(self._life, receive, send)
+            case "websocket":
+                await receive()
+                await send({"type": "websocket.close", "code": 1000})
+            case other:
+                raise ValueError(f"the ASGI scope {other!r} is not supported: the page serves http")
+
+    def after_fork(self) -> None:
+        """Forget the threads in a forked child: they are the parent's."""
+        self._reading.after_fork()
+        self._running.after_fork()
+
+    def end(self) -> None:
+        """End all streams at once, as a server's signal does. For a server that is stopped otherwise."""
+        self._live.end()
+
+    async def _stream(self, receive: Receive, send: Send) -> None:
+        stream = Stream(send, encoded(_STREAMING))
+        viewer = self._live.join(stream.push)
+        if viewer is None:
+            await _send(problem(503, "no_stream", "there are as many streams as there may be"), "GET", send)
+            return
+        try:
+            await stream.run(viewer, receive)
+        finally:
+            self._live.leave(viewer)
+
+    async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
+        request = _request(scope)
+        admitted = await off_loop(lambda: self._desk.admit(request), self._reading.submit)
+        if isawaitable(admitted):
+            admitted = await admitted
+        plan = admitted if isinstance(admitted, Reply) else self._desk.plan(request, admitted)
+        if isinstance(plan, Reply):
+            await _send(plan, request.method, send)
+            return
+        end_with_process(self._live)
+        if plan.route.kind == "events" and request.method == "GET":
+            await self._stream(receive, send)
+            return
+        body = await _body(receive) if plan.has_body else None
+        workers = self._running if plan.is_long else self._reading
+        reply = await off_loop(lambda: self._desk.do(plan, body), workers.submit)
+        await _send(reply, request.method, send)
+
+
+def encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a reply, with those that every reply has, as ASGI wants them."""
+    return [(name.lower().encode(), value.encode("latin-1")) for name, value in {**HEADERS, **headers}.items()]
+
+
+async def _send(reply: Reply, method: str, send: Send) -> None:
+    headers = encoded({**reply.headers, "Content-Length": str(len(reply.body))})
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if method == "HEAD" else reply.body})
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """Return the body of a request; None if it is too long."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        part = message.get("body", b"")
+        size += len(part)
+        if size > MOST_BODY:
+            return None
+        parts.append(part)
+        if not message.get("more_body", False):  # also where the client has left
+            return b"".join(parts)
+
+
+def _request(scope: Message) -> PageRequest:
+    client = scope.get("client")
+    root = scope.get("root_path", "")
+    return PageRequest(
+        scope["method"],
+        path_below(scope["path"], root),
+        Headers((key.decode("latin-1"), value.decode("latin-1")) for key, value in scope["headers"]),
+        query=scope.get("query_string", b"").decode("latin-1"),
+        full_path=scope["path"] if scope["path"].startswith(root) else f"{root}{scope['path']}",
+        scheme=scope.get("scheme", "http"),
+        peer=client[0] if client else None,
+        original=_original(scope),
+    )
+
+
+def _original(scope: Message) -> object:
+    """Return Starlette's request where the page is mounted in a Starlette application, else the scope."""
+    if "app" not in scope:
+        return scope
+    try:
+        from starlette.requests import Request
+    except ModuleNotFoundError:
+        return scope
+    return Request(scope)

@@ -1,0 +1,79 @@
+"""Values that are read once for all who look, and kept for a while: so reads don't grow with the number of browsers.
+
+One thread reads a value at a time; the others wait for it. An error counts as a value: a database that is away is asked
+once for all, too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar, cast
+
+from firecron.base.clocks import Timing
+from firecron.base.forks import tell_after_fork
+from firecron.base.recent import Recent
+from firecron.errors import StoreError
+
+T = TypeVar("T")
+
+
+class _Value(Generic[T]):
+    """A value, or the error instead of it, and when it was read on the monotonic clock.
+
+    `changes` counts how often it was said to have changed, and `seen` how many of these the reading has seen.
+    """
+
+    def __init__(self) -> None:
+        self.reading = threading.Lock()
+        self.changes = 0
+        self.seen = 0
+        self.read_at: float | None = None
+        self.value: T | None = None
+        self.error: StoreError | None = None
+
+
+class Shared(Generic[T]):
+    """Values by their names. Each is read by `read` once it is older than `age` seconds."""
+
+    def __init__(self, read: Callable[[str], T], timing: Timing, age: float) -> None:
+        self._read = read
+        self._timing = timing
+        self._age = age * 1000
+        self.after_fork()
+        tell_after_fork(self)
+
+    def get(self, name: str = "") -> T:
+        """Return the value. Raise the StoreError that came instead of it."""
+        with self._lock:
+            value = self._values.get(name)
+            if value is None:
+                value = _Value()
+                self._values.put(name, value)
+        with value.reading:
+            is_new = value.read_at is not None and value.seen == value.changes
+            if not is_new or self._timing.mono() - (value.read_at or 0) >= self._age:
+                self._fill(name, value)
+            if value.error is not None:
+                raise value.error
+            return cast("T", value.value)
+
+    def changed(self, name: str = "") -> None:
+        """Read the value anew when it is asked for next. A reading that has begun may not have seen the change."""
+        with self._lock:
+            value = self._values.get(name)
+            if value is not None:
+                value.changes += 1
+
+    def after_fork(self) -> None:
+        """Begin anew in a forked child: a thread that only the parent has may be reading."""
+        self._lock = threading.Lock()
+        self._values: Recent[str, _Value[T]] = Recent()
+
+    def _fill(self, name: str, value: _Value[T]) -> None:
+        value.seen = value.changes
+        try:
+            value.value, value.error = self._read(name), None
+        except StoreError as error:
+            value.value, value.error = None, error
+        value.read_at = self._timing.mono()

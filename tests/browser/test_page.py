@@ -1,0 +1,248 @@
+"""The page of the jobs in a real browser, with a real server and the emulator: what it tells and does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, Request, expect
+from tests.browser.conftest import opened
+from tests.browser.served import LOCK, Served, served
+from tests.page.paging import declare
+from tools.browser import find_axe
+
+from firecron import Access
+from rtdb_emulator.pytest_plugin import Rtdb
+
+HIDDEN = "<img src=x onerror=alert(1)> left \u202e right\u202c\u0007 \u05e9\u05dc\u05d5\u05dd <b>bold</b> " + "w" * 120
+LONG = "L" + "-very" * 18 + "-long-job"
+# A key that somebody wrote by hand: no program has such a job.
+ODD = "<b>odd\u202e job"
+
+
+@pytest.fixture
+def site(rtdb: Rtdb) -> Iterator[Served]:
+    with served(rtdb) as page:
+        yield page
+
+
+def row(page: Page, job: str) -> Locator:
+    return page.locator(".jobs > [role=row]", has=page.locator(".name", has_text=re.compile(f"^{job}$")))
+
+
+def is_live(page: Page) -> None:
+    expect(page.locator("#live")).to_have_text("live")
+
+
+def width(page: Page) -> int:
+    found: int = page.evaluate("() => document.documentElement.scrollWidth")
+    return found
+
+
+def test_a_row_turns_live_with_the_claim_and_sees_a_takeover(browser: Browser, site: Served) -> None:
+    """Both are heard on the stream: the page asks for nothing again. The strip and the sentence follow."""
+    asked: list[str] = []
+    with opened(browser, site.url) as page:
+        is_live(page)
+        expect(page.locator("#sentence")).to_have_text("3 jobs, all as they should be")
+        now = row(page, "digest").locator(".now")
+        page.on("request", lambda request: asked.append(request.url.removeprefix(site.url)))
+        site.claim(1)
+        expect(now).to_contain_text(f"/{site.crons.locks.identity.instance}")
+        expect(now).to_contain_text("running")
+        expect(row(page, "digest").locator(".strip .going")).to_have_count(1)
+        other = site.another()
+        row(page, "digest").locator(".name").click()
+        page.get_by_role("button", name="Unlock").click()
+        page.locator("#confirm").click()
+        expect(page.locator("#notices")).to_contain_text("digest is unlocked")
+        page.locator("#back").click()
+        site.claim(0, other)
+        expect(now).to_contain_text(f"/{other.locks.identity.instance}")
+        site.let_go()
+        expect(now).to_have_text("1,204 mails")
+        expect(row(page, "digest").locator(".glyph .ran")).to_have_count(1)
+        assert [path for path in asked if path == "api/jobs"] == []
+        other.stop()
+
+
+def test_texts_are_texts_and_fit_a_phone(browser: Browser, rtdb: Rtdb) -> None:
+    """Markup, marks of direction and long names in every view: spelled out, and at 320 pixels nothing goes sideways."""
+    held = {**LOCK, "instance": HIDDEN, "instanceId": HIDDEN, "releasedAt": None, "expiresAt": 4102444800000}
+    rtdb.set("/cron-locks", {LONG: {**held, "paused": True}, "leader": {**held, "kind": "leader"}, "plain": LOCK})
+    rtdb.set(f"/cron-runs/{LONG}/2026-11-18T09:00:00Z", {
+        "outcome": "failed", "slot": "2026-11-18T09:00:00Z", "error": HIDDEN, "note": HIDDEN, "instance": HIDDEN,
+        "startedAt": 1794992400123, "endedAt": 1794992401123, "durationMs": 1000, "attempt": 2, "fence": 7,
+    })  # fmt: skip
+    rtdb.set("/cron-instances/x-1", {"seenAt": 1, "startedAt": 1, "instanceId": HIDDEN})
+    rtdb.set("/cron-acts/x1", {"at": 1, "act": "pause", "name": LONG, "who": HIDDEN, "why": HIDDEN})
+    declare(rtdb, ODD)
+    declare(rtdb, LONG, where=HIDDEN, service=HIDDEN)
+    with served(rtdb) as site, opened(browser, site.url, width=320) as page:
+        is_live(page)
+        expect(row(page, LONG)).to_contain_text("paused")
+        for view in ("", f"#job/{LONG}", "#locks", "#instances", "#acts"):
+            page.evaluate("view => { location.hash = view }", view)
+            shown = page.locator("main > section:visible")
+            if view and view != "#acts":
+                expect(shown).to_contain_text("<img src=x onerror=alert(1)>")
+            assert width(page) == 320, view
+        assert page.locator("main img, main b, main script").count() == 0
+        assert "\u202e" not in page.locator("main").text_content()  # type: ignore[operator]  # there is a main
+
+
+def test_acts_are_dialogs_that_name_what_they_do(browser: Browser, site: Served) -> None:
+    """Pause and resume, by keyboard alone: Escape leaves, focus comes back, and the database has what was said."""
+    with opened(browser, f"{site.url}#job/digest") as page:
+        button = page.get_by_role("button", name="Pause")
+        button.press("Enter")
+        dialog = page.get_by_role("dialog", name="Pause digest")
+        expect(dialog).to_contain_text("No instance starts digest")
+        expect(page.get_by_label("Why")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(dialog).to_be_hidden()
+        expect(button).to_be_focused()
+        page.keyboard.press("Enter")
+        page.keyboard.type("<b>the move</b>")
+        page.keyboard.press("Enter")
+        expect(page.locator("#job-now")).to_have_text(re.compile("^paused"))
+        expect(page.locator("#job-acts [data-act=resume]")).to_be_focused()
+        assert site.rtdb.get("/cron-locks/digest/paused") is not None
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("button", name="Pause")).to_be_visible()
+        assert site.rtdb.get("/cron-locks/digest/paused") is None
+
+
+def test_a_run_by_hand_says_how_it_ended(browser: Browser, site: Served) -> None:
+    """The dialog closes at once; the end is told when it comes, and the run is in the history with its note."""
+    with opened(browser, f"{site.url}#job/digest") as page:
+        page.get_by_role("button", name="Run now").click()
+        page.locator("#confirm").click()
+        expect(page.locator("#job-now")).to_contain_text("running")
+        site.may_end.set()
+        expect(page.locator("#notices")).to_contain_text('"digest" succeeded')
+        expect(page.locator("#runs [role=row]").nth(1)).to_contain_text(re.compile("by hand.*1,204 mails"))
+
+
+@pytest.mark.parametrize("access", [{"access": lambda visitor: Access("guest")}, {"open_to_all": "read"}])
+def test_who_may_only_look_sees_no_buttons(browser: Browser, rtdb: Rtdb, access: dict[str, Any]) -> None:
+    """Neither in a job nor beside the locks, and the page says why."""
+    rtdb.set("/cron-locks/plain", LOCK)
+    with served(rtdb, **access) as site, opened(browser, f"{site.url}#job/digest") as page:
+        expect(page.locator("#options")).to_contain_text("shop.jobs:digest")
+        expect(page.locator("#who")).to_contain_text("may look, not act")
+        page.get_by_role("link", name="Locks").click()
+        expect(page.locator("#v-locks")).to_contain_text("plain")
+        assert page.locator("main [data-act]").count() == 0
+
+
+def test_the_keyboard_reaches_everything(browser: Browser, site: Served) -> None:
+    """`/` filters, Tab walks, Enter opens, the address goes back; what has the focus is outlined."""
+    with opened(browser, site.url) as page:
+        is_live(page)
+        page.keyboard.press("/")
+        expect(page.locator("#filter")).to_be_focused()
+        page.keyboard.type("2 o")
+        expect(page.locator("#nothing")).to_contain_text("No job matches")
+        page.locator("#filter").fill("0 d")
+        expect(page.locator(".jobs .name:visible")).to_have_text(["cleanup", "digest"])
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        name = row(page, "digest").locator(".name")
+        expect(name).to_be_focused()
+        assert page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        page.keyboard.press("Enter")
+        expect(page.locator("#job-name")).to_be_focused()
+        page.locator("#job-strip .strip").focus()
+        page.keyboard.press("ArrowLeft")
+        page.go_back()
+        expect(page.locator("#filter")).to_have_value("0 d")
+        expect(row(page, "invoices")).to_be_hidden()
+
+
+@pytest.mark.parametrize(("dark", "view"), [(False, ""), (True, "#job/digest")])
+def test_axe_finds_nothing(browser: Browser, site: Served, dark: bool, view: str) -> None:
+    """Contrast, names, roles and order: in the overview with a job in need, and, in the dark, in that job."""
+    script = find_axe()
+    if script is None:
+        pytest.skip("there is no axe-core: run `make browser`")
+    failed = {**LOCK, "outcome": "failed", "failures": 3, "unfinished": None}
+    site.rtdb.set("/cron-locks/digest", failed)
+    with opened(browser, f"{site.url}{view}", dark=dark) as page:
+        expect(page.locator("#options" if view else "#list .need")).to_be_visible()
+        expect(page.locator("#live")).to_have_text("live")
+        page.evaluate(f"{script.read_text('utf-8')};0")
+        found = page.evaluate("() => axe.run()")
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
+
+
+def test_away_and_back(browser: Browser, rtdb: Rtdb) -> None:
+    """The page says that it is old, and why: its browser is offline, or its server is gone; then it is live again."""
+    with served(rtdb) as site:
+        port = int(site.url.rsplit(":", 1)[1].strip("/"))
+        with opened(browser, site.url, allowed="ERR_") as page:
+            is_live(page)
+            page.context.set_offline(True)
+            expect(page.locator("#detail")).to_have_text("This browser is offline.")
+            expect(page.locator("#sentence")).to_contain_text(re.compile("^At .*: 3 jobs"))
+            page.context.set_offline(False)
+            is_live(page)
+            site.stop()
+            expect(page.locator("#detail")).to_contain_text("server does not reply")
+            with served(rtdb, port):
+                page.evaluate("() => dispatchEvent(new Event('online'))")
+                is_live(page)
+                expect(page.locator("#sentence")).to_have_text("3 jobs, all as they should be")
+
+
+def test_two_windows_share_one_stream(browser: Browser, site: Served) -> None:
+    """The second hears from the first, and has the stream once the first is closed."""
+    streams: list[Page] = []
+
+    def note(request: Request) -> None:
+        if request.url.endswith("/api/events"):
+            streams.append(request.frame.page)
+
+    with opened(browser, site.url) as first:
+        first.context.on("request", note)
+        is_live(first)
+        second = first.context.new_page()
+        second.goto(site.url)
+        is_live(second)
+        site.claim()
+        for page in (first, second):
+            expect(row(page, "digest").locator(".now")).to_contain_text("running")
+        assert second not in streams
+        other = first.context.new_page()
+        with first.context.expect_event("request", lambda request: request.url.endswith("/api/events")):
+            first.goto("about:blank")
+        site.let_go()
+        expect(row(second, "digest").locator(".now")).to_have_text("1,204 mails")
+        assert set(streams) <= {first, second}
+        other.close()
+
+
+def test_without_a_stream_it_asks_with_an_etag(browser: Browser, site: Served) -> None:
+    """Every five seconds by a clock of the test's; what has not changed is not sent again. The browser's clock, which
+    is wrong by years, changes no time that is shown.
+    """
+    statuses: list[int] = []
+    with opened(browser, "about:blank", allowed="404") as page:
+        page.clock.install(time="2001-01-01T00:00:00Z")
+        page.route("**/api/events", lambda route: route.fulfill(status=404))
+        page.goto(site.url)
+        expect(page.locator("#live")).to_have_text("asks every 5 s")
+        expect(row(page, "invoices")).to_contain_text(re.compile(r"in (1?\d min|\d+ s)|now|due"))
+        page.on("response", lambda response: statuses.append(response.status) if "api/jobs" in response.url else None)
+        for _ in range(2):
+            with page.expect_response("**/api/jobs"):
+                page.clock.fast_forward(5_000)
+        site.pause()
+        with page.expect_response("**/api/jobs"):
+            page.clock.fast_forward(5_000)
+        expect(row(page, "digest").locator(".now")).to_contain_text("paused")
+        assert statuses[:2] == [304, 304]

@@ -1,0 +1,245 @@
+"""`firecron status` and `check`: each job's row, the codes of a check, and whatever is in the database."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import firebase_admin
+import pytest
+from tests.catalogued import DAY, HOUR, Catalogue, now
+from tests.cli.calls import answer, call, checked, complaint
+from tests.cli.schemas import CHECK, STATUS
+from tests.cli.test_watch import Script, nothing
+
+from firecron.cli.commands.status import StatusView
+from firecron.cli.output import Output
+from firecron.cli.watching import watch
+from firecron.lock.service import LockService
+from rtdb_emulator.pytest_plugin import Rtdb
+
+
+@pytest.fixture
+def catalogue(rtdb: Rtdb) -> Catalogue:
+    return Catalogue(rtdb)
+
+
+def rows(*names: str) -> dict[str, dict[str, Any]]:
+    jobs = answer(STATUS, "status", *names)["jobs"]
+    assert isinstance(jobs, list)
+    return {row["job"]: row for row in jobs}
+
+
+def checks(*names: str) -> tuple[int, dict[str, object]]:
+    result = call("check", *names, "--json")
+    assert result.stderr == ""
+    return result.exit_code, checked(CHECK, result.stdout)
+
+
+def test_an_empty_catalogue_says_so(rtdb: Rtdb) -> None:
+    """Where no program has declared a job, `status` and `check` say that, and it is no failure."""
+    assert answer(STATUS, "status")["jobs"] == []
+    assert checks() == (0, {"status": "ok", "jobs": []})
+    said = call("status").stdout
+    assert f"There is no job in the emulator at {rtdb.emulator.url}" in said
+    assert call("check").stdout == "0 jobs\n"
+    assert rtdb.get("/cron-locks") is None
+
+
+def test_a_row_has_all_of_a_job(catalogue: Catalogue) -> None:
+    """Its verdict, schedule and meaning, next tick, lock, last run, and the program that declares it."""
+    catalogue.declare("digest", "0 9 * * *", role="mail", since=now())
+    slot = catalogue.ran("digest")
+    catalogue.declare("every", None, every=2700, starting="2026-11-01T00:00:00Z", ticks=False, timezone=None)  # type: ignore[arg-type]  # as it is stored
+    catalogue.declare("off", disabled=True)
+    found = rows()
+    digest = found["digest"]
+    assert list(found) == ["digest", "every", "off"]
+    assert {name: digest[name] for name in ("verdict", "since", "due", "why", "warning")} == {
+        "verdict": "ok",
+        "since": None,
+        "due": None,
+        "why": f"its last tick {slot} succeeded",
+        "warning": False,
+    }
+    assert (digest["line"], digest["timezone"], digest["words"]) == (
+        "0 9 * * *",
+        "America/New_York",
+        "at 09:00 every day",
+    )
+    assert (digest["every"], digest["starting"]) == (None, None)
+    assert (digest["service"], digest["revision"], digest["role"]) == ("api", "api-00042-abc", "mail")
+    assert (digest["where"], digest["ticks"], digest["disabled"]) == ("jobs.job (jobs.py:5)", True, False)
+    assert digest["lock"]["state"] == "free"
+    assert (digest["last"]["outcome"], digest["last"]["durationMs"]) == ("succeeded", 1_500)
+    every = found["every"]
+    assert (every["every"], every["starting"], every["ticks"]) == (2700, "2026-11-01T00:00:00Z", False)
+    assert every["words"] == "every 45 minutes, from 2026-11-01 00:00 UTC"
+    assert (every["lock"], every["last"]) == (None, None)
+    assert (found["off"]["verdict"], found["off"]["next"], found["off"]["disabled"]) == ("paused", None, True)
+    assert list(rows("every", "digest")) == ["digest", "every"]
+
+
+def test_a_status_is_a_line_for_each_job(catalogue: Catalogue) -> None:
+    """Without a terminal: alarms first, then what the schedule means, and how, how long and where the last run was."""
+    catalogue.declare("digest")
+    catalogue.ran("digest")
+    catalogue.declare("import", "*/5 * * * *")
+    catalogue.ran("import", ago=2 * HOUR)
+    late, fine = call("status").stdout.splitlines()
+    assert late.startswith("import: late; */5 * * * *  every 5 minutes, New York; next in ")
+    assert "; last succeeded 1 h ago, took 1.5 s, by api-00042-abc/00bf4b9c3f2a; nobody has claimed its tick" in late
+    assert fine.startswith("digest: ok; 0 0 29 2 *  ")
+    assert fine.endswith("; last succeeded 59 min ago, took 1.5 s, by api-00042-abc/00bf4b9c3f2a")
+
+
+@pytest.mark.parametrize("word", ["unattended", "stuck", "late", "failing"])
+def test_a_check_fails_for_four_words(catalogue: Catalogue, rtdb: Rtdb, word: str) -> None:
+    """With exit code 1, and a line for the job that is not as it should be."""
+    catalogue.declare("fine")
+    catalogue.ran("fine")
+    assert (checks()[0], call("check").stdout) == (0, "1 job: 1 ok\n")
+    catalogue.declare("job", "*/5 * * * *" if word == "late" else "0 0 29 2 *", alertAfter=2)
+    catalogue.ran("job", outcome="failed", failures=2 if word == "failing" else 1)
+    if word == "stuck":
+        rtdb.set("/cron-locks/job/expiresAt", "soon")
+    if word == "unattended":
+        catalogue.beat(ago=HOUR)
+    code, value = checks("job")
+    assert isinstance(value["jobs"], list)
+    assert (code, value["status"], [one["verdict"] for one in value["jobs"]]) == (1, "failing", [word])
+    result = call("check", "job")
+    assert (result.exit_code, result.stdout) == (1, f"job: {word}: {value['jobs'][0]['why']}\n")
+    if word != "unattended":
+        assert checks("fine") == (0, {"status": "ok", "jobs": []})
+
+
+def test_a_warning_is_said_and_is_no_failure(catalogue: Catalogue, rtdb: Rtdb) -> None:
+    """A pause of more than a day and an entry that can't be read are printed; the exit code is 0."""
+    catalogue.declare("paused")
+    rtdb.set("/cron-locks/paused", {"paused": True, "pausedAt": now() - 2 * DAY, "pausedBy": "ops@host"})
+    catalogue.declare("odd", "every now and then")
+    code, value = checks()
+    assert isinstance(value["jobs"], list)
+    assert (code, value["status"]) == (0, "ok")
+    assert [(one["job"], one["verdict"], one["warning"]) for one in value["jobs"]] == [
+        ("odd", "unknown", True),
+        ("paused", "paused", True),
+    ]
+    assert [line.partition(" by")[0] for line in call("check").stdout.splitlines()][1] == "paused: paused: paused"
+    odd = rows()["odd"]
+    assert (odd["line"], odd["words"], odd["next"], odd["service"], odd["ticks"]) == (None, None, None, None, False)
+
+
+def test_a_retired_job_is_no_alarm(catalogue: Catalogue) -> None:
+    """A job that its service doesn't have any more is in the status, and passes the check."""
+    catalogue.declare("gone", "* * * * *", declaredAt=now() - DAY)
+    catalogue.names = ["stays"]
+    catalogue.declare("stays")
+    assert rows()["gone"]["verdict"] == "retired"
+    assert (rows()["gone"]["next"], checks()) == (None, (0, {"status": "ok", "jobs": []}))
+    assert "gone: retired" in call("status").stdout
+
+
+@pytest.mark.parametrize("command", ["status", "check"])
+def test_a_misspelt_job_is_told(catalogue: Catalogue, command: str) -> None:
+    """A check of a job that isn't there must not pass, so the command names the nearest one, with exit code 2."""
+    catalogue.declare("nightly-import")
+    catalogue.declare("digest")
+    said = complaint(2, command, "digest", "nightly-imprt")
+    assert said.startswith("there is no job nightly-imprt in the catalogue of the emulator")
+    assert said.endswith("; did you mean nightly-import?")
+
+
+def test_a_catalogue_that_may_not_be_read_is_told(rtdb: Rtdb) -> None:
+    """With the exit code for a denial, 78. Without the groups alone, nobody is called unattended."""
+    catalogue = Catalogue(rtdb)
+    catalogue.declare("job")
+    catalogue.ran("job")
+    catalogue.beat(ago=DAY)
+    readable = {".read": True, ".write": True}
+    others = dict.fromkeys(("cron-jobs", "cron-locks", "cron-runs", "cron-instances"), readable)
+    firebase_admin.initialize_app(options={"databaseURL": rtdb.url, "databaseAuthVariableOverride": None})
+    rtdb.set_rules({"rules": others})
+    assert checks() == (0, {"status": "ok", "jobs": []})
+    rtdb.set_rules({"rules": {**others, "cron-jobs": {}}})
+    assert "cron-jobs" in complaint(78, "check")
+    rtdb.set_rules({"rules": readable})
+    assert checks()[0] == 1
+
+
+def test_hostile_texts_are_printed_safely(catalogue: Catalogue, rtdb: Rtdb) -> None:
+    """Names, services and places in the catalogue can't change what a terminal shows."""
+    evil = "\x1b[31m\u202egnp.exe\n"
+    catalogue.declare("job\u202e\u00e4", service=evil, where=evil, revision=evil, role=evil)
+    catalogue.declare("n" * 100, disabled=True, where=evil)
+    rtdb.set("/cron-jobs/list", ["not", "an", "entry"])
+    for arguments in (("status",), ("check",), ("status", "--json")):
+        said = call(*arguments).stdout
+        assert "\x1b" not in said
+        assert "\u202e" not in said
+    assert len(rows()) == 3
+
+
+def test_a_catalogue_that_is_no_list_of_jobs_is_told(rtdb: Rtdb) -> None:
+    """A value in its place is named with the remedy, exit code 78."""
+    rtdb.set("/cron-jobs", "text")
+    assert "cron-jobs holds 'text'" in complaint(78, "status")
+
+
+def test_each_change_of_a_job_is_a_line(catalogue: Catalogue, rtdb: Rtdb, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --watch a line tells what has changed of a job, but neither its next tick nor a renewal."""
+    catalogue.declare("job")
+    catalogue.ran("job", ago=HOUR)
+    output = Output(as_json=False)
+    renewed = now() + HOUR
+    script = Script(
+        nothing,
+        lambda: catalogue.ran("job", ago=0, releasedAt=None, expiresAt=renewed),
+        lambda: rtdb.set("/cron-locks/job/expiresAt", renewed + 1),
+        lambda: rtdb.set("/cron-locks/job/paused", True),
+        lambda: rtdb.set("/cron-jobs", None),
+    )
+    watch(output, StatusView(LockService(), output), 2, script)
+    lines = [line[9:] for line in capsys.readouterr().out.splitlines()]
+    assert [line.split(";")[0] for line in lines] == [
+        "job: ok",
+        "job: running",
+        "job: paused",
+        "job: is no longer in the catalogue",
+    ]
+
+
+def test_a_watched_history_is_read_only_where_a_lock_has_changed(catalogue: Catalogue, rtdb: Rtdb) -> None:
+    """The newest entries of jobs that have been quiet for a while are not read at each look."""
+    for name in ("quiet", "busy"):
+        catalogue.declare(name)
+        catalogue.ran(name)
+    view = StatusView(LockService(), Output(as_json=True))
+    view.look()
+    catalogue.ran("busy", ago=0)
+    for _ in range(3):
+        rtdb.emulator.requests.clear()
+        seen = view.look()
+        assert [rtdb.count(path=f"/cron-runs/{name}") for name in ("busy", "quiet")] == [1, 0]
+    assert [row.last and row.last.outcome for row in seen.rows] == ["succeeded", "succeeded"]
+
+
+def test_a_check_reads_three_nodes_and_the_clock(catalogue: Catalogue, rtdb: Rtdb) -> None:
+    """However many jobs there are: the catalogue, the locks, the groups, and RTDB's time."""
+    for number in range(20):
+        catalogue.declare(f"job-{number}")
+    rtdb.emulator.requests.clear()
+    assert call("check").exit_code == 0
+    assert [request.path for request in rtdb.emulator.requests if request.method == "GET"] == [
+        "/cron-jobs",
+        "/cron-locks",
+        "/cron-groups",
+    ]
+
+
+def test_json_is_one_value(catalogue: Catalogue) -> None:
+    """The rows of `status --json` are sorted by name, whatever is wrong with them."""
+    for name in ("b", "a", "c"):
+        catalogue.declare(name)
+    assert [row["job"] for row in json.loads(call("status", "--json").stdout)["jobs"]] == ["a", "b", "c"]

@@ -1,0 +1,106 @@
+"""Every comparison of the verdict about a job, broken in turn: the list for `tests.mutations`."""
+
+from __future__ import annotations
+
+from tests.invariants.mutants import Mutant
+
+HEALTH = "tests/unit/ops/test_health.py"
+DAEMON = "tests/unit/ops/test_health_daemon.py"
+REPORT = "tests/unit/ops/test_health_report.py"
+LATENESS = "tests/unit/scheduler/test_lateness.py"
+
+
+def _in(file: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
+    return tuple(Mutant(file, *change) for change in changes)
+
+
+VERDICT_MUTANTS = (
+    *_in(
+        "ops/health.py",
+        ("return self.word in ALARMS", "return True", HEALTH),
+        # The order of the words, and when each of them holds.
+        ("groups is not None and retired(declared, groups, now)", "False", HEALTH),
+        ("pause is not None and pause.holds(now)", "pause is not None", HEALTH),
+        ("pause is not None and pause.holds(now)", "False", HEALTH),
+        ("    if declared.disabled:", "    if False:", HEALTH),
+        ("groups is not None and declared.ticks and not", "groups is not None and not", HEALTH),
+        ("groups is not None and declared.ticks and not", "False and not", HEALTH),
+        (
+            "    except Malformed as error:\n        return _malformed(job, str(error))",
+            "    finally:\n        pass",
+            HEALTH,
+        ),
+        ('misfit(current.kept.get("kind"), record.slot if record else None, None)', "None", HEALTH),
+        ("record is not None and record.is_live(now, margin) and (held", "False and (held", HEALTH),
+        ("record is not None and record.is_live(now, margin) and (held", "record is not None and (held", HEALTH),
+        ("record.is_live(now, margin)", "record.is_live(now, 0)", HEALTH),
+        ("    if not declared.once_per_tick:", "    if False:", HEALTH),
+        ("limit = now - declared.grace - alert_margin", "limit = now - declared.grace", DAEMON),
+        ("limit = now - declared.grace - alert_margin", "limit = now - alert_margin", DAEMON),
+        ("    if due is not None:", "    if False:", DAEMON),
+        ("    if not declared.has_lease:", "    if False:", HEALTH),
+        # Paused, and unattended.
+        ("is_warning = pause.at is not None and now - pause.at > DAY", "is_warning = False", HEALTH),
+        ("now - pause.at > DAY", "now - pause.at >= DAY", HEALTH),
+        ("group.jobs is not None and declared.name in group.jobs", "group.jobs is not None", HEALTH),
+        # Held.
+        ("    if record.is_stuck(now):", "    if False:", HEALTH),
+        ("    if record.releasedAt is not None:\n        return None\n", "", HEALTH),
+        ('if record.unfinished is None else f"runs its', 'if record.slot is None else f"runs its', HEALTH),
+        ("now - since <= expected", "now - since < expected", HEALTH),
+        ("now - since <= expected", "True", HEALTH),
+        (
+            ' or not declared.once_per_tick:\n        return JobVerdict(job, "running"',
+            ':\n        return JobVerdict(job, "running"',
+            HEALTH,
+        ),
+        ("since + expected, why=why", "since, why=why", HEALTH),
+        # Late.
+        ("default=limit)", "default=0)", HEALTH),
+        ("due if due < limit else None", "due if due <= limit else None", DAEMON),
+        ("due if due < limit else None", "due", DAEMON),
+        ("        yield freed_at(record)\n", "", DAEMON),
+        ("            yield to_milliseconds(record.slot)\n", "            pass\n", DAEMON),
+        ("        yield since\n", "        pass\n", DAEMON),
+        ("declared.since if declared.since is not None else declared.declared_at", "declared.since", HEALTH),
+        ("declared.since if declared.since is not None else declared.declared_at", "declared.declared_at", DAEMON),
+        ("resumed is not None and resumed <= now", "False", DAEMON),
+        ("resumed is not None and resumed <= now", "resumed is not None", DAEMON),
+        ("resumed is not None and resumed <= now", "resumed is not None and resumed < now", HEALTH),
+        ('"instances are" if declared.ticks else "trigger is"', '"instances are"', HEALTH),
+        # Failing.
+        ("record is None or record.slot is None", "record is None", HEALTH),
+        ("record.open_slot is not None and record.releasedAt is None", "record.releasedAt is None", HEALTH),
+        ("record.open_slot is not None and record.releasedAt is None", "record.open_slot is not None", HEALTH),
+        ("record.open_slot is not None and", "record.unfinished is not None and", HEALTH),
+        ("failures < declared.alert_after", "failures <= declared.alert_after", HEALTH),
+        ("failures < declared.alert_after", "False", HEALTH),
+        ("if failures > 1 else", "if failures else", HEALTH),
+        ("freed_at(record) if failures == declared.alert_after else None", "freed_at(record)", HEALTH),
+    ),
+    *_in(
+        "ops/health_report.py",
+        ("if self._timing.mono() >= self._until:", "if True:", REPORT),
+        ("if self._timing.mono() >= self._until:", "if self._timing.mono() > self._until:", REPORT),
+        ("if self._timing.mono() >= self._catalogue_until:", "if True:", REPORT),
+        ("self._report.problem is not None and before.problem is None", "self._report.problem is not None", REPORT),
+        ("        if report.problem is not None:\n            return None\n", "", REPORT),
+    ),
+    *_in(
+        "scheduler/lateness.py",
+        ("if judge is None or moment is None:", "if moment is None:", LATENESS),
+        ("before not in (None, self._last)", "before != self._last", LATENESS),
+        ("before not in (None, self._last)", "False", LATENESS),
+        (" or (rank is not None and not self._had_rank)", "", LATENESS),
+        ("(rank is not None and not self._had_rank)", "rank is not None", LATENESS),
+        ("rank is None or rank < _FIRST or self._told", "rank is None or self._told", LATENESS),
+        ("rank < _FIRST", "rank <= _FIRST", LATENESS),
+        ("rank is None or rank < _FIRST or self._told", "rank is None or rank < _FIRST", LATENESS),
+        ("moment.mono < self._began + _KNOWN * self._interval", "False", LATENESS),
+        ("moment.mono < self._began + _KNOWN * self._interval", "True", LATENESS),
+        ("one.age < _KNOWN * self._interval", "one.age <= _KNOWN * self._interval", LATENESS),
+        ("one.job in before or ", "", LATENESS),
+        ("if one.job in mine]", "]", LATENESS),
+        ("            if now != before.get(one.job):", "            if now:", LATENESS),
+    ),
+)

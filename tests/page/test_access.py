@@ -1,0 +1,227 @@
+"""Who is served: exactly one way to say it, and what each way lets through."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import flask
+import pytest
+from django.http import HttpRequest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Mount
+from tests.page.paging import OPEN, Page, Shell, asgi_call, basic
+
+from firecron import Access, ConfigurationError, FireCron, Visitor
+from rtdb_emulator.pytest_plugin import Rtdb
+
+PASSWORD = "correct horse"
+BASIC: dict[str, Any] = {"basic": ("ops", PASSWORD)}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"read_only": True},
+        {"open_health": True},
+        {"basic": ("ops", "x"), "open_to_all": "read"},
+        {"access": lambda visitor: None, "basic": ("ops", "x")},
+        {"iap_audience": "/projects/1/locations/r/services/s", "audience": "a", "email": "a@example.com"},
+        {"audience": "https://api.example"},
+        {"email": "ops@example.com"},
+        {"open_to_all": "write"},
+        {"open_to_all": True},
+        {"basic": "ops:x"},
+        {"basic": ("ops", "")},
+        {"basic": ("", "x")},
+        {"basic": ("o:ps", "x")},
+        {"basic": ("ops", "x", "y")},
+        {"access": "everybody"},
+        {"iap_audience": ""},
+        {"iap_audience": []},
+    ],
+    ids=lambda given: "-".join(given) or "nothing",
+)
+def test_a_page_says_whom_it_serves(given: dict[str, Any]) -> None:
+    """Without exactly one way, or with one that says nothing, there is no page."""
+    with pytest.raises(ConfigurationError):
+        FireCron(enabled=False).status_app(**given)
+
+
+def test_a_password_is_never_part_of_an_error() -> None:
+    """What is wrong with a pair is told without its password."""
+    with pytest.raises(ConfigurationError) as raised:
+        FireCron(enabled=False).status_app(basic=("o:ps", PASSWORD))
+    assert PASSWORD not in str(raised.value)
+
+
+# --- basic
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        (basic("ops", "wrong"), 401),
+        (basic("other", PASSWORD), 401),
+        (basic("ops", PASSWORD + " "), 401),
+        ({"Authorization": "Basic !!!"}, 401),
+        ({"Authorization": "Basic"}, 401),
+        ({"Authorization": "Bearer " + PASSWORD}, 401),
+        (basic("ops", PASSWORD), 200),
+        ({"Authorization": basic("ops", PASSWORD)["Authorization"].replace("Basic", "bAsIc")}, 200),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("path", ["/", "/page.js", "/health", "/api/jobs", "/nothing"])
+def test_basic_asks_for_the_password(rtdb: Rtdb, headers: dict[str, str], status: int, path: str) -> None:
+    """Each path asks for the one user and the one password, and says how to send them."""
+    reply = Page(**BASIC).get(path, headers)
+    assert reply.status == (404 if (status, path) == (200, "/nothing") else status)
+    challenge = 'Basic realm="firecron", charset="UTF-8"' if status == 401 else None
+    assert reply.headers.get("www-authenticate") == challenge
+
+
+def test_a_password_may_have_any_characters(rtdb: Rtdb) -> None:
+    """Colons and letters of any language are part of the password."""
+    page = Page(basic=("öps", "p:ä:s"))
+    assert page.get("/", basic("öps", "p:ä:s")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("scope", "headers", "warns"),
+    [
+        ({"client": ("10.0.0.1", 1)}, {}, True),
+        ({"client": ("10.0.0.1", 1)}, {"X-Forwarded-Proto": "http"}, True),
+        ({"client": ("10.0.0.1", 1)}, {"X-Forwarded-Proto": "https"}, False),
+        ({"client": ("10.0.0.1", 1)}, {"X-Forwarded-Proto": "https, http"}, False),
+        ({"client": ("10.0.0.1", 1), "scheme": "https"}, {}, False),
+        ({"client": ("127.0.0.1", 1)}, {}, False),
+        ({"client": ("::1", 1)}, {}, False),
+        ({"client": None}, {}, False),
+    ],
+)
+def test_a_password_without_tls_is_a_warning_once(
+    rtdb: Rtdb, scope: dict[str, Any], headers: dict[str, str], warns: bool
+) -> None:
+    """The first request over a network without TLS is a WARNING; on loopback and behind TLS there is none."""
+    page = Page(**BASIC)
+    for _ in range(2):
+        page.get("/", {**headers, **basic("ops", PASSWORD)}, **scope)
+    assert [event.level for event in page.said("page.insecure")] == ([logging.WARNING] if warns else [])
+
+
+def test_a_refusal_is_logged_without_what_was_sent(rtdb: Rtdb) -> None:
+    """A wrong password is a WARNING without it; a browser's first request, which has none, is none."""
+    page = Page(**BASIC)
+    page.get("/")
+    assert page.said("page.denied") == []
+    page.get("/", basic("ops", "not-this-one"))
+    [event] = page.said("page.denied")
+    assert (event.level, event.fields["status"]) == (logging.WARNING, 401)
+    assert "not-this-one" not in event.message
+
+
+# --- a function of the program's
+
+
+@pytest.mark.parametrize(("shell", "kind"), [("asgi", dict), ("flask", flask.Request), ("django", HttpRequest)])
+def test_access_sees_the_request_and_decides(rtdb: Rtdb, shell: Shell, kind: type) -> None:
+    """`access` gets method, path below the mount, headers by any case, and the framework's request."""
+    seen: list[Visitor] = []
+
+    def access(visitor: Visitor) -> Access | None:
+        seen.append(visitor)
+        assert isinstance(visitor.request, kind)
+        return Access("ops@example.com") if visitor.headers.get("x-USER") else None
+
+    page = Page(shell=shell, access=access)
+    assert page.get("/api/jobs").said == (403, "forbidden")
+    reply = page.get("/api/jobs", {"X-User": "ops"})
+    assert (reply.status, reply.body["visitor"]) == (200, {"who": "ops@example.com", "canAct": False})
+    assert [(one.method, one.path) for one in seen] == [("GET", "/api/jobs")] * 2
+
+
+@pytest.mark.parametrize("shell", ["flask", "django"])
+def test_async_access_needs_asgi(rtdb: Rtdb, shell: Shell) -> None:
+    """Where nothing can wait for it, an async function is an error at once; one that hides it lets nobody in."""
+
+    async def access(visitor: Visitor) -> Access | None:
+        return Access("ops@example.com", can_act=True)
+
+    with pytest.raises(ConfigurationError, match="async"):
+        Page(shell=shell, access=access)
+    hidden: Callable[[Visitor], Awaitable[Access | None]] = lambda visitor: access(visitor)  # noqa: E731, PLW0108
+    page = Page(shell=shell, access=hidden)
+    assert page.get("/").said == (500, "error")
+
+
+def test_starlette_gives_its_own_request(rtdb: Rtdb) -> None:
+    """Mounted in Starlette, what `access` sees is Starlette's request, with what the program's middleware put there."""
+    seen: list[object] = []
+    page = Page(access=lambda visitor: seen.append(visitor.request))
+    asgi_call(Starlette(routes=[Mount("/crons", app=page.app)]), "GET", "/crons/api/jobs")
+    [request] = seen
+    assert isinstance(request, Request)
+    assert request.url.path == "/crons/api/jobs"
+
+
+def test_access_may_be_async(rtdb: Rtdb) -> None:
+    """Under ASGI an async function is awaited; it may allow acting."""
+
+    async def access(visitor: Visitor) -> Access | None:
+        return Access("ops@example.com", can_act=True) if visitor.path != "/health" else None
+
+    page = Page(access=access)
+    assert page.get("/api/jobs").body["visitor"] == {"who": "ops@example.com", "canAct": True}
+    assert page.get("/health").status == 403
+
+
+@pytest.mark.parametrize("returned", [True, "ops", Access, 0])
+def test_access_that_returns_something_else_lets_nobody_in(rtdb: Rtdb, returned: object) -> None:
+    """A function that forgets to make an Access is an error, and no entrance; the visitor isn't told what."""
+    page = Page(access=lambda visitor: returned)
+    reply = page.get("/")
+    assert reply.said == (500, "error")
+    assert "see the log" in reply.body["message"]
+    assert [event.level for event in page.said("page.failed")] == [logging.ERROR]
+
+
+def test_access_that_raises_lets_nobody_in(rtdb: Rtdb) -> None:
+    """An error in the function is in the log, and not in the reply."""
+
+    def access(visitor: Visitor) -> Access | None:
+        raise RuntimeError("the session is broken")
+
+    async def later(visitor: Visitor) -> Access | None:
+        return access(visitor)
+
+    for given in (access, later):
+        page = Page(access=given)
+        reply = page.get("/api/jobs")
+        assert (reply.status, "session" in reply.body["message"]) == (500, False)
+        [event] = page.said("page.failed")
+        assert "the session is broken" in event.message
+
+
+# --- the rest
+
+
+def test_open_to_all_shows_and_lets_nobody_act(rtdb: Rtdb) -> None:
+    """Everybody sees the jobs; nobody can act, and a POST is 403."""
+    page = Page(**OPEN)
+    assert page.get("/api/jobs").body["visitor"] == {"who": "anybody", "canAct": False}
+    assert page.post("/api/jobs/digest/run").said == (403, "forbidden")
+    [event] = page.said("page.open")
+    assert event.level == logging.INFO
+
+
+def test_open_health_opens_health_alone(rtdb: Rtdb) -> None:
+    """With `open_health` an uptime check needs nothing; everything else does."""
+    page = Page(**BASIC, open_health=True)
+    assert page.get("/health").status == 200
+    assert page.call("HEAD", "/health").raw == b""
+    assert {page.get(path).status for path in ("/", "/api/jobs", "/health/", "/api/health")} == {401}

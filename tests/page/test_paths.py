@@ -1,0 +1,233 @@
+"""The paths and the methods of the page, its headers, and what a POST has to bring."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.page.paging import OPEN, OWN, SHELLS, Page, Shell, asgi_call, attend, declare, wsgi_call
+
+import firecron.page
+from firecron import Access
+from rtdb_emulator.pytest_plugin import Rtdb
+
+STATIC = Path(firecron.page.__file__).parent / "static"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
+)
+READABLE = (
+    "/",
+    "/page.js",
+    "/page.css",
+    "/icon.svg",
+    "/health",
+    "/api/jobs",
+    "/api/jobs/digest",
+    "/api/jobs/digest/strip",
+    "/api/strips",
+    "/api/instances",
+    "/api/acts",
+)
+ACTS = tuple(f"/api/jobs/digest/{act}" for act in ("run", "pause", "resume", "unlock", "cancel"))
+UNKNOWN = (
+    "/page.html",
+    "/static/page.js",
+    "/../page.js",
+    "/api",
+    "/api/",
+    "/api/jobs/",
+    "/api/jobs/digest/",
+    "/api/jobs/digest/forget",
+    "/api/jobs/digest/run/now",
+    "/api/jobs/9digest",
+    "/api/jobs/di.gest",
+    "/api/jobs/<script>",
+    "/api/jobs/di\u202egest",
+    "/api/jobs/di\x00gest",
+    "/api/jobs/" + "a" * 101,
+)
+ACTING: dict[str, Any] = {"access": lambda visitor: Access("ops@example.com", can_act=True)}
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> Shell:
+    """Each framework, which must not differ."""
+    found: Shell = request.param
+    return found
+
+
+@pytest.fixture
+def page(rtdb: Rtdb, shell: Shell) -> Page:
+    declare(rtdb, "digest", since=int(time.time() * 1000))
+    attend(rtdb, "digest")
+    return Page(shell=shell, **ACTING)
+
+
+@pytest.mark.parametrize("path", READABLE)
+def test_head_is_get_without_its_body(page: Page, path: str) -> None:
+    """A path that can be read is 200 for GET and HEAD, with the same headers."""
+    got, head = page.get(path), page.call("HEAD", path)
+    assert (got.status, head.status, head.raw) == (200, 200, b"")
+    assert head.headers["content-type"] == got.headers["content-type"]
+    assert int(head.headers["content-length"]) > 0
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
+@pytest.mark.parametrize("path", READABLE)
+def test_what_can_be_read_takes_nothing_else(page: Page, path: str, method: str) -> None:
+    """Another method is 405, with those that the path has."""
+    reply = page.call(method, path, OWN, b"{}")
+    assert (reply.said, reply.headers["allow"]) == ((405, "method_not_allowed"), "GET, HEAD")
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("path", ACTS)
+def test_an_act_is_a_post(page: Page, path: str, method: str) -> None:
+    """An act by another method, such as a link's, is 405 and does nothing."""
+    reply = page.call(method, path, OWN, b"{}")
+    assert (reply.status, reply.headers["allow"]) == (405, "POST")
+
+
+@pytest.mark.parametrize("path", UNKNOWN, ids=ascii)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_other_paths_are_nothing(page: Page, method: str, path: str) -> None:
+    """What is no path of the page is 404 in JSON, and what was asked for is not repeated."""
+    reply = page.call(method, path, OWN, b"{}")
+    assert reply.said == (404, "unknown_path")
+    assert reply.headers["content-type"] == "application/json"
+    assert reply.body["message"] == "there is nothing at this path"
+
+
+@pytest.mark.parametrize("path", [*READABLE, *ACTS, "/nothing"])
+def test_every_reply_has_the_headers(page: Page, path: str) -> None:
+    """The policy, and what keeps a reply out of caches, are on every reply, whatever its status."""
+    headers = page.get(path).headers
+    assert headers["content-security-policy"] == POLICY
+    assert headers["cache-control"] == "no-store"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize(
+    ("mount", "query", "location"),
+    [("/crons", "", "./crons/"), ("/a/b c", "?x=1", "./b%20c/?x=1"), ("/a:b", "", "./a%3Ab/")],
+)
+def test_the_mount_without_its_slash_leads_to_the_page(rtdb: Rtdb, mount: str, query: str, location: str) -> None:
+    """The redirect is relative, so that it is right below any prefix that a proxy adds."""
+    reply = asgi_call(Page().app, "GET", f"{mount}{query}", root_path=mount)
+    assert (reply.status, reply.headers["location"]) == (307, location)
+
+
+@pytest.mark.parametrize(
+    ("shell", "status", "location"), [("flask", 307, "./crons/?x=1"), ("django", 301, "/crons/?x=1")]
+)
+def test_a_framework_leads_to_the_page_too(rtdb: Rtdb, shell: Shell, status: int, location: str) -> None:
+    """Below a prefix of the server, without the mount's slash; Django's own redirect begins at the prefix."""
+    reply = wsgi_call(Page(shell=shell).wsgi, "GET", "/crons?x=1", script="/prefix")
+    assert (reply.status, reply.headers["location"].removeprefix("/prefix")) == (status, location)
+
+
+def test_the_files_are_small() -> None:
+    """The page has four files, 60 KB together at most, and no other address in them."""
+    files = sorted(STATIC.iterdir())
+    assert [file.name for file in files] == ["icon.svg", "page.css", "page.html", "page.js"]
+    assert sum(file.stat().st_size for file in files) <= 60_000
+    for file in files:
+        text = file.read_text("utf-8")
+        assert "innerHTML" not in text
+        assert 'src="/' not in text
+        assert 'href="/' not in text
+
+
+# --- a POST of another site
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ({}, (403, "cross_site")),
+        ({"Sec-Fetch-Site": "cross-site"}, (403, "cross_site")),
+        ({"Sec-Fetch-Site": "same-site"}, (403, "cross_site")),
+        ({"Sec-Fetch-Site": "none"}, (403, "cross_site")),
+        ({"Sec-Fetch-Site": "cross-site", "Origin": "https://page.example"}, (403, "cross_site")),
+        ({"Origin": "https://evil.example"}, (403, "cross_site")),
+        ({"Origin": "https://page.example.evil.example"}, (403, "cross_site")),
+        ({"Origin": "https://page.example:8443"}, (403, "cross_site")),
+        ({"Origin": "null"}, (403, "cross_site")),
+        ({"Origin": "page.example"}, (403, "cross_site")),
+        ({"Origin": "https://[page.example"}, (403, "cross_site")),
+        ({"Sec-Fetch-Site": "same-origin"}, None),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "https://page.example"}, None),
+        ({"Origin": "https://page.example"}, None),
+        ({"Origin": "http://PAGE.example"}, None),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("path", ACTS)
+def test_another_sites_post_does_nothing(
+    page: Page, path: str, headers: dict[str, str], said: tuple[int, str] | None
+) -> None:
+    """Only the page's own origin may POST, whatever credentials the browser has added."""
+    reply = page.call("POST", path, {"Content-Type": "application/json", **headers}, b"{}")
+    assert said == (reply.said if reply.status == 403 else None)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonp", ""],
+)
+def test_a_form_is_no_json(page: Page, kind: str | None) -> None:
+    """What a form of another site can send, without asking first, is 415."""
+    headers = {"Sec-Fetch-Site": "same-origin", **({} if kind is None else {"Content-Type": kind})}
+    assert page.call("POST", ACTS[0], headers, b"{}").said == (415, "not_json")
+
+
+@pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=utf-8"])
+def test_json_is_json(page: Page, kind: str) -> None:
+    """Its media type may have parameters, and capitals."""
+    assert page.call("POST", ACTS[0], {**OWN, "Content-Type": kind}, b"{}").status == 409
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", (400, "bad_request")),
+        (b"{", (400, "bad_request")),
+        (b"[]", (400, "bad_request")),
+        (b'"run"', (400, "bad_request")),
+        (b"\xff\xfe", (400, "bad_request")),
+        (b"[" * 50_000, (400, "bad_request")),
+        (b'{"why": "' + b"x" * 70_000 + b'"}', (413, "too_large")),
+        (b" " * 65_537, (413, "too_large")),
+        (b'{"resume": 5}', (400, "bad_request")),
+        (b'{"resume": "yesterday"}', (400, "bad_request")),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_a_body_that_says_nothing_is_refused(page: Page, body: bytes, said: tuple[int, str]) -> None:
+    """What is no JSON object is 400; more than 64 kB is 413, and isn't read on."""
+    assert page.call("POST", "/api/jobs/digest/run", OWN, body).said == said
+
+
+# --- read-only
+
+
+@pytest.mark.parametrize("path", ACTS)
+def test_read_only_is_no_button_and_405(rtdb: Rtdb, path: str) -> None:
+    """On a page that is read-only nobody can act, and the API says so itself."""
+    declare(rtdb, "digest")
+    page = Page(**ACTING, read_only=True)
+    seen = page.get("/api/jobs").body
+    assert (seen["visitor"]["canAct"], seen["readOnly"]) == (False, True)
+    reply = page.post(path)
+    assert (reply.said, reply.headers["allow"]) == ((405, "read_only"), "")
+
+
+@pytest.mark.parametrize("path", ACTS)
+def test_a_visitor_who_may_only_look_is_told_so(rtdb: Rtdb, path: str) -> None:
+    """Without `can_act` a POST is 403."""
+    declare(rtdb, "digest")
+    assert Page(**OPEN).post(path).said == (403, "forbidden")

@@ -1,0 +1,40 @@
+"""Runs that an operator has cancelled: they end soon, if they look.
+
+`oracle` has the rest: what was cancelled is not claimed again, and nobody else's run is cancelled by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.simulation.fleets.instance import Instance
+from tests.simulation.fleets.oracle import Claim, History, Oracle
+from tests.simulation.fleets.scenario import Scenario
+from tests.simulation.fleets.timeline import at
+from tests.simulation.machines import SECOND
+
+
+def was_cancelled(claim: Claim, outcome: object) -> bool:
+    """Return whether somebody has cancelled the claim, so that this may be its outcome."""
+    return outcome == "cancelled" and claim.cancelled_at is not None
+
+
+def check_cancelled(oracle: Oracle, scenario: Scenario, job: History, instances: Mapping[str, Instance]) -> None:
+    """A body that looks ends within a renewal and its own next look, if its machine and its way are well."""
+    work = job.spec.work
+    if work.manner not in ("checks", "async") and not work.recorded:
+        return
+    # An async body is cancelled where it waits. A recorded step is not left: it is called to its end, and recorded.
+    step = work.most / (work.recorded or work.steps)
+    looks = int((job.spec.lock_ttl / 3 + step + 2.0) * SECOND) + 12 * scenario.latency[1] + 4 * scenario.temper.longest
+    for claim in job.claims:
+        body, since = claim.body, claim.cancelled_at
+        if body is None or since is None:
+            continue
+        since = max(since, body.begun)
+        ends, instance = since + looks, instances[claim.machine]
+        spans = [*instance.frozen, *instance.wire.troubles]
+        if instance.has_gone(ends) or any(start <= ends and until >= since for start, until in spans):
+            continue
+        if ends < scenario.ends and not claim.is_meddled_with and (body.ended or scenario.ends) > ends:
+            oracle.violated("3", "{} goes on with {}, cancelled at {}", claim.machine, body.run, at(since))

@@ -1,0 +1,151 @@
+"""`GET /health`: what a monitoring service hears of the jobs, and who may ask."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from jsonschema import validate
+from tests.catalogued import HOUR, Catalogue
+from tests.cli.schemas import HEALTH
+from tests.triggers.triggering import AUDIENCE, EMAIL, SHELLS, Fleet, Google, Instance, Reply, Shell, google
+
+from firecron.errors import ConfigurationError
+from firecron.triggers.oidc import OidcVerifier
+from rtdb_emulator.pytest_plugin import Rtdb
+
+MONITOR = "service-1@gcp-sa-monitoring-notification.iam.gserviceaccount.com"
+
+
+@pytest.fixture
+def catalogue(rtdb: Rtdb) -> Catalogue:
+    found = Catalogue(rtdb)
+    found.declare("digest")
+    found.ran("digest")
+    return found
+
+
+@pytest.fixture(scope="module")
+def certified() -> Iterator[tuple[Google, str]]:
+    """Its keys take a moment to make."""
+    with google() as made:
+        yield made
+
+
+def health(instance: Instance, method: str = "GET", headers: dict[str, str] | None = None) -> Reply:
+    reply = instance.call(method, "/health", headers)
+    if method == "GET":
+        validate(reply.body, HEALTH)
+    return reply
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_jobs_that_are_as_they_should_be_are_200(catalogue: Catalogue, rtdb: Rtdb, shell: Shell) -> None:
+    """A pause is no failure either; HEAD has the status alone, and nothing is cached on the way."""
+    rtdb.set("/cron-locks/digest/paused", True)
+    instance = Fleet().instance(shell)
+    reply = health(instance)
+    assert (reply.status, reply.body) == (200, {"status": "ok", "jobs": []})
+    assert reply.headers["cache-control"] == "no-store"
+    assert health(instance, "HEAD").status == 200
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_job_that_is_late_is_503(catalogue: Catalogue, shell: Shell) -> None:
+    """The body names the jobs that are not as they should be, with the verdict, and none of the others."""
+    catalogue.declare("import", "*/5 * * * *")
+    slot = catalogue.ran("import", ago=2 * HOUR)
+    instance = Fleet().instance(shell)
+    reply = health(instance)
+    (late,) = reply.body["jobs"]
+    assert (reply.status, reply.body["status"], late["job"], late["verdict"]) == (503, "failing", "import", "late")
+    assert slot < late["due"] < late["since"]
+    assert f"nobody has claimed its tick {late['due']}" in late["why"]
+    assert health(instance, "HEAD").status == 503
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_database_that_is_away_is_503_unknown(catalogue: Catalogue, rtdb: Rtdb, shell: Shell) -> None:
+    """Nobody knows then whether a job is late: that is no "ok", and the log says why, once."""
+    rtdb.faults.answer(503, times=None)
+    instance = Fleet().instance(shell, request_timeout=0.5, acquire_timeout=0.5)
+    for _ in range(2):
+        reply = health(instance)
+        assert (reply.status, reply.body) == (503, {"status": "unknown", "jobs": []})
+    (event,) = instance.said("health.unknown")
+    assert "503" in event.message
+
+
+def test_a_catalogue_that_is_refused_is_unknown(catalogue: Catalogue, rtdb: Rtdb) -> None:
+    """As under rules that are older than the catalogue: the event names the remedy."""
+    rtdb.set_rules({"rules": {}})
+    instance = Fleet().instance(uid="nobody")
+    assert health(instance).body == {"status": "unknown", "jobs": []}
+    (event,) = instance.said("health.unknown")
+    assert "`firecron rules`" in event.message
+
+
+def test_a_hundred_callers_at_once_cost_one_read(catalogue: Catalogue, rtdb: Rtdb) -> None:
+    """They wait for the same read, and callers of the next seconds have what it found."""
+    instance = Fleet().instance()
+    rtdb.emulator.requests.clear()
+    replies: list[Reply] = []
+    together = threading.Barrier(100)
+
+    def ask() -> None:
+        together.wait(20)
+        replies.append(health(instance))
+
+    threads = [threading.Thread(target=ask) for _ in range(100)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert [reply.status for reply in replies] == [200] * 100
+    health(instance)
+    assert [rtdb.count(path=f"/cron-{node}", method="GET") for node in ("jobs", "locks", "groups")] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_job_named_health_can_be_run(catalogue: Catalogue, shell: Shell) -> None:
+    """The path is a monitoring service's only for GET and HEAD."""
+    instance = Fleet().instance(shell)
+    reply = instance.call("POST", "/health")
+    assert (reply.status, reply.body["result"]) == (404, "unknown_job")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_monitoring_account_may_ask_and_run_nothing(
+    catalogue: Catalogue, certified: tuple[Google, str], shell: Shell
+) -> None:
+    """`health_email` reads `/health` alone; who may run jobs may read it, too, and a stranger nothing."""
+    made, url = certified
+    access = {"verifier": OidcVerifier([AUDIENCE], [EMAIL], certs_url=url), "health_email": MONITOR}
+    fleet = Fleet()
+    instance = fleet.instance(shell, access)
+
+    def status(email: str, method: str, path: str) -> int:
+        return instance.call(method, path, {"Authorization": f"Bearer {made.token(email=email)}"}).status
+
+    asked = [("GET", "/health"), ("HEAD", "/health"), ("GET", "/"), ("POST", "/digest"), ("POST", "/health")]
+    assert [status(MONITOR, *one) for one in asked] == [200, 200, 403, 403, 403]
+    assert fleet.runs == []
+    assert [status(EMAIL, *one) for one in asked] == [200, 200, 200, 200, 404]
+    assert [status("who@example.com", *one) for one in asked] == [403] * 5
+    assert instance.call("GET", "/health").status == 401
+
+
+@pytest.mark.parametrize(
+    ("access", "said"),
+    [
+        ({"trust_cloud_run_iam": True, "health_email": MONITOR}, "so it needs audience= and email="),
+        ({"health_email": MONITOR}, "doesn't say which callers it serves"),
+        ({"audience": AUDIENCE, "email": EMAIL, "health_email": "monitor"}, "health_email='monitor' is not an e-mail"),
+        ({"audience": AUDIENCE, "email": EMAIL, "health_email": ()}, r"health_email=\(\) is empty"),
+    ],
+)
+def test_a_wish_that_nobody_can_check_is_refused(rtdb: Rtdb, access: dict[str, object], said: str) -> None:
+    """A monitoring account needs tokens that are verified, and an address."""
+    with pytest.raises(ConfigurationError, match=said):
+        Fleet().instance(access=access)

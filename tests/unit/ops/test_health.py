@@ -1,0 +1,351 @@
+"""The verdict about a job: each word, when it begins, what comes before it, and what an operator reads."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.lock.records import DAY, MARGIN, NOW, node, released_node, slot
+from tests.unit.ops.declared import JOB, job
+
+from firecron.base.instants import to_text
+from firecron.cron.schedule import Schedule
+from firecron.jobs.catalogue import Declared
+from firecron.jobs.groups import Group
+from firecron.ops.health import ALARMS, JobVerdict, judge
+
+HOUR = 3_600_000
+# Nine o'clock of the test is the job's tick. This is the first instant at which it is late: grace, a minute, and one.
+LATE = NOW + 120_001
+# A group that has the job, however it is named: one that doesn't say what it has.
+ANY = (Group("0" * 16, None, None, 0, LATE + 1_000 * DAY),)
+NOBODY: tuple[Group, ...] = ()
+
+
+def group(jobs: str = "digest", seen_at: int = NOW, first_seen_at: int | None = 0, service: str = "api") -> Group:
+    return Group("0" * 16, frozenset(jobs.split()), service, first_seen_at, seen_at)
+
+
+def verdict(declared: Declared, found: object, now: int = NOW, groups: tuple[Group, ...] | None = ANY) -> JobVerdict:
+    return judge(declared, found, groups, now, MARGIN)
+
+
+def yesterday(**fields: object) -> dict[str, object]:
+    """A lock whose tick of yesterday was run."""
+    at = NOW - DAY + 5_000
+    done = {"slot": slot(-86_400), "outcome": "succeeded", "acquiredAt": NOW - DAY, "expiresAt": at, "releasedAt": at}
+    return node(**{**done, **fields})
+
+
+def test_a_job_that_has_run_is_ok() -> None:
+    """Until the next tick is late, a job whose last tick succeeded is as it should be."""
+    assert verdict(JOB, yesterday(), LATE - 1) == JobVerdict(
+        "digest", "ok", why=f"its last tick {slot(-86_400)} succeeded"
+    )
+
+
+def test_a_tick_is_late_after_its_grace_and_a_minute() -> None:
+    """The first millisecond after both, and the verdict names the tick and since when it is late."""
+    found = verdict(JOB, yesterday(), LATE)
+    assert (found.word, found.due, found.since, found.is_alarm) == ("late", NOW, NOW + 120_000, True)
+    assert found.why == (
+        f"nobody has claimed its tick {slot()}, although its lock was free, and it was to start within 60 s: see "
+        "whether its instances are alive, and what api logs"
+    )
+
+
+def test_a_job_of_triggers_is_late_without_its_trigger() -> None:
+    """A job that doesn't tick is judged by its schedule, too, and its sentence asks for the trigger."""
+    found = verdict(job(ticks=False), yesterday(), LATE, NOBODY)
+    assert found.word == "late"
+    assert "see whether its trigger is alive" in found.why
+
+
+def test_a_longer_grace_is_late_later() -> None:
+    """The grace of the job counts."""
+    patient = job(grace=300_000)
+    assert [verdict(patient, yesterday(), NOW + 360_000 + late).word for late in (0, 1)] == ["ok", "late"]
+
+
+def test_the_first_of_many_late_ticks_is_named() -> None:
+    """A job that nobody has run for hours is late since its first tick, however many came after it."""
+    found = verdict(job("0 * * * *"), yesterday(), NOW + 5 * HOUR)
+    assert found.due == NOW - DAY + HOUR
+
+
+@pytest.mark.parametrize("found", [None, {"paused": False}, {"else": 1}])
+def test_a_job_that_never_ran_is_late(found: object) -> None:
+    """Without a record, the first tick since its declaration counts."""
+    declared = job(since=NOW - 1)
+    assert verdict(declared, found, LATE).due == NOW
+    assert verdict(declared, found, LATE - 1) == JobVerdict(
+        "digest", "ok", why="none of its ticks was claimed yet, and none is late"
+    )
+
+
+@pytest.mark.parametrize(
+    "field", ["slot", "releasedAt", "expiresAt", "acquiredAt", "since", "resumedAt", "pausedUntil"]
+)
+@pytest.mark.parametrize("is_before", [True, False])
+def test_what_a_tick_has_to_be_newer_than(field: str, is_before: bool) -> None:
+    """A tick is late only if it came after the last slot, release or expiry, declaration and pause: not with it."""
+    instant = NOW - is_before
+    changed: dict[str, object] = {field: slot(-is_before) if field == "slot" else instant}
+    if field == "pausedUntil":
+        changed["paused"] = True
+    declared = job(since=instant) if field == "since" else JOB
+    found = verdict(declared, yesterday(**({} if field == "since" else changed)), LATE)
+    assert found.word == ("late" if is_before else "ok"), found.why
+
+
+def test_without_any_of_these_nothing_is_late() -> None:
+    """Of a job that has no record, and no declared time, nobody knows which ticks it should have run."""
+    assert verdict(job(since=None, declared_at=None), None, LATE).word == "ok"
+    assert verdict(job(since=None, declared_at=NOW - 1), None, LATE).word == "late"
+
+
+def test_a_resume_to_come_hides_no_late_tick() -> None:
+    """An instant of the future, written by hand, doesn't make a tick old."""
+    assert verdict(JOB, yesterday(resumedAt=LATE + 1), LATE).word == "late"
+    assert verdict(JOB, yesterday(resumedAt=LATE), LATE).word == "ok"
+
+
+def test_while_the_lock_is_held_only_stuck_is_said() -> None:
+    """A tick that waits for its predecessor is not late, and failures before a run are not this run's."""
+    running = node(slot=slot(-86_400), unfinished=slot(-86_400), acquiredAt=NOW - DAY, expiresAt=LATE, failures=9)
+    found = verdict(JOB, running, LATE)
+    assert found == JobVerdict(
+        "digest", "running", NOW - DAY, why=f"rev-2/i2 runs its tick {slot(-86_400)}, since {slot(-86_400)}"
+    )
+    # To a margin after its expiry, as for a contender.
+    assert [verdict(JOB, running, LATE + MARGIN + more).word for more in (-1, 0)] == ["running", "failing"]
+    by_hand = verdict(JOB, {**running, "unfinished": None}, LATE)
+    assert by_hand.why == f"rev-2/i2 runs without a tick, since {slot(-86_400)}"
+
+
+def test_a_minimum_hold_is_no_run() -> None:
+    """While a released lock is kept, no tick is late, and the run that has ended is judged."""
+    kept = yesterday(expiresAt=LATE + 1, failures=1, outcome="failed")
+    assert verdict(JOB, kept, LATE).word == "failing"
+    assert verdict(JOB, kept, LATE + 1).word == "failing"
+    assert verdict(JOB, yesterday(expiresAt=LATE + 1), LATE).word == "ok"
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_run_that_takes_too_long_is_stuck(over: int) -> None:
+    """A lock that is held longer than `expected_runtime` is stuck, since that time was over."""
+    running = node(slot=slot(), unfinished=slot(), acquiredAt=NOW - 5_000 - over)
+    found = verdict(job(expected_runtime=5_000), running)
+    assert (found.word, found.since) == (("stuck", NOW - over) if over else ("running", NOW - 5_000))
+    if over:
+        assert found.why == (
+            f"rev-2/i2 runs its tick {slot()}, since {slot(-6)}, longer than the 5 s that are expected; to end it, "
+            "run: firecron cancel digest"
+        )
+
+
+def test_a_lock_that_only_an_unlock_frees_is_stuck() -> None:
+    """Held or kept: an expiry later than any lease can have blocks the job."""
+    for found in (node(expiresAt=NOW + 10 * DAY), released_node(expiresAt=NOW + 10 * DAY)):
+        stuck = verdict(JOB, found)
+        assert stuck.word == "stuck"
+        assert "its lock blocks it until" in stuck.why
+        assert stuck.why.endswith("firecron unlock digest")
+
+
+@pytest.mark.parametrize(
+    ("found", "problem"),
+    [
+        ("text", "it holds str 'text' instead of a lock record"),
+        ({"expiresAt": "soon"}, "its field expiresAt is wrong"),
+        (node(kind="leader"), "its `kind` is 'leader', so the name belongs to something else"),
+        ({"kind": "once"}, "its `kind` is 'once'"),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"once_per_tick": False}, {"overlap": "allow"}])
+def test_a_node_that_nobody_can_claim_is_stuck(found: object, problem: str, options: dict[str, object]) -> None:
+    """Whatever the job's options: its next tick will be refused."""
+    said = verdict(job(**options), found)
+    assert (said.word, said.since) == ("stuck", None)
+    assert said.why.startswith(f"nobody can claim its node, so it doesn't run: {problem}")
+    assert said.why.endswith("; mend the node in the Firebase console")
+
+
+@pytest.mark.parametrize(("failures", "word"), [(None, "ok"), (0, "ok"), (1, "ok"), (2, "failing"), (3, "failing")])
+def test_a_job_fails_after_so_many_failures(failures: object, word: str) -> None:
+    """As many runs of ticks as `alert_after` says, one after another."""
+    found = verdict(job(alert_after=2), yesterday(outcome="failed", failures=failures, succeededSlot=slot(-DAY)))
+    assert found.word == word
+    if failures == 1:
+        assert found.why == f"its last tick {slot(-86_400)} failed, 1 of 2 failures in a row that are reported"
+    if word == "failing":
+        assert found.why == (
+            f"its last {failures} runs failed, were lost or died: its last tick {slot(-86_400)} failed, "
+            f"and the last that succeeded was {slot(-DAY)}; see firecron runs digest"
+        )
+        # When it began is known only of the failure that made it so.
+        assert found.since == (NOW - DAY + 5_000 if failures == 2 else None)
+
+
+@pytest.mark.parametrize("failures", [True, "7", -4, None, float("nan"), [], {}])
+def test_an_odd_number_of_failures_counts_as_none(failures: object) -> None:
+    """A node may hold anything: what is no number of failures is no alarm."""
+    assert verdict(JOB, yesterday(failures=failures)).word == "ok"
+
+
+def test_a_run_that_died_has_failed() -> None:
+    """It counts before the next claim has counted it, but not if it was cancelled, or was interrupted in order."""
+    died = yesterday(unfinished=slot(-86_400), releasedAt=None, outcome=None)
+    found = verdict(JOB, died)
+    assert (found.word, found.since) == ("failing", NOW - DAY + 5_000)
+    assert found.why == (f"its last tick {slot(-86_400)} died with rev-2/i2; see firecron runs digest")
+    assert verdict(job(alert_after=2), died).word == "ok"
+    assert verdict(job(alert_after=2), {**died, "failures": 1}).word == "failing"
+    assert verdict(JOB, {**died, "fence": 7, "cancel": 7}).word == "ok"
+    interrupted = yesterday(unfinished=slot(-86_400), outcome="interrupted")
+    assert verdict(JOB, interrupted).why == f"its last tick {slot(-86_400)} interrupted"
+
+
+def test_a_job_that_was_only_run_by_hand_has_no_last_tick() -> None:
+    """What its node says is not of runs of ticks."""
+    by_hand = yesterday(slot=None, outcome="failed", failures=1)
+    assert verdict(JOB, by_hand).why == "none of its ticks was claimed yet, and none is late"
+
+
+def test_late_comes_before_failing() -> None:
+    """A job that has failed and now doesn't run at all is late."""
+    assert verdict(JOB, yesterday(failures=3), LATE).word == "late"
+
+
+def test_a_pause_says_who_when_and_why() -> None:
+    """The words of the pause, whatever else there is to say; one by hand in the console has none."""
+    fields = {"paused": True, "pausedBy": "ops@host", "pausedAt": NOW - 5_000, "pausedWhy": "a new\nbank"}
+    found = verdict(JOB, yesterday(**fields, pausedUntil=LATE + 1, failures=5), LATE, NOBODY)
+    assert found == JobVerdict(
+        "digest",
+        "paused",
+        NOW - 5_000,
+        why=f"paused by ops@host until {to_text(LATE + 1)} (a new ⏎ bank); since {slot(-5)}",
+    )
+    assert verdict(JOB, "text").word == "stuck"
+    assert verdict(JOB, {"paused": "yes"}) == JobVerdict("digest", "paused", why="paused by an operator")
+
+
+def test_a_pause_that_is_over_is_none() -> None:
+    """From the very instant of its end the job is judged again."""
+    fields = yesterday(paused=True, pausedUntil=LATE)
+    assert [verdict(JOB, fields, LATE + more).word for more in (-1, 0)] == ["paused", "ok"]
+
+
+def test_a_pause_of_more_than_a_day_is_a_warning() -> None:
+    """Somebody may have forgotten it; it is no alarm."""
+    pauses = [verdict(JOB, {"paused": True, "pausedAt": NOW - DAY - more}) for more in (0, 1)]
+    assert [(one.word, one.is_warning, one.is_alarm) for one in pauses] == [
+        ("paused", False, False),
+        ("paused", True, False),
+    ]
+
+
+def test_a_disabled_job_is_paused_by_its_program() -> None:
+    """Nothing else is said of a job that is declared disabled."""
+    found = verdict(job(disabled=True), "text", LATE, NOBODY)
+    assert found == JobVerdict("digest", "paused", why="declared disabled: jobs.digest (jobs.py:5)")
+
+
+@pytest.mark.parametrize("found", [None, "text", node()])
+def test_a_job_that_nobody_has_is_unattended(found: object) -> None:
+    """If it ticks and no live group has it, whatever its node says; a job of triggers needs no group."""
+    seen = (group(seen_at=NOW - HOUR), group(seen_at=NOW - 2 * HOUR), group("other", LATE))
+    unattended = verdict(JOB, found, LATE, seen)
+    assert unattended == JobVerdict(
+        "digest",
+        "unattended",
+        NOW - HOUR,
+        why=f"no live instance has it, so nobody runs its ticks: start api; one was last seen at {slot(-3_600)}",
+    )
+    never = verdict(JOB, found, LATE, NOBODY)
+    assert (never.word, never.since) == ("unattended", None)
+    assert never.why == "no live instance has it, so nobody runs its ticks: start api"
+    assert verdict(job(ticks=False, since=NOW), None, NOW, NOBODY).word == "ok"
+
+
+def test_a_group_lives_for_three_heartbeats() -> None:
+    """A job is attended until the last of its groups has been silent for longer; unreadable groups are no alarm."""
+    silences = (90_000, 90_001)
+    assert [verdict(JOB, yesterday(), NOW, (group(seen_at=NOW - silence),)).word for silence in silences] == [
+        "ok",
+        "unattended",
+    ]
+    assert verdict(JOB, yesterday(), NOW, None).word == "ok"
+
+
+def test_a_job_that_was_taken_out_is_retired() -> None:
+    """It is no alarm, whatever its node says."""
+    gone = (group("other", LATE, first_seen_at=1),)
+    for found in ("text", {"paused": True}, yesterday(failures=5)):
+        assert verdict(JOB, found, LATE, gone) == JobVerdict(
+            "digest", "retired", why="taken out: newer instances of api don't have it"
+        )
+
+
+def test_overlap_allow_is_judged_for_late_alone() -> None:
+    """Its runs hold no lock, and nothing is known of how they end."""
+    free = job(overlap="allow", expected_runtime=1)
+    claimed = yesterday(expiresAt=NOW - DAY, releasedAt=NOW - DAY, failures=5)
+    assert verdict(free, claimed, LATE).word == "late"
+    assert verdict(free, claimed) == JobVerdict(
+        "digest", "ok", why="no tick is late; of how its runs ended, overlap='allow' leaves no trace"
+    )
+
+
+def test_without_once_per_tick_nothing_is_judged() -> None:
+    """No tick is remembered, so neither late, stuck nor failing can be said; paused and unattended can."""
+    plain = job(once_per_tick=False, expected_runtime=1)
+    nothing = JobVerdict("digest", "ok", why="nothing is judged: with once_per_tick=False no tick is remembered")
+    for found in (None, yesterday(failures=3), released_node()):
+        assert verdict(plain, found, LATE) == nothing
+    assert verdict(plain, node(acquiredAt=1)).word == "running"
+    assert verdict(plain, {"paused": True}).word == "paused"
+    assert verdict(plain, None, NOW, NOBODY).word == "unattended"
+
+
+def test_what_the_database_says_is_printed_safely() -> None:
+    """A hostile name of an instance, a reason or an outcome can't move the cursor, nor fill the screen."""
+    evil = "\x1b[2J\u202eab\n" + "x" * 2_000
+    hostile = node(instance=evil, instanceId=evil, slot=slot(), unfinished=slot())
+    sentences = [
+        verdict(JOB, hostile).why,
+        verdict(JOB, {"paused": True, "pausedBy": evil, "pausedWhy": evil}).why,
+        verdict(JOB, yesterday(outcome=evil)).why,
+        verdict(JOB, yesterday(failures=2, succeededSlot=slot(-DAY))).why,
+        verdict(job(service=evil), None, LATE, NOBODY).why,
+        verdict(job(where=evil, disabled=True), None).why,
+        verdict(JOB, node(kind=evil)).why,
+        verdict(job(name=evil), None).job,
+    ]
+    assert [text for text in sentences if not text.isprintable() or len(text) > 1_600] == []
+
+
+def test_the_alarms_are_the_four() -> None:
+    """Somebody has to be told of these words, and of no other."""
+    assert sorted(ALARMS) == ["failing", "late", "stuck", "unattended"]
+
+
+def test_a_thousand_jobs_are_judged_from_few_ticks() -> None:
+    """However long ago a job was claimed, a verdict takes one tick of the schedule, and none just after a claim."""
+    asked = 0
+
+    class Counting(Schedule):
+        __slots__ = ()
+
+        def after(self, instant):  # type: ignore[no-untyped-def]  # as its parent
+            nonlocal asked
+            asked += 1
+            return super().after(instant)
+
+    every_minute = Counting("* * * * *")
+    declared = [job(schedule=every_minute, name=f"job-{number}") for number in range(1_000)]
+    for one in declared:
+        assert verdict(one, yesterday(), LATE + 300 * DAY).word == "late"
+    assert asked == 1_000
+    recent = node(slot=slot(60), acquiredAt=LATE - 1, expiresAt=LATE - 1, releasedAt=LATE - 1, outcome="succeeded")
+    assert verdict(declared[0], recent, LATE).word == "ok"
+    assert asked == 1_000

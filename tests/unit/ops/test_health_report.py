@@ -1,0 +1,85 @@
+"""The report that all share: how often the database is read, and what is shared while it is away."""
+
+from __future__ import annotations
+
+from tests.unit.lock.records import NOW
+from tests.unit.ops.declared import JOB
+
+from firecron.base.clocks import Deadline
+from firecron.errors import Unavailable
+from firecron.lock.service import LockService
+from firecron.ops.health_report import HealthReport
+from firecron.settings import load
+from firecron.store import Snapshot
+from firecron.testing import FakeTiming, MemoryStore
+
+
+class Counting(MemoryStore):
+    """Counts the reads of each path, and fails while it is away."""
+
+    def __init__(self, timing: FakeTiming) -> None:
+        super().__init__(timing.now)
+        self.reads: list[str] = []
+        self.is_away = False
+
+    def read(self, path: str, deadline: Deadline) -> Snapshot:
+        self.reads.append(path)
+        if self.is_away:
+            raise Unavailable("away")
+        return super().read(path, deadline)
+
+    def taken(self) -> list[str]:
+        """The reads since the last call."""
+        reads, self.reads = self.reads, []
+        return reads
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.timing = FakeTiming(wall=NOW)
+        self.store = Counting(self.timing)
+        self.store.set("cron-jobs/digest", JOB.to_node())
+        locks = LockService(settings=load(), store=self.store, timing=self.timing, has_threads=False)
+        self.report = HealthReport(locks, self.timing)
+        self.told: list[str] = []
+        locks.events.subscribe(lambda event: self.told.append(event.slug))
+
+
+ALL, MOVING = ["cron-jobs", "cron-locks", "cron-groups"], ["cron-locks", "cron-groups"]
+
+
+def test_a_report_is_shared_for_ten_seconds() -> None:
+    """Within them nothing is read; after them the locks and the groups are, and the catalogue after five minutes."""
+    bench = Bench()
+    assert [one.word for one in bench.report.get().verdicts] == ["unattended"]
+    assert bench.store.taken() == ALL
+    bench.timing.advance(9.9)
+    bench.report.get()
+    assert bench.store.taken() == []
+    bench.timing.advance(0.1)
+    bench.store.set("cron-jobs/digest/disabled", True)
+    assert [one.word for one in bench.report.get().verdicts] == ["unattended"]
+    assert bench.store.taken() == MOVING
+    bench.timing.advance(290)
+    assert [one.word for one in bench.report.get().verdicts] == ["paused"]
+    assert bench.store.taken() == ALL
+
+
+def test_a_failure_is_shared_and_told_once() -> None:
+    """A database that is away is asked once in ten seconds, the event is of the outage, and its end is noticed."""
+    bench = Bench()
+    bench.store.is_away = True
+    for _ in range(3):
+        report = bench.report.get()
+        assert (report.status, report.verdicts, bench.report.judged()) == ("unknown", (), None)
+        assert bench.store.taken() == ["cron-jobs"]
+        assert bench.report.get() is report
+        bench.timing.advance(10)
+        bench.store.taken()
+    assert bench.told == ["health.unknown"]
+    bench.store.is_away = False
+    assert bench.report.get().status == "failing"
+    bench.store.is_away = True
+    bench.timing.advance(10)
+    assert bench.report.get().status == "unknown"
+    assert bench.told == ["health.unknown"] * 2
