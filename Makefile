@@ -93,6 +93,10 @@ interrupts: $(INSTALLED) ## stop an instance at each of its lines, as a signal's
 demo-svg: $(INSTALLED) ## record the demonstration as docs/pictures/demo.svg
 	$(BIN)/python tools/demo_svg.py
 
+.PHONY: screenshots
+screenshots: browser ## take the pictures of the page, docs/pictures/page-*.png, in a browser
+	$(BIN)/python -m tests.browser.pictures
+
 .PHONY: check-firebase
 check-firebase: $(INSTALLED) ## firebase.json against the official CLI's schema (needs npm)
 	$(BIN)/python tools/check_firebase_json.py

@@ -133,7 +133,7 @@ def status_app(
         "open_to_all": open_to_all,
     }
     gate = choose_gate(self.events, options)
-    desk, live = make_page(gate, self.locks, self.registry, read_only=read_only, open_health=open_health)
+    desk, live = make_page(gate, self.locks, self.registry, self.health, read_only=read_only, open_health=open_health)
     return StatusApp(desk, live, self.settings.workers, self)
 
 
@@ -169,6 +169,7 @@ def _sync_desk(crons: Program, options: PageOptions) -> Desk:
         gate,
         crons.locks,
         crons.registry,
+        crons.health,
         read_only=options.get("read_only", False),
         open_health=options.get("open_health", False),
     )

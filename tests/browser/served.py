@@ -14,11 +14,12 @@ import requests
 import uvicorn
 from tests.page.paging import OWN, attend, declare
 
-from firecron import Access, FireCron, distributed_cron
+from firecron import Access, FireCron, Run, distributed_cron
 from firecron.errors import FirecronError
 from rtdb_emulator.pytest_plugin import Rtdb
 
 ACTING = Access("ops@example.com", can_act=True)
+JOBS = (("digest", "0 9 * * *"), ("invoices", "*/15 * * * *"), ("cleanup", "30 2 * * *"))
 LOCK = {
     "acquiredAt": 1794992400123,
     "expiresAt": 1794992460123,
@@ -78,23 +79,27 @@ class Served:
         return _instance(self.may_end)
 
 
-def _instance(may_end: threading.Event) -> FireCron:
-    @distributed_cron("digest", "0 9 * * *")
-    def digest() -> None:
+def _instance(may_end: threading.Event, name: str = "digest") -> FireCron:
+    @distributed_cron(name, "0 9 * * *")
+    def digest(run: Run) -> None:
         may_end.wait(30)
+        run.note("1,204 mails")
 
     return FireCron(digest, enabled=False)
 
 
 @contextmanager
-def served(rtdb: Rtdb, port: int = 0, **access: Any) -> Iterator[Served]:
-    """The page of an instance with the job `digest`; there are two other jobs, which run elsewhere."""
+def served(
+    rtdb: Rtdb, port: int = 0, jobs: tuple[tuple[str, str], ...] = JOBS, name: str = "digest", **access: Any
+) -> Iterator[Served]:
+    """The page of an instance that could run the job of this name, over a database with these jobs."""
     now = int(time.time() * 1000)
-    for name, line in (("digest", "0 9 * * *"), ("invoices", "*/15 * * * *"), ("cleanup", "30 2 * * *")):
-        declare(rtdb, name, line, since=now, declared_at=now)
-    attend(rtdb, "digest", "invoices", "cleanup")
+    for job, line in jobs:
+        declare(rtdb, job, line, since=now, declared_at=now)
+    if jobs:
+        attend(rtdb, *(job for job, _ in jobs))
     may_end = threading.Event()
-    crons = _instance(may_end)
+    crons = _instance(may_end, name)
     app = crons.status_app(**(access or {"access": lambda visitor: ACTING}))
     config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error")
     server = uvicorn.Server(config)

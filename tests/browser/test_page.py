@@ -62,7 +62,7 @@ def test_a_row_turns_live_with_the_claim_and_sees_a_takeover(browser: Browser, s
         site.claim(0, other)
         expect(now).to_contain_text(f"/{other.locks.identity.instance}")
         site.let_go()
-        expect(now).to_have_text("")
+        expect(now).to_have_text("1,204 mails")
         expect(row(page, "digest").locator(".glyph .ran")).to_have_count(1)
         assert [path for path in asked if path == "api/jobs"] == []
         other.stop()
@@ -118,14 +118,14 @@ def test_acts_are_dialogs_that_name_what_they_do(browser: Browser, site: Served)
 
 
 def test_a_run_by_hand_says_how_it_ended(browser: Browser, site: Served) -> None:
-    """The dialog closes at once; the end is told when it comes, and the run is in the history."""
+    """The dialog closes at once; the end is told when it comes, and the run is in the history with its note."""
     with opened(browser, f"{site.url}#job/digest") as page:
         page.get_by_role("button", name="Run now").click()
         page.locator("#confirm").click()
         expect(page.locator("#job-now")).to_contain_text("running")
         site.may_end.set()
         expect(page.locator("#notices")).to_contain_text('"digest" succeeded')
-        expect(page.locator("#runs [role=row]").nth(1)).to_contain_text("by hand")
+        expect(page.locator("#runs [role=row]").nth(1)).to_contain_text(re.compile("by hand.*1,204 mails"))
 
 
 @pytest.mark.parametrize("access", [{"access": lambda visitor: Access("guest")}, {"open_to_all": "read"}])
@@ -221,7 +221,7 @@ def test_two_windows_share_one_stream(browser: Browser, site: Served) -> None:
         with first.context.expect_event("request", lambda request: request.url.endswith("/api/events")):
             first.goto("about:blank")
         site.let_go()
-        expect(row(second, "digest").locator(".now")).to_have_text("")
+        expect(row(second, "digest").locator(".now")).to_have_text("1,204 mails")
         assert set(streams) <= {first, second}
         other.close()
 

@@ -80,6 +80,26 @@ ACT = exactly(
 )
 ACTS = exactly({"acts": each(ACT)})
 CHANGED = exactly({"changed": TRUTH, "lock": LOCK})
+FORGOTTEN = exactly(
+    {
+        "forgotten": each(
+            exactly(
+                {
+                    "name": TEXT,
+                    "line": perhaps(TEXT),
+                    "timezone": perhaps(TEXT),
+                    "every": perhaps(NUMBER),
+                    "starting": perhaps(INSTANT),
+                    "service": perhaps(TEXT),
+                    "revision": perhaps(TEXT),
+                    "where": perhaps(TEXT),
+                    "declared": perhaps(INSTANT),
+                    "live": TRUTH,
+                }
+            )
+        )
+    }
+)
 
 RUN = exactly(
     {

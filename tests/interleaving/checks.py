@@ -81,7 +81,10 @@ class Monitor:
             require(
                 before.get("succeededSlot", "") <= newest <= after.get("slot", ""), "the newest success fell, or leapt"
             )
-            changed = {"expiresAt", "expires", "releasedAt", "outcome", "succeededSlot", "unfinished"}
+            counted = before.get("failures", 0) + 1 if "slot" in before else before.get("failures")
+            expected = None if after["outcome"] == "succeeded" else counted
+            require(after.get("failures") == expected, "a release miscounted the runs that failed")
+            changed = {"expiresAt", "expires", "failures", "releasedAt", "outcome", "succeededSlot", "unfinished"}
             require(_without(before, changed) == _without(after, changed), "a release changed what is not its own")
         elif flight.kind == "cancel":
             require(after["cancel"] == before["fence"], "a cancel was written for another acquisition")
@@ -115,6 +118,10 @@ class Monitor:
             require(not is_rerun, "a cancelled slot was rerun")
             is_kept = request.slot is None and "unfinished" in after
             require(not is_kept, "a cancelled slot stayed unfinished")
+        is_cancelled = "cancel" in before and before["cancel"] == before.get("fence")
+        has_died = not released and "unfinished" in before and not is_cancelled
+        counted = before.get("failures", 0) + has_died
+        require(after.get("failures", 0) == counted, "an acquire miscounted the runs that died")
         if not request.fenced:
             require(after.get("fence") == before.get("fence"), "an acquire without a fence changed it")
             return

@@ -124,7 +124,10 @@ class Holder:
                 self._believes = False
                 finished = self.held.record.slot if op.finishes else None
                 self._talk = protocol.releasing(
-                    self.held, hold_at_least=op.hold_at_least, outcome="succeeded", finished=finished
+                    self.held,
+                    hold_at_least=op.hold_at_least,
+                    outcome="succeeded" if op.finishes else "lost",
+                    finished=finished,
                 )
         self._tell(None)
 

@@ -16,6 +16,7 @@ from tests.interleaving.scenarios import ACQUIRE, CANCEL, RELEASE, RENEW, SLOT, 
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_text
 from firecron.lock import protocol, record
+from firecron.lock.failures import after_claim, after_release
 from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.protocol import Answer, Exchange, Held, Now, Swapped
 from firecron.lock.record import LockRecord, Lost, Mine, Number, Refused, Take
@@ -171,6 +172,20 @@ def releases_lower_the_success(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LockRecord, "newest_success", newest_success)
 
 
+def lost_runs_count_twice(patch: pytest.MonkeyPatch) -> None:
+    def broken(failures: object, open_slot: str | None, released_at: object) -> object:
+        return after_claim(failures, open_slot, None)
+
+    patch.setattr(record, "after_claim", broken)
+
+
+def failures_are_not_counted(patch: pytest.MonkeyPatch) -> None:
+    def broken(failures: object, outcome: str | None, *, is_tick: bool) -> object:
+        return after_release(failures, outcome, is_tick=False)
+
+    patch.setattr(record, "after_release", broken)
+
+
 def cancelled_slots_are_open(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LockRecord, "open_slot", property(lambda self: self.unfinished))
 
@@ -197,6 +212,7 @@ pauses_end_early = _decide_by(lambda node, request, now, written: decide(_ends_e
 ONCE = (ACQUIRE,)
 NEXT = (Op("acquire", slot=to_text(START + 1000)), RELEASE)
 CLAIM = (Op("acquire", slot=SLOT), RELEASE)
+LOSE = (Op("acquire", slot=SLOT), Op("release", finishes=False))
 LATE_EARLY = ((-MARGIN, 1.0), (MARGIN, 1.0))
 EARLY_LATE = ((MARGIN, 1.0), (-MARGIN, 1.0))
 TWO = Scenario((ONCE, ONCE), LATE_EARLY, {"jump": 1})
@@ -242,6 +258,8 @@ BREAKS: dict[str, tuple[Break, Scenario, str]] = {
         "an acquire changed the newest success",
     ),
     "releases_lower_the_success": (releases_lower_the_success, Scenario((CLAIM, NEXT)), "the newest success fell"),
+    "lost_runs_count_twice": (lost_runs_count_twice, Scenario((LOSE, ONCE)), "an acquire miscounted"),
+    "failures_are_not_counted": (failures_are_not_counted, Scenario((LOSE,)), "a release miscounted"),
     "pauses_are_ignored": (pauses_are_ignored, Scenario((ONCE,), budget={"pause": 1}), "a paused lock"),
     "pauses_end_early": (pauses_end_early, Scenario((ONCE,), budget={"pause_until": 1, "jump": 1}), "a paused lock"),
     "cancelled_slots_are_rerun": (

@@ -74,7 +74,6 @@ EQUIVALENT: dict[str, str] = {
     "beginning._fence: return int(fence) if claimed.bid.request.fenced and fence is not None else None -> return "
     "int(fence) if claimed.bid.request.fenced else None": "A claim that asked for a fence has one.",
     "signals.Signals._note: self.wake() -> nothing": "Python's own wake-up has ended the pause.",
-    "signals.Signals.pause: if self.received is None: -> if True:": "What has woken it is still there to be read.",
     "signals._those_there_are: return tuple(signal.Signals[name] for name in names if name in "
     "signal.Signals.__members__) -> return tuple(signal.Signals[name] for name in names if True)": (
         "Only Windows lacks one."

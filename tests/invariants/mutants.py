@@ -12,6 +12,7 @@ DECIDE = "tests/unit/lock/test_record_decide.py"
 PARSE = "tests/unit/lock/test_record_parse.py"
 CLAIM = "tests/unit/lock/test_record_claim.py"
 HOLDING = "tests/unit/lock/test_record_holding.py"
+FAILED = "tests/unit/lock/test_failures.py"
 MODEL = "tests/unit/lock/test_record_model.py"
 DRIVES = "tests/unit/lock/test_driver.py"
 EXCHANGES = "tests/unit/lock/test_protocol.py tests/unit/lock/test_protocol_holding.py"
@@ -64,8 +65,9 @@ RECORD = _in(
     ("if not LOCK_FIELDS & node.keys():", "if False:", PARSE),
     ("strict=True, frozen=True", "strict=False, frozen=True", PARSE),
     ('extra="allow"', 'extra="ignore"', CLAIM),
-    (' - {"cancel", "cancelWhy"}', "", PARSE),
-    ('- {"cancel", "cancelWhy"}', '- {"cancelWhy"}', PARSE),
+    (' - {"cancel", "cancelWhy", "failures"}', "", PARSE),
+    ('- {"cancel", "cancelWhy", "failures"}', '- {"cancelWhy", "failures"}', PARSE),
+    (', "failures"}', "}", PARSE),
     ("> now + DAY:", ">= now + DAY:", PARSE),
     ("> now + DAY:", "> now + 2 * DAY:", DECIDE),
     ("now < self.expiresAt + (", "now <= self.expiresAt + (", DECIDE),
@@ -179,6 +181,13 @@ RECORD = _in(
     ("return max((slot for slot in (self", "return min((slot for slot in (self", HOLDING),
     ("if finished and outcome", "if outcome", HOLDING),
     ('if finished and outcome == "succeeded"', "if finished", HOLDING),
+    # The runs that failed.
+    ("after_claim(record.failures, record.open_slot, record.releasedAt) if record else None", "None", FAILED),
+    ("record.failures, record.open_slot, record", "record.failures, record.unfinished, record", FAILED),
+    ("record.open_slot, record.releasedAt)", "record.open_slot, None)", FAILED),
+    ("is_tick=record.slot is not None and not forgets_cancel", "is_tick=True", FAILED),
+    ("is_tick=record.slot is not None and not forgets_cancel", "is_tick=record.slot is not None", FAILED),
+    ("is_tick=record.slot is not None and not forgets_cancel", "is_tick=not forgets_cancel", FAILED),
 )
 
 FIELDS = _in(
@@ -190,6 +199,21 @@ FIELDS = _in(
         PARSE,
     ),
     ("Count: TypeAlias = Annotated[int, Field(ge=0,", "Count: TypeAlias = Annotated[int, Field(ge=-5,", PARSE),
+)
+
+COUNTS = _in(
+    "lock/failures.py",
+    ("open_slot is not None and released_at is None", "released_at is None", FAILED),
+    ("open_slot is not None and released_at is None", "open_slot is not None", FAILED),
+    ('if outcome == "succeeded":', 'if outcome == "succeeded" and is_tick:', FAILED),
+    ('if outcome == "succeeded":', "if False:", FAILED),
+    ('if is_tick and outcome in ("failed", "lost")', 'if outcome in ("failed", "lost")', FAILED),
+    ('is_tick and outcome in ("failed", "lost")', "is_tick", FAILED),
+    ('in ("failed", "lost")', 'in ("failed",)', FAILED),
+    ('in ("failed", "lost")', 'in ("lost",)', FAILED),
+    ("isinstance(failures, bool) or ", "", FAILED),
+    (" or failures < 0", "", FAILED),
+    ("return failures + 1", "return 1", FAILED),
 )
 
 TERM = _in(
@@ -461,12 +485,10 @@ WAITING = _in(
     "lock/waiting.py",
     ('answer.reason in ("held", "unavailable")', 'answer.reason in ("held",)', PATIENCE),
     ('answer.reason in ("held", "unavailable")', "True", PATIENCE),
-    ("remaining()) > 0:", "remaining()) >= 0:", PATIENCE),
     ("or self._deadline.remaining() <= 0:", "or self._deadline.remaining() < 0:", PATIENCE),
     ("return min(due, self._deadline.remaining())", "return due", PATIENCE),
     ('        if answer.reason == "held":\n            self._streams.add(self._follow)\n', "", PATIENCE),
     ("        self._streams.discard(self._follow)\n", "        pass\n", PATIENCE),
-    ("yield min(backoff(tries + 2, random.random()), left)", "yield backoff(tries + 2, random.random())", PATIENCE),
 )
 
 PAUSES = _in(
@@ -606,6 +628,8 @@ LOCK_MUTANTS = (
     + LEASES
     + CONTENDER
     + UNDER_LOCK
+    + FIELDS
+    + COUNTS
     + RECENT
     + FIELDS
     + REFUSAL

@@ -11,6 +11,7 @@ from tests.simulation.followers import HEARTBEAT, MARGIN, PATH, TTL, Fleet, How,
 SIZE = 201
 # Milliseconds that the ways of an event and of two requests take at most, and a pause before asking.
 WAYS = 110
+PERIOD = 10 * (TTL + MARGIN)
 BOUND: dict[How, float] = {"stop": 1_000, "kill": TTL + MARGIN + 1_000}
 
 
@@ -55,6 +56,16 @@ def test_i42_where_a_wave_has_died_the_next_one_asks(fleet: Fleet, how: How, wav
     assert len(fleet.alive) <= SIZE - 2
     assert taken.asks <= 12
     assert taken.late <= more + WAYS
+
+
+def test_i42_where_the_dozen_has_died_others_ask_although_the_size_has_not_fallen(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their newest tickets let them: three at a time, and others after each beat."""
+    monkeypatch.setattr(Instance, "size", lambda one: float(SIZE))
+    fleet.pass_by((PERIOD - fleet.timing.now() % PERIOD) / 1000 + 10)
+    taken = fleet.hand_over("kill", also=lambda one: has_wave(fleet, "kill", one, 4_000))
+    assert taken.late <= 2 * HEARTBEAT
 
 
 def test_i42_leaders_that_die_one_after_another_do_not_use_up_the_dozen(fleet: Fleet) -> None:

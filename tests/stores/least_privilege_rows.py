@@ -188,8 +188,9 @@ RERUN: Node = {**CLAIMED, "slot": RUNNING["slot"], "unfinished": RUNNING["unfini
 CANCELLED: Node = {**RUNNING, "cancel": RUNNING["fence"]}
 OBEYED = without(CANCELLED, "unfinished")
 BY_HAND: Node = {**ENDED, **TAKEN, "fence": NOW}
-TYPED: Node = {"cancel": {"by": "Ann"}, "cancelWhy": {"by": "Ann"}, "renews": {"by": "Ann"}}
-WORDS: Node = {"cancel": "please", "cancelWhy": 7, "renews": "never"}
+TYPED: Node = {name: {"by": "Ann"} for name in ("cancel", "cancelWhy", "failures", "renews")}
+WORDS: Node = {"cancel": "please", "cancelWhy": 7, "failures": "many", "renews": "never"}
+FAILED: Node = {**ENDED, "failures": 2, "outcome": "failed", "releasedAt": NOW, "expiresAt": NOW}
 SHARED = ("cron-instances", "cron-groups", "cron-jobs")
 SUCCEEDED: Node = {**ENDED, "releasedAt": NOW, "expiresAt": NOW}
 OLDER = "2026-11-18T08:00:00Z"
@@ -240,6 +241,14 @@ LEGAL = [
     ),
     put("claim after a success", {**CLAIMED, "succeededSlot": OLDER}, {**RELEASED, "succeededSlot": OLDER}),
     put("release a success in place of a later one", {**SUCCEEDED, **NEWER}, {**RUNNING, "succeededSlot": GOOD_SLOT}),
+    put("release a tick whose run has failed", {**FAILED, "failures": 1}, RUNNING),
+    *(
+        put(f"release one more, after {before!r}", {**FAILED, "failures": after}, {**RUNNING, "failures": before})
+        for before, after in ((1, 2), (0, 1), (-1, 1), (1.5, 2.5), ("many", 1))
+    ),
+    put("release a tick whose run has succeeded", without(FAILED, "failures"), {**RUNNING, "failures": 2}),
+    put("release another end", FAILED, {**RUNNING, "failures": 2}),
+    put("count a run that died", {**CLAIMED, "failures": 3}, {**RUNNING, "expiresAt": NOW, "failures": 2}),
     put("release into a minimum hold", {**HELD, "releasedAt": NOW}, HELD),
     put("release while it is paused", {**HELD, "releasedAt": NOW, "paused": "Ann"}, {**HELD, "paused": "Ann"}),
     put("release after the expiry", {**ENDED, "releasedAt": NOW, "expiresAt": NOW}, {**RUNNING, "expiresAt": 1}),
@@ -566,6 +575,15 @@ FORBIDDEN = [
         "a slot falls that may come to be", {**CLAIMED, "slot": GOOD_SLOT}, {**RELEASED, "slot": "2099-12-31T23:59:59Z"}
     ),
     patch("a wrong slot vanishes", {"slot": None}, HARMED),
+    *(
+        put(
+            f"the count of failures goes from {before!r} to {after!r}",
+            {**FAILED, "failures": after},
+            {**RUNNING, "failures": before},
+        )
+        for before, after in ((2, 4), (2, 1), (2, 0), (2, "3"), (-1, 0), ("many", 2))
+    ),
+    put("the count of failures begins with 2", FAILED, RUNNING),
     # 4. deletions
     delete("a node with a slot is deleted", without(RUNNING, "fence")),
     delete("a node with a fence is deleted", without(RUNNING, "slot", "unfinished")),

@@ -181,8 +181,8 @@ class Fleet:
 
 @pytest.mark.usefixtures("loser_sends")
 def test_a_life_under_the_rules(rtdb: Rtdb, make_app: MakeApp, make_service: MakeService, clock: FakeClock) -> None:
-    """Ticks, steps, histories, heartbeats, pruning, a run by hand, a pause with its catching up, a dead run's rerun:
-    all pass the rules, and no event tells of anything that was denied or failed.
+    """Ticks, steps, histories, heartbeats, pruning, a run by hand, pauses with their acts and their end,
+    catching up, a dead run's rerun: all pass the rules, and no event tells of anything that was denied or failed.
     """
     rtdb.set("/cron-instances/dead", DEAD)
     dead = make_service()
@@ -197,6 +197,14 @@ def test_a_life_under_the_rules(rtdb: Rtdb, make_app: MakeApp, make_service: Mak
     fleet.crons.registry.resume("job", everywhere=True)
     fleet.advance(60)
     assert fleet.ran.count("job") == 7  # the two that were missed, and its own
+
+    acts = rtdb.get("/cron-acts")
+    assert isinstance(acts, dict)
+    assert [acts[key]["act"] for key in sorted(acts)] == ["pause", "resume"]
+    fleet.crons.registry.pause("job", everywhere=True, why="a drill", until=clock.time + timedelta(seconds=45))
+    refusal = fleet.crons.registry.trigger("job").refusal
+    assert refusal is not None
+    assert refusal.reason == "paused"
 
     clock.move_to("2026-11-18T09:06:00Z")  # nobody is at work before the one that dies
     taken(claim(dead, "2026-11-18T09:06:00Z"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -16,7 +16,7 @@ from firecron.errors import Denied, EmulatorDown, StoreError, Unavailable
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.stream import redirected
 from firecron.rtdb.target import Target, find_target
-from firecron.store import Watch
+from firecron.store import KeptAlive, Watch
 from firecron.testing import FakeTiming
 from firecron.testing.conformance.kit import real_clock
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -161,6 +161,44 @@ def test_a_stream_is_dead_after_75_seconds_of_silence() -> None:
         timing.advance(75.1)
         with pytest.raises(Unavailable, match="no keep-alive for 75 s"):
             watch.next()
+
+
+def test_a_stream_says_for_how_long_it_was_silent() -> None:
+    """Each event counts, a keep-alive too; bytes that are no event don't."""
+    timing = FakeTiming(base=real_clock)
+    told = threading.Event()
+
+    def behave(wire: Wire) -> None:
+        wire.request()
+        wire.connection.sendall(HEAD + FIRST)
+        told.wait(LONG)
+        wire.connection.sendall(KEEP_ALIVE)
+        wire.drip(b":" * 1_000)
+
+    with watching(behave, timing=timing) as watch:
+        assert isinstance(watch, KeptAlive)
+        watch.next()
+        timing.advance(31)
+        assert 31_000 <= watch.silence() < 31_000 + LONG * 1000
+        timing.advance(40)
+        reading = threading.Thread(target=lambda: raised(watch.next))
+        reading.start()
+        told.set()
+        ends = time.monotonic() + LONG
+        while watch.silence() > 60_000:
+            assert time.monotonic() < ends, "the keep-alive is never noticed"
+            time.sleep(0.002)
+        watch.close()
+        reading.join()
+
+
+def raised(call: Callable[[], object]) -> StoreError | None:
+    """Make the call, and return what it raises."""
+    try:
+        call()
+    except StoreError as error:
+        return error
+    return None
 
 
 def test_a_stream_closes_at_once_from_another_thread() -> None:

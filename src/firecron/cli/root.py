@@ -7,7 +7,21 @@ from typing import Annotated
 import typer
 
 from firecron import __version__
-from firecron.cli.commands import acts, doctor, jobs, locks, next_ticks, operate, page, play, rules, runs, status, work
+from firecron.cli.commands import (
+    acts,
+    doctor,
+    forget,
+    jobs,
+    locks,
+    next_ticks,
+    operate,
+    page,
+    play,
+    rules,
+    runs,
+    status,
+    work,
+)
 from firecron.cli.commands import exec as exec_command
 from firecron.cli.commands import run as run_command
 
@@ -68,6 +82,7 @@ for group in (
     runs,
     operate,
     acts,
+    forget,
     run_command,
     work,
     exec_command,

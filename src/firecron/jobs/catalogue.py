@@ -126,6 +126,26 @@ def declared(options: JobOptions, *, where: str, ticks: bool, service: str, revi
     )
 
 
+def probe(name: str) -> Declared:
+    """Return an entry of no program, to find out whether entries can be written. Nobody misses its job."""
+    return Declared(
+        name,
+        Schedule("0 0 * * *"),
+        grace=DEFAULT_GRACE * 1000,
+        overlap="skip",
+        catch_up="skip",
+        once_per_tick=True,
+        disabled=True,
+        expected_runtime=None,
+        alert_after=1,
+        role=None,
+        where="firecron doctor",
+        ticks=False,
+        service="",
+        revision=None,
+    )
+
+
 def changed(mine: Declared, stored: object) -> dict[str, object] | None:
     """Return the node to write in place of the `stored` one; None if that says the same already.
 

@@ -26,8 +26,7 @@ What may interleave, and what becomes of it:
     two calls of `end`                               the second does nothing
     the body forks                                   in the child the lease is nobody's: `lost` is set, nothing is
                                                      released, and nothing is said
-    Ctrl-C at any line                               a lease that no tenure has is given back; `end` forgets the lease
-                                                     even if its release is interrupted
+    Ctrl-C at any line                               a lease that no tenure has is given back; `end` forgets its lease
 """
 
 from __future__ import annotations

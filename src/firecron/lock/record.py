@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.errors import Malformed
+from firecron.lock.failures import after_claim, after_release
 from firecron.lock.fields import Count, Exact, Instant, Spans
 from firecron.lock.kinds import misfit
 from firecron.lock.lease_term import LeaseTerm
@@ -52,6 +53,7 @@ class LockRecord(BaseModel):
     cancel: object = None  # the fence of the acquisition whose holder is asked to stop
     cancelWhy: object = None
     expires: object = None
+    failures: object = None  # see `failures`
     expiresAt: Number  # without a bound, so that a stuck lock can still be read and unlocked
     fence: Exact | None = None
     holder: str | None = None
@@ -105,7 +107,7 @@ class LockRecord(BaseModel):
         return self.expiresAt > now + _FURTHEST
 
 
-LOCK_FIELDS = frozenset(LockRecord.model_fields) - {"cancel", "cancelWhy"}
+LOCK_FIELDS = frozenset(LockRecord.model_fields) - {"cancel", "cancelWhy", "failures"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +226,7 @@ def _taken(current: Current, request: Request, now: Moment) -> Take:
         "cancelWhy": None,
         "expires": to_text(term.expires_at),
         "expiresAt": term.expires_at,
+        "failures": after_claim(record.failures, record.open_slot, record.releasedAt) if record else None,
         "holder": request.holder,
         "instance": request.instance,
         "instanceId": request.instance_id,
@@ -326,6 +329,7 @@ def released(
             "releasedAt": now,
             "expiresAt": expires_at,
             "expires": to_text(expires_at),
+            "failures": after_release(record.failures, outcome, is_tick=record.slot is not None and not forgets_cancel),
             "outcome": outcome,
             "unfinished": unfinished,
             **({"succeededSlot": record.newest_success(finished)} if finished and outcome == "succeeded" else {}),

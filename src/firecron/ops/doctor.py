@@ -21,6 +21,7 @@ from typing import Protocol
 from firecron import __version__
 from firecron.base.clocks import Deadline, SystemTiming, Timing
 from firecron.errors import ConfigurationError, Denied, StoreError, Unavailable
+from firecron.jobs.catalogue import changed, probe
 from firecron.jobs.checks import Checks
 from firecron.jobs.declarations import Unclaimed
 from firecron.jobs.registry import Registry
@@ -161,6 +162,8 @@ class Examination:
                     about_rules.append(findings.no_steps())
                 if not self._may_see(self._paths.acts):
                     about_rules.append(findings.no_acts())
+                if not self._may_declare():
+                    about_rules.append(findings.no_catalogue())
         finally:
             lease.release()
         path = self._paths.lock(self._name)
@@ -196,6 +199,11 @@ class Examination:
         except Denied:
             return False
         return True
+
+    def _may_declare(self) -> bool:
+        """Return whether the rules let this user read the catalogue, and write and remove an entry."""
+        path, node = self._paths.job(self._name), changed(probe(self._name), None)
+        return self._may_see(path) and node is not None and self._is_written(path, NULL_ETAG, node)
 
     def _is_written(self, path: str, etag: str, node: dict[str, object]) -> bool:
         """Return whether the rules allow this write, and delete what was written.

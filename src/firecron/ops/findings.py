@@ -240,7 +240,7 @@ def administrator() -> Finding:
 
 def rules(user: str, writes_elsewhere: bool, takes_live_locks: bool) -> Iterator[Finding]:
     """Yield whether the security rules limit this user to the writes that firecron needs."""
-    remedy = "deploy what `firecron rules` prints, and grant nothing above its five paths"
+    remedy = "deploy what `firecron rules` prints, and grant nothing above its paths"
     yield ok("rules", f"this process is {user}, and security rules apply to it")
     if writes_elsewhere:
         yield warning("rules", "the rules let it write outside of its own paths", remedy)
@@ -285,6 +285,15 @@ def no_acts() -> Finding:
     return warning(
         "rules",
         "the rules don't know cron-acts, so nobody sees who paused or unlocked a lock, and no pause ends by itself",
+        "deploy what `firecron rules` prints",
+    )
+
+
+def no_catalogue() -> Finding:
+    """Return that the security rules are older than the catalogue of jobs."""
+    return warning(
+        "rules",
+        "the rules don't let it write cron-jobs, so the catalogue of jobs stays empty",
         "deploy what `firecron rules` prints",
     )
 

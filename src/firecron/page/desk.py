@@ -21,7 +21,7 @@ from firecron.base.tracing import trace_of, traced
 from firecron.errors import FirecronError
 from firecron.page.doing import Doing
 from firecron.page.gates import Admission, Gate
-from firecron.page.messages import PageRequest, Reply, problem
+from firecron.page.messages import PageRequest, Reply, compressed, problem
 from firecron.page.routes import Route, find_route
 from firecron.page.safety import MOST_BODY, foreign_host, foreign_post
 from firecron.page.showing import Showing
@@ -109,7 +109,9 @@ class Desk:
                 if plan.has_body:
                     fields = _fields(body)
                     return fields if isinstance(fields, Reply) else self._doing.act(plan.route, fields, plan.access)
-                return self._showing.show(plan.route, plan.request, plan.access, can_act=self._can_act(plan.access))
+                can_act = self._can_act(plan.access)
+                reply = self._showing.show(plan.route, plan.request, plan.access, can_act=can_act)
+                return compressed(reply, plan.request.headers.get("accept-encoding", ""))
         except Exception as error:
             return self._broken(error)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from firecron.base.clocks import SystemTiming
 from firecron.jobs.registry import Registry
 from firecron.lock.service import LockService
+from firecron.ops.health_report import HealthReport
 from firecron.ops.operator import Operator
 from firecron.page.board import Board
 from firecron.page.code import Code
@@ -20,6 +21,7 @@ def make_page(
     gate: Gate,
     locks: LockService,
     registry: Registry | None,
+    health: HealthReport | None = None,
     *,
     read_only: bool = False,
     open_health: bool = False,
@@ -36,7 +38,7 @@ def make_page(
 
     desk = Desk(
         gate,
-        Showing(board, details, database, read_only=read_only),
+        Showing(board, details, health or HealthReport(locks, clocks), database, read_only=read_only),
         Doing(Operator(locks), board, details, code),
         locks.events,
         read_only=read_only,

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from firecron.base.redaction import redacted
 from firecron.page.visitor import Headers, Visitor
+
+_WORTH_IT = 1_000
+_LEVEL = 4
+_GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,15 @@ class Reply:
     status: int
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def compressed(reply: Reply, accepted: str) -> Reply:
+    """Return the response by gzip, if the client accepts that (`Accept-Encoding`) and it is worth it."""
+    if len(reply.body) < _WORTH_IT or not _GZIP.search(accepted):
+        return reply
+    # Without a time in it, the same body is the same bytes.
+    body = gzip.compress(reply.body, _LEVEL, mtime=0)
+    return replace(reply, body=body, headers={**reply.headers, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"})
 
 
 def as_json(status: int, body: object, headers: Mapping[str, str] | None = None) -> Reply:

@@ -6,14 +6,14 @@ The reply with all jobs has an ETag, so that a browser that polls gets it again 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from hashlib import sha256
 from urllib.parse import parse_qs
 
 from firecron.base.instants import to_text
 from firecron.errors import ConfigurationError, Denied, Malformed, StoreError, Unavailable, UnknownJob
 from firecron.lock.names import check_name
-from firecron.ops.health import JobVerdict
+from firecron.ops.health_report import HealthReport
 from firecron.page.board import Board
 from firecron.page.details import Details
 from firecron.page.files import page_file
@@ -21,6 +21,7 @@ from firecron.page.jobs_json import jobs_json
 from firecron.page.messages import PageRequest, Reply, as_json, problem
 from firecron.page.routes import Route
 from firecron.page.visitor import Access
+from firecron.triggers.responses import of_health
 
 MOST_STRIPS = 100
 
@@ -28,9 +29,12 @@ MOST_STRIPS = 100
 class Showing:
     """Makes the replies to GET. `database` names the database for people."""
 
-    def __init__(self, board: Board, details: Details, database: Callable[[], str], *, read_only: bool) -> None:
+    def __init__(
+        self, board: Board, details: Details, health: HealthReport, database: Callable[[], str], *, read_only: bool
+    ) -> None:
         self._board = board
         self._details = details
+        self._health = health
         self._database = database
         self._read_only = read_only
 
@@ -53,7 +57,8 @@ class Showing:
                 case "acts":
                     return as_json(200, self._details.acts())
                 case "health":
-                    return self._health()
+                    found = of_health(self._health.get())
+                    return as_json(found.status, found.body, found.headers)
                 case "events":
                     return problem(404, "no_stream", "this server has no streams: ask for api/jobs again and again")
                 case other:
@@ -84,18 +89,6 @@ class Showing:
         except ConfigurationError as error:
             return problem(400, "bad_request", str(error))
         return as_json(200, {"strips": {name: self._details.strip(name) for name in names}})
-
-    def _health(self) -> Reply:
-        try:
-            seen = self._board.look()
-        except StoreError as error:
-            return as_json(503, {"status": "unknown", "jobs": [], "message": str(error)})
-        return _health(row.verdict for row in seen.rows)
-
-
-def _health(verdicts: Iterable[JobVerdict]) -> Reply:
-    alarms = [verdict.to_json() for verdict in verdicts if verdict.is_alarm]
-    return as_json(503 if alarms else 200, {"status": "failing" if alarms else "ok", "jobs": alarms})
 
 
 def store_problem(error: StoreError) -> Reply:

@@ -106,7 +106,7 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
         request(momentary=True),
         {"attempt": 1, "slot": slot(-60), "unfinished": slot(-60), **AT_ONCE},
     ),
-    "an idle node with a cancel that means nothing": ({"cancel": 7}, request(), {}),
+    "an idle node with a cancel that means nothing": ({"cancel": 7, "cancelWhy": "x"}, request(), {}),
     "no slot, and the run before was cancelled: its tick is over": (
         released_node(attempt=2, cancel=9, cancelWhy="x", fence=9, slot=slot(-60), unfinished=slot(-60), **UNKNOWN),
         request(fenced=True),
@@ -196,7 +196,7 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
     "a dead holder's record": (
         node(expiresAt=NOW - MARGIN, slot=slot(-60), unfinished=slot(-60), attempt=1),
         request(),
-        {"attempt": 1, "slot": slot(-60), "unfinished": slot(-60)},
+        {"attempt": 1, "failures": 1, "slot": slot(-60), "unfinished": slot(-60)},
     ),
 }
 

@@ -46,3 +46,32 @@ def test_an_expiry_that_slipped_is_told_as_well_as_it_can_be(world: World, expir
         assert refusal.reason == "held"
         assert refusal.until is not None
         assert refusal.until.year == 9999
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "by an operator,"),
+        ({"pausedUntil": START + 60_000}, "by an operator until 2026-11-18T09:01:00Z,"),
+        ({"pausedUntil": 1e300}, "by an operator until 9999-12-31T23:59:59Z,"),
+        (
+            {"pausedBy": "ann@laptop", "pausedWhy": "the feed\nis down", "pausedAt": 5},
+            "by ann@laptop (the feed ⏎ is down),",
+        ),
+    ],
+)
+def test_a_pause_is_told_with_who_and_why(world: World, fields: dict[str, object], said: str) -> None:
+    """Who is refused by a pause is told whose it is, until when and why, in one line, and how to end it."""
+    world.put({"paused": True, **fields})
+    refusal = Instance(world).refused()
+    assert refusal.message == f'Lock "job" is paused {said} skipping; resume it with `firecron resume job`'
+    assert not refusal.is_strange
+
+
+@pytest.mark.parametrize("fields", [{"paused": "yes"}, {"paused": True, "pausedUntil": "14:00"}])
+def test_a_pause_that_was_typed_wrongly_is_a_warning_once(world: World, fields: dict[str, object]) -> None:
+    """What an operator should look at is a WARNING, once per name."""
+    world.put(fields)
+    one = Instance(world)
+    assert [one.refused().is_strange for _ in range(2)] == [True, True]
+    assert [event.level for event in one.events] == [logging.WARNING, logging.INFO]

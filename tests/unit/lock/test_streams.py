@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+from math import inf
 
 import pytest
 from tests.simulation.network import Network, failing
 from tests.simulation.tasks import Task
 from tests.simulation.world import Clock, World
 
+from firecron.base.clocks import Deadline
 from firecron.base.events import Event, Events
 from firecron.errors import Denied, Unavailable
 from firecron.lock.hearing import Heard
 from firecron.lock.streams import Follow, Places, Streams
+from firecron.store import Watch
 
 
 class Bench:
@@ -65,6 +68,64 @@ def test_all_who_follow_a_node_share_its_stream(world: World, bench: Bench) -> N
     world.advance(0)
     assert {follow.heard for follow in follows} == {Heard(2, "new")}
     assert (bench.opened, bench.streams.open, bench.wakes) == (1, 1, 201)
+    bench.end()
+
+
+class Quiet:
+    """A watch that is silent for as long as the test says."""
+
+    def __init__(self, inner: Watch) -> None:
+        self._inner = inner
+        self.milliseconds = 0.0
+
+    def next(self) -> object:
+        return self._inner.next()
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def silence(self) -> float:
+        return self.milliseconds
+
+
+def test_a_stream_that_is_silent_is_not_believed(world: World, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a keep-alive's time and 2 s it may be dead. It is believed again once it shows life; it stays open."""
+    quiet: list[Quiet] = []
+    opens = bench.network.watch
+
+    def watch(path: str, deadline: Deadline) -> Quiet:
+        quiet.append(Quiet(opens(path, deadline)))
+        return quiet[-1]
+
+    monkeypatch.setattr(bench.network, "watch", watch)
+    follow = bench.follow()
+    seen = []
+    for milliseconds in (31_999.0, 32_000.0, 70_000.0, 0.0):
+        quiet[0].milliseconds = milliseconds
+        seen.append((follow.believed(), follow.doubted_in()))
+    one = Heard(1, None)
+    assert seen == [(one, 1.0), (None, inf), (None, inf), (one, 32_000.0)]
+    quiet[0].milliseconds = 70_000
+    bench.streams.discard(follow)
+    assert (follow.believed(), follow.doubted_in(), len(quiet)) == (None, 32_000.0, 1)
+    bench.end()
+
+
+def test_a_watch_without_signs_of_life_is_believed(world: World, bench: Bench) -> None:
+    """A store need not send keep-alives: then only its end says that it is dead."""
+    follow = bench.follow()
+    world.advance(3_600)
+    assert (follow.believed(), follow.doubted_in()) == (Heard(1, None), 32_000.0)
+    bench.end()
+
+
+def test_what_another_stream_of_a_node_tells_is_newer(world: World, bench: Bench) -> None:
+    """The numbers rise over all streams of a process: who follows another part of a node compares them."""
+    first = bench.follow("node")
+    world.store.set("node", {"child": 1})
+    world.advance(0)
+    other = bench.follow("node/child")
+    assert (first.heard, other.heard) == (Heard(2, {"child": 1}), Heard(3, 1))
     bench.end()
 
 

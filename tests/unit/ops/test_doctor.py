@@ -288,6 +288,22 @@ def test_a_stream_that_does_not_come_is_warned_of(rtdb: Rtdb, monkeypatch: pytes
     assert all("FIRECRON_WATCH=0" in str(finding.remedy) for finding in told)
 
 
+@pytest.mark.parametrize("block", [None, {".read": "auth.uid === 'firecron'"}])
+def test_rules_that_are_older_than_the_catalogue_are_warned_of(rtdb: Rtdb, block: dict[str, object] | None) -> None:
+    """Where entries can't be read or written, that is a warning with the remedy; where they can, nothing is left."""
+    shipped = adapted(RULES.read_text("utf-8"), "", "firecron")["rules"]
+    assert isinstance(shipped, dict)
+    rtdb.set_rules({"rules": shipped})
+    user(rtdb)
+    assert all(finding.level == "ok" for finding in examine() if finding.check == "rules")
+    assert rtdb.get("/cron-jobs") is None
+    others = {name: rules for name, rules in shipped.items() if name != "cron-jobs"}
+    rtdb.set_rules({"rules": others if block is None else {**others, "cron-jobs": block}})
+    told = [finding for finding in examine() if finding.check == "rules" and finding.level == "warning"]
+    assert [finding.remedy for finding in told] == ["deploy what `firecron rules` prints"]
+    assert all("cron-jobs" in finding.message for finding in told)
+
+
 @pytest.mark.parametrize("older_than", ["cron-steps", "cron-acts"])
 def test_rules_that_are_older_than_a_node_are_warned_of(rtdb: Rtdb, older_than: str) -> None:
     """Where rules don't know it, that is a warning with the remedy."""

@@ -170,6 +170,23 @@ def test_a_refused_tick_leaves_the_lock_as_it_was(outcome: str | None) -> None:
     assert one.locks.contender.keeper.leases() == []
 
 
+def test_a_refused_tick_is_no_failure() -> None:
+    """The lock remembers that its last run has failed, and counts that once; a resumed run that fails counts too."""
+    fleet = Fleet()
+    one = fleet.instance()
+    failing_once(fleet)
+    one.turn(slot())
+    assert one.crons.registry.trigger(NAME, resume=to_datetime(slot(-60))).refusal is not None
+    node = fleet.world.node()
+    assert (node["outcome"], node["failures"]) == ("failed", 1)
+    body, fleet.body = fleet.body, lambda run: run.name.index("?")
+    assert one.crons.registry.trigger(NAME, resume=TICK).outcome == "failed"
+    fleet.body = body
+    assert fleet.world.node()["failures"] == 2
+    assert one.crons.registry.trigger(NAME, resume=TICK).outcome == "succeeded"
+    assert "failures" not in fleet.world.node()
+
+
 def test_a_held_or_paused_lock_is_refused_as_for_a_run_by_hand() -> None:
     """Resuming never runs beside another run."""
     fleet = Fleet()

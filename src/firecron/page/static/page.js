@@ -1028,7 +1028,7 @@ function route() {
 }
 
 function show() {
-  put($("database"), known.database ?? "");
+  put($("database"), known.database?.replace(/^https?:\/\//, "") ?? "");
   put($("who"), joined([known.visitor.who, known.heard && !mayAct() && "may look, not act"]));
   VIEWS[view.kind].show?.();
   showState();

@@ -91,6 +91,18 @@ class NodeConformance(Kit):
                 refused(service.acquire(self.name, TTL), "paused")
                 assert self.node == before, (beside, value)
 
+    def test_a_pause_ends_by_itself(self) -> None:
+        """A lock is refused until `pausedUntil`, and kept from nobody then; what is no instant is no end."""
+        service = self.service()
+        pause = {"paused": True, "pausedUntil": self.server_time() + 50_000}
+        self.node = pause
+        refused(service.acquire(self.name, TTL), "paused")
+        self.jump(51)
+        taken(service.acquire(self.name, TTL)).release()
+        assert self.fields.items() >= pause.items()
+        self.edit(pausedUntil="soon")
+        refused(service.acquire(self.name, TTL), "paused")
+
     def test_a_pause_lets_the_holder_finish(self) -> None:
         """A lock that is paused while held is renewed and released, and stays paused."""
         service = self.service()

@@ -79,6 +79,19 @@ class SlotConformance(Kit):
             assert lease.release(outcome=outcome, finished=slot)
             assert self.fields.get("succeededSlot") == newest
 
+    def test_failures_are_counted(self) -> None:
+        """A failed run of a slot, a lost one and one that died count one each. A success ends the count."""
+        service = self.service()
+        for slot, outcome in ((EARLIER, "failed"), (SLOT, "lost")):
+            taken(self.claim(service, slot)).release(outcome=outcome)
+        taken(self.claim(service, LATER))
+        assert self.number("failures") == 2
+        self.jump(TTL + MARGIN + 1)
+        lease = taken(service.acquire(self.name, TTL))
+        assert self.number("failures") == 3
+        lease.release(outcome="succeeded", forgets_cancel=True)
+        assert "failures" not in self.fields
+
     def test_another_release_leaves_the_slot_unfinished(self) -> None:
         """A release that names no slot, or another one, keeps `unfinished`."""
         service = self.service()

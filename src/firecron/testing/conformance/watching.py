@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from firecron.base.clocks import Deadline
 from firecron.errors import Unavailable
-from firecron.store import Watch, Watching
+from firecron.store import KeptAlive, Watch, Watching
 from firecron.testing.conformance.kit import PATIENCE, TTL, Kit, taken
 
 
@@ -66,6 +66,16 @@ class WatchConformance(Kit):
             finally:
                 closing.join()
             raise AssertionError("a watch that was closed has told another value")
+
+    def test_a_watch_that_has_just_told_something_is_not_silent(self) -> None:
+        """A watch may tell for how long its database has shown no life: a value is a sign of it."""
+        service = self.service()
+        with _watching(service.store, self.path) as watch:
+            if not isinstance(watch, KeptAlive):
+                return
+            self.node = {"expiresAt": 1}
+            _hear(watch, self.node)
+            assert 0 <= watch.silence() < PATIENCE * 1000
 
     def test_the_lock_is_handed_over_to_a_waiter(self) -> None:
         """An acquire that waits gets the lock once its holder has released it."""

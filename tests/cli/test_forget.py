@@ -1,0 +1,160 @@
+"""`firecron forget`: which entries of the catalogue it removes, and what it says of them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from tests.cli.calls import answer, call, complaint
+from tests.cli.schemas import FORGOTTEN
+from tests.cli.test_operate import become_nobody
+
+from firecron import FireCron, distributed_cron
+from firecron.errors import Unavailable
+from firecron.lock.service import LockService
+from firecron.ops.forgetting import Catalogue
+from firecron.settings import load
+from firecron.store import Snapshot
+from firecron.testing.rehearsal import Inline
+from rtdb_emulator.pytest_plugin import Rtdb
+
+
+def program(*names: str, **options: Any) -> FireCron:
+    """A program that has declared these jobs."""
+    jobs = [distributed_cron(name, "0 9 * * *", **options)(lambda: None) for name in names]
+    crons = FireCron(*jobs, settings=load(), enabled=True, has_threads=False, crew=Inline())
+    crons.engine.declaring.begin()
+    return crons
+
+
+def forgotten(*arguments: str) -> list[dict[str, object]]:
+    """What the command says it has removed."""
+    return cast("list[dict[str, object]]", answer(FORGOTTEN, "forget", *arguments)["forgotten"])
+
+
+def kept(rtdb: Rtdb) -> list[str]:
+    """The names in the catalogue."""
+    found = rtdb.get("/cron-jobs")
+    return sorted(found) if isinstance(found, dict) else []
+
+
+def test_it_says_what_it_has_removed(rtdb: Rtdb) -> None:
+    """The entries are gone, and nothing else: locks and histories stay."""
+    program("digest", "mail", "report")
+    others = {"cron-locks": {"digest": {"paused": True}}, "cron-runs": {"digest": {"x": {"outcome": "failed"}}}}
+    for path, node in others.items():
+        rtdb.set(f"/{path}", node)
+    (value,) = forgotten("digest")
+    assert (value["name"], value["line"], value["service"], value["live"]) == ("digest", "0 9 * * *", "local", False)
+    assert kept(rtdb) == ["mail", "report"]
+    said = call("forget", "mail", "report").stdout
+    assert "mail: forgotten\n  [0 9 * * *] (UTC), declared by local at 20" in said
+    assert said.count("its lock and its history stay") == 2
+    assert kept(rtdb) == []
+    assert {path: rtdb.get(f"/{path}") for path in others} == others
+
+
+def test_it_leaves_an_act(rtdb: Rtdb) -> None:
+    """Who forgot a job, and why, is recorded; an entry that stays leaves no act."""
+    program("digest", "mail")
+    assert call("forget", "digest", "--why", "its service is gone").exit_code == 0
+    assert call("forget", "nobody").exit_code == 2
+    acts = rtdb.get("/cron-acts")
+    assert isinstance(acts, dict)
+    assert [(act["act"], act["name"], act["why"]) for act in acts.values()] == [
+        ("forget", "digest", "its service is gone")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("node", "shown"),
+    [
+        ("x", "its entry could not be read"),
+        (
+            {"every": 2700, "service": "", "where": ""},
+            "[every 45 minutes, from 1970-01-01 00:00 UTC], declared by nobody",
+        ),
+    ],
+)
+def test_any_entry_can_be_forgotten(rtdb: Rtdb, node: object, shown: str) -> None:
+    """Also what somebody has typed there, and a job that nobody with its role has declared."""
+    for arguments in ((), ("--json",)):
+        rtdb.set("/cron-jobs/digest", node)
+        result = call("forget", "digest", *arguments)
+        assert result.exit_code == 0, result.stderr
+        assert arguments or shown in result.stdout
+        assert kept(rtdb) == []
+
+
+def test_a_live_job_stays(rtdb: Rtdb) -> None:
+    """Of several names none is forgotten then; with --force all are."""
+    program("old")
+    crons = program("digest")
+    crons.engine.heartbeat.beat()
+    said = complaint(1, "forget", "old", "digest")
+    assert "digest is live, local runs it" in said
+    assert kept(rtdb) == ["digest", "old"]
+    assert [value["live"] for value in forgotten("old", "digest", "--force")] == [False, True]
+    assert kept(rtdb) == []
+
+
+def test_a_program_that_does_not_say_what_it_runs_may_have_it(rtdb: Rtdb) -> None:
+    """An older version counts as one that runs the job, as long as it lives."""
+    program("digest").engine.heartbeat.beat()
+    (group,) = cast("dict[str, object]", rtdb.get("/cron-groups"))
+    rtdb.set(f"/cron-groups/{group}/jobs", None)
+    assert "a live program that doesn't say what it runs may have it" in complaint(1, "forget", "digest")
+    rtdb.set(f"/cron-groups/{group}/seenAt", 1)
+    assert call("forget", "digest").exit_code == 0
+
+
+def test_a_name_that_is_not_there(rtdb: Rtdb) -> None:
+    """It is wrong usage, with the names that are like it, and nothing is removed."""
+    program("digest")
+    said = complaint(2, "forget", "digest", "digets")
+    assert "there is no job digets in the catalogue of" in said
+    assert said.endswith("; did you mean digest?")
+    assert "my job" in complaint(2, "forget", "my job")
+    assert kept(rtdb) == ["digest"]
+
+
+def test_an_entry_that_changes_meanwhile_stays(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program has just declared it: what was removed before it is said."""
+    program("digest", "mail")
+    look = Catalogue.look
+
+    def late(self: Catalogue, names: list[str]) -> object:
+        found = look(self, names)
+        rtdb.set("/cron-jobs/mail/grace", 5)
+        return found
+
+    monkeypatch.setattr(Catalogue, "look", late)
+    said = complaint(1, "forget", "digest", "mail")
+    assert said.startswith("digest forgotten, but mail changed meanwhile")
+    assert kept(rtdb) == ["mail"]
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_reply_that_is_lost(rtdb: Rtdb, is_gone: bool) -> None:
+    """What is there then says whether it was forgotten."""
+    program("digest")
+    catalogue = Catalogue(LockService())
+    (seen,) = catalogue.look(["digest"])
+    rtdb.faults.answer(503, applied=is_gone, method="DELETE")
+    if is_gone:
+        assert catalogue.forget(seen)
+    else:
+        with pytest.raises(Unavailable):
+            catalogue.forget(seen)
+    assert kept(rtdb) == ([] if is_gone else ["digest"])
+    assert isinstance(seen.snapshot, Snapshot)
+
+
+def test_whom_the_rules_refuse(rtdb: Rtdb) -> None:
+    """Nothing is forgotten, and the exit code is that of a denial."""
+    program("digest")
+    rtdb.set_rules({"rules": {".read": True, ".write": False}})
+    become_nobody(rtdb)
+    complaint(78, "forget", "digest")
+    rtdb.set_rules({"rules": {".read": False, ".write": False}})
+    complaint(78, "forget", "digest")

@@ -1,0 +1,280 @@
+"""What a POST does: each act changes what it names, if it is still what the visitor saw, and says who did it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import pytest
+from tests.cli import schemas
+from tests.page.paging import SHELLS, Page, Shell, declare
+from tests.triggers.triggering import aside
+
+from firecron import Access, Run, distributed_cron
+from firecron.base.instants import to_datetime, to_text
+from firecron.lock.lease import Lease
+from rtdb_emulator.pytest_plugin import Rtdb
+
+WHO = "ops@example.com"
+ACTING: dict[str, Any] = {"access": lambda visitor: Access(WHO, can_act=True)}
+SLOT = "2026-11-18T09:00:00Z"
+DIGEST = "/api/jobs/digest"
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> Shell:
+    """Each framework, which must not differ."""
+    found: Shell = request.param
+    return found
+
+
+def until(is_so: Callable[[], bool], what: str) -> None:
+    """Return once it is so: an act is recorded beside the run."""
+    ends = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < ends, f"it never came to this: {what}"
+        time.sleep(0.01)
+
+
+def acts(page: Page) -> list[tuple[str, str, str, str | None]]:
+    found = page.get("/api/acts").body["acts"]
+    jsonschema.validate({"acts": found}, schemas.ACTS)
+    return [(act["act"], act["name"], act["who"], act["why"]) for act in reversed(found)]
+
+
+def jobs(bodies: list[Run], fails: bool = False) -> Callable[..., object]:
+    @distributed_cron("digest", "0 9 * * *", lock_ttl=30)
+    def digest(run: Run) -> None:
+        bodies.append(run)
+        if fails:
+            raise RuntimeError("the feed is down, password=hunter2")
+
+    return digest
+
+
+# --- run
+
+
+def test_a_run_is_answered_when_it_has_ended(rtdb: Rtdb, shell: Shell) -> None:
+    """A run by hand runs here, under its lock; the reply has its outcome, and the trail who it was."""
+    runs: list[Run] = []
+    page = Page(jobs(runs), shell=shell, **ACTING)
+    reply = page.post(f"{DIGEST}/run", {"why": "to see"})
+    [run] = runs
+    assert (reply.status, reply.body) == (
+        200,
+        {
+            "job": "digest",
+            "slot": None,
+            "run": run.idempotency_key,
+            "result": "succeeded",
+            "message": '"digest" succeeded',
+        },
+    )
+    assert run.trigger == "manual"
+    until(lambda: bool(acts(Page())), "the act")
+    assert acts(Page()) == [("run", "digest", WHO, "to see")]
+
+
+def test_a_run_that_fails_is_told_without_its_secrets(rtdb: Rtdb, shell: Shell) -> None:
+    """The reply says why a run has failed, as the history does."""
+    reply = Page(jobs([], fails=True), shell=shell, **ACTING).post(f"{DIGEST}/run")
+    assert (reply.status, reply.body["result"]) == (200, "failed")
+    assert "the feed is down" in reply.body["message"]
+    assert "hunter2" not in reply.body["message"]
+
+
+def test_a_tick_is_resumed(rtdb: Rtdb) -> None:
+    """`resume` runs a tick once more, as its next attempt."""
+    runs: list[Run] = []
+    page = Page(jobs(runs, fails=True), **ACTING)
+    page.crons.registry.trigger("digest", slot=to_datetime(SLOT))
+    reply = page.post(f"{DIGEST}/run", {"resume": SLOT})
+    assert (reply.status, reply.body["slot"], reply.body["result"]) == (200, SLOT, "failed")
+    assert [(run.attempt, run.slot) for run in runs] == [(1, to_datetime(SLOT)), (2, to_datetime(SLOT))]
+    assert page.post(f"{DIGEST}/run", {"resume": "2026-11-18T10:00:00Z"}).status in (400, 409)
+
+
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        ({"paused": True}, "paused"),
+        ({"acquiredAt": 1, "expiresAt": 9_000_000_000_000, "holder": "other", "fence": 1}, "held"),
+        ("text", "malformed"),
+    ],
+)
+def test_a_refused_run_says_why(rtdb: Rtdb, node: object, reason: str) -> None:
+    """A job that is paused, held or malformed is not run, and the reply is 409 with the reason."""
+    runs: list[Run] = []
+    rtdb.set("/cron-locks/digest", node)
+    reply = Page(jobs(runs), **ACTING).post(f"{DIGEST}/run")
+    assert (reply.status, reply.body["result"], runs) == (409, reason, [])
+
+
+@pytest.mark.parametrize("options", [{"role": "mailer"}, {"disabled": True}, None])
+def test_what_this_process_cannot_run_is_409(rtdb: Rtdb, options: dict[str, Any] | None) -> None:
+    """Without the code, without the role, or disabled: nothing runs, and the page says so before it is asked."""
+    declare(rtdb, "digest")
+    made = [] if options is None else [distributed_cron("digest", "0 9 * * *", **options)(lambda: None)]
+    page = Page(*made, **ACTING)
+    assert page.post(f"{DIGEST}/run").said == (409, "no_code")
+    shown = page.get(DIGEST).body
+    assert (shown["runnable"], bool(shown["why_not_runnable"])) == (False, True)
+    assert acts(page) == []
+
+
+def test_a_run_goes_on_although_others_look(rtdb: Rtdb) -> None:
+    """While a run is under way the page is served; a second run of the job is refused."""
+    begun, opened = threading.Event(), threading.Event()
+
+    @distributed_cron("digest", "0 9 * * *", lock_ttl=30)
+    def digest() -> None:
+        begun.set()
+        assert opened.wait(20)
+
+    page = Page(digest, **ACTING)
+    with aside(lambda: page.post(f"{DIGEST}/run")) as replies:
+        assert begun.wait(20)
+        assert page.post(f"{DIGEST}/run").body["result"] == "held"
+        assert Page().get("/api/jobs").status == 200
+        opened.set()
+    assert replies[0].body["result"] == "succeeded"
+
+
+# --- pause and resume
+
+
+def test_a_pause_says_who_and_until_when(rtdb: Rtdb, shell: Shell) -> None:
+    """The node has the pause with its reason and its end; a resume takes it away; both are in the trail."""
+    declare(rtdb, "digest")
+    page = Page(shell=shell, **ACTING)
+    later = to_text(int(time.time() * 1000) + 3_600_000)
+    reply = page.post(f"{DIGEST}/pause", {"why": "the feed is down", "until": later})
+    assert (reply.status, later in reply.body["message"]) == (200, True)
+    node: Any = rtdb.get("/cron-locks/digest")
+    assert (node["paused"], node["pausedBy"], node["pausedWhy"]) == (True, WHO, "the feed is down")
+    assert to_text(node["pausedUntil"]) == later
+    shown = page.get(DIGEST).body["lock"]
+    assert (shown["paused"], shown["pausedBy"], shown["pausedUntil"]) == (True, WHO, later)
+    assert page.post(f"{DIGEST}/resume").status == 200
+    assert rtdb.get("/cron-locks/digest/paused") is None
+    assert "nothing was changed" in page.post(f"{DIGEST}/resume").body["message"]
+    assert acts(page) == [("pause", "digest", WHO, "the feed is down"), ("resume", "digest", WHO, None)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"until": "2020-01-01T00:00:00Z"},
+        {"until": "tomorrow"},
+        {"until": 5},
+        {"why": ["a"]},
+        {"why": "x" * 501},
+    ],
+    ids=lambda body: str(body)[:30],
+)
+def test_a_pause_that_means_nothing_changes_nothing(rtdb: Rtdb, body: dict[str, object]) -> None:
+    """An end that is over or no instant, and a reason that is no text or too long, are 400."""
+    declare(rtdb, "digest")
+    page = Page(**ACTING)
+    assert page.post(f"{DIGEST}/pause", body).said == (400, "bad_request")
+    assert rtdb.get("/cron-locks/digest") is None
+    assert acts(page) == []
+
+
+# --- unlock and cancel
+
+
+def hold(page: Page, **options: Any) -> Lease:
+    lease = page.crons.locks.acquire("digest", 30, fenced=True, **options)
+    assert isinstance(lease, Lease)
+    return lease
+
+
+def test_an_unlock_frees_what_was_seen(rtdb: Rtdb, shell: Shell) -> None:
+    """The lock that the visitor saw is freed; one that was taken since is not."""
+    page = Page(shell=shell, **ACTING)
+    hold(page)
+    node: Any = rtdb.get("/cron-locks/digest")
+    stale = page.post(f"{DIGEST}/unlock", {"acquiredAt": to_text(node["acquiredAt"] - 60_000)})
+    assert stale.said == (409, "changed")
+    assert rtdb.get("/cron-locks/digest/expiresAt") != 0
+    assert page.post(f"{DIGEST}/unlock", {"acquiredAt": to_text(node["acquiredAt"]), "why": "it is dead"}).status == 200
+    assert rtdb.get("/cron-locks/digest/expiresAt") == 0
+    assert "free already" in page.post(f"{DIGEST}/unlock").body["message"]
+    assert acts(page) == [("unlock", "digest", WHO, "it is dead")]
+
+
+def test_a_cancel_asks_the_run_that_was_seen(rtdb: Rtdb, shell: Shell) -> None:
+    """The holder with the fence that the visitor saw is asked to end; a later one is not."""
+    page = Page(shell=shell, **ACTING)
+    lease = hold(page)
+    node: Any = rtdb.get("/cron-locks/digest")
+    rtdb.set("/cron-locks/digest/renews", None)  # as a lease that is renewed
+    assert page.post(f"{DIGEST}/cancel", {"fence": (lease.fence or 0) + 1}).said == (409, "changed")
+    assert "cancel" not in node
+    reply = page.post(f"{DIGEST}/cancel", {"fence": lease.fence, "why": "wrong file"})
+    assert reply.status == 200, reply.body
+    node = rtdb.get("/cron-locks/digest")
+    assert (node["cancel"], node["cancelWhy"]) == (lease.fence, "wrong file")
+    assert "already" in page.post(f"{DIGEST}/cancel", {"fence": lease.fence}).body["message"]
+    assert acts(page) == [("cancel", "digest", WHO, "wrong file")]
+
+
+def test_a_leader_steps_down(rtdb: Rtdb) -> None:
+    """The cancel of a leader's term is in the trail as what it is."""
+    at = int(time.time() * 1000)
+    term = {"kind": "leader", "acquiredAt": at, "expiresAt": at + 30_000, "fence": at, "holder": "somebody"}
+    rtdb.set("/cron-locks/queue", term)
+    page = Page(**ACTING)
+    reply = page.post("/api/jobs/queue/cancel", {"fence": at})
+    assert (reply.status, "the term" in reply.body["message"]) == (200, True)
+    assert acts(page) == [("depose", "queue", WHO, None)]
+
+
+def test_what_is_free_is_not_cancelled(rtdb: Rtdb) -> None:
+    """A cancel of nothing is 409."""
+    declare(rtdb, "digest")
+    assert Page(**ACTING).post(f"{DIGEST}/cancel").said == (409, "not_cancelled")
+
+
+# --- what is there, and what is not
+
+
+@pytest.mark.parametrize("act", ["pause", "resume", "unlock", "cancel"])
+def test_a_name_that_nobody_knows_is_404(rtdb: Rtdb, act: str) -> None:
+    """A misspelt name pauses nothing: neither the catalogue nor the locks have it."""
+    assert Page(**ACTING).post(f"/api/jobs/digst/{act}").said == (404, "unknown_job")
+    assert rtdb.get("/cron-locks") is None
+
+
+@pytest.mark.parametrize("act", ["pause", "resume", "unlock", "cancel"])
+def test_a_malformed_node_is_left_alone(rtdb: Rtdb, act: str) -> None:
+    """A node that can't be understood is mended in the console, and the reply says so."""
+    rtdb.set("/cron-locks/digest", "text")
+    reply = Page(**ACTING).post(f"{DIGEST}/{act}")
+    assert reply.said == (409, "malformed")
+    assert "console" in reply.body["message"]
+    assert rtdb.get("/cron-locks/digest") == "text"
+
+
+@pytest.mark.parametrize("act", ["pause", "resume", "unlock", "cancel"])
+def test_without_the_database_nothing_is_done(rtdb: Rtdb, act: str) -> None:
+    """An act that could not be done is 503, and says so."""
+    declare(rtdb, "digest")
+    page = Page(settings={"request_timeout": 0.5, "acquire_timeout": 1.0}, **ACTING)
+    with rtdb.faults.answer(503, times=None):
+        assert page.post(f"{DIGEST}/{act}").said == (503, "unavailable")
+
+
+def test_an_act_is_seen_at_once(rtdb: Rtdb) -> None:
+    """What a visitor has done is in the very next reply, although looks are shared."""
+    declare(rtdb, "digest", since=int(time.time() * 1000))
+    page = Page(**ACTING)
+    assert page.get("/api/jobs").body["jobs"][0]["verdict"] == "unattended"
+    page.post(f"{DIGEST}/pause")
+    assert page.get("/api/jobs").body["jobs"][0]["verdict"] == "paused"
+    assert page.get(DIGEST).body["job"]["verdict"] == "paused"

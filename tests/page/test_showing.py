@@ -1,0 +1,386 @@
+"""What the page shows: the JSON of all jobs, one job, strips, instances, acts, health; whatever the database holds."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from typing import Any, cast
+
+import jsonschema
+import pytest
+from tests.cli import schemas
+from tests.page.paging import SHELLS, Page, Shell, attend, declare
+
+from firecron.base.instants import to_text
+from rtdb_emulator.pytest_plugin import Rtdb
+
+MINUTE = 60_000
+# What somebody may type into a console, or a program may write.
+MARKUP = "<img src=x onerror=alert(1)> & \"quotes\" 'too' </script>"
+CONTROL = "a\x00b\x1b[31mc\u0007d\r\ne"
+RIGHT_TO_LEFT = "\u202eevil\u202c \u200f\u0627\u0644"
+
+
+def now() -> int:
+    return int(time.time() * 1000)
+
+
+def run_node(slot: str, started: int, outcome: str = "succeeded", **fields: Any) -> dict[str, Any]:
+    return {
+        "outcome": outcome,
+        "slot": slot,
+        "trigger": "schedule",
+        "startedAt": started,
+        "endedAt": started + 900,
+        "durationMs": 900,
+        "attempt": 1,
+        "fence": started,
+        "instance": "00bf4b12aa01",
+        "instanceId": "shop-00042",
+        **fields,
+    }
+
+
+def lock_node(slot: str, acquired: int, **fields: Any) -> dict[str, Any]:
+    return {
+        "slot": slot,
+        "acquiredAt": acquired,
+        "releasedAt": acquired + 900,
+        "expiresAt": acquired + 900,
+        "fence": acquired,
+        "instance": "00bf4b12aa01",
+        "instanceId": "shop-00042",
+        "outcome": "succeeded",
+        "holder": "some-token",
+        **fields,
+    }
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_all_jobs_are_shown(rtdb: Rtdb, shell: Shell) -> None:
+    """Each job of the catalogue is a row as `firecron status --json` has it; locks without a job are apart, and those
+    of leaders apart from them.
+    """
+    at = now()
+    slot = to_text(at // MINUTE * MINUTE)
+    declare(rtdb, "digest", "* * * * *")
+    attend(rtdb, "digest")
+    rtdb.set("/cron-locks/digest", lock_node(slot, at))
+    rtdb.set(f"/cron-runs/digest/{slot}", run_node(slot, at))
+    rtdb.set("/cron-locks/queue", {"kind": "leader", "acquiredAt": at, "expiresAt": at + 30_000, "fence": at})
+    rtdb.set("/cron-locks/import", {"acquiredAt": at, "expiresAt": at + 30_000})
+    reply = Page(shell=shell).get("/api/jobs")
+    seen = reply.body
+    assert reply.headers["content-type"] == "application/json"
+    assert set(seen) == {"now", "visitor", "readOnly", "database", "jobs", "leaders", "locks"}
+    [row] = seen["jobs"]
+    jsonschema.validate({"now": seen["now"], "jobs": seen["jobs"]}, schemas.STATUS)
+    assert (row["job"], row["verdict"], row["words"], row["last"]["outcome"]) == (
+        "digest",
+        "ok",
+        "every minute",
+        "succeeded",
+    )
+    assert [view["name"] for view in seen["leaders"]] == ["queue"]
+    assert [view["name"] for view in seen["locks"]] == ["import"]
+
+
+PROPERTIES = cast("dict[str, schemas.Schema]", schemas.RUN["properties"])
+JOB = schemas.exactly(
+    {
+        "now": schemas.INSTANT,
+        "job": schemas.perhaps(schemas.ROW),
+        "lock": schemas.perhaps(schemas.LOCK),
+        "options": schemas.perhaps(
+            schemas.exactly(
+                {
+                    "line": schemas.TEXT,
+                    "timezone": schemas.TEXT,
+                    "every": schemas.perhaps(schemas.NUMBER),
+                    "starting": schemas.perhaps(schemas.INSTANT),
+                    "grace": {"type": "number"},
+                    "overlap": schemas.TEXT,
+                    "catchUp": schemas.TEXT,
+                    "oncePerTick": schemas.TRUTH,
+                    "disabled": schemas.TRUTH,
+                    "expectedRuntime": schemas.perhaps({"type": "number"}),
+                    "alertAfter": schemas.NUMBER,
+                    "role": schemas.perhaps(schemas.TEXT),
+                    "where": schemas.TEXT,
+                    "ticks": schemas.TRUTH,
+                    "service": schemas.TEXT,
+                    "revision": schemas.perhaps(schemas.TEXT),
+                    "since": schemas.perhaps(schemas.INSTANT),
+                    "declaredAt": schemas.perhaps(schemas.INSTANT),
+                }
+            )
+        ),
+        "next": schemas.each(schemas.exactly({"slot": schemas.INSTANT, "note": schemas.perhaps(schemas.TEXT)})),
+        "runs": schemas.each(
+            schemas.exactly({**PROPERTIES, "steps": schemas.each(schemas.STEP), "logs": schemas.perhaps(schemas.TEXT)})
+        ),
+        "node": {},
+        "runnable": schemas.TRUTH,
+        "why_not_runnable": schemas.perhaps(schemas.TEXT),
+    }
+)
+
+
+def test_one_job_is_shown_with_everything(rtdb: Rtdb) -> None:
+    """Its row, options, next ticks with the notes about clock changes, runs with steps and a link to their log, and the
+    node as it is.
+    """
+    at = now()
+    slot = to_text(at // MINUTE * MINUTE)
+    declare(rtdb, "digest", "30 2 * * *", timezone="Europe/Berlin", expected_runtime=60_000, role="mailer")
+    attend(rtdb, "digest")
+    rtdb.set("/cron-locks/digest", lock_node(slot, at))
+    rtdb.set(f"/cron-runs/digest/{slot}", run_node(slot, at))
+    step = {"startedAt": at, "doneAt": at + 1, "attempt": 1, "fence": at, "instance": "00bf4b12aa01", "result": "{}"}
+    rtdb.set(f"/cron-steps/digest/{slot}/send", step)
+    seen = Page().get("/api/jobs/digest").body
+    jsonschema.validate(seen, JOB)
+    assert seen["job"]["verdict"] in ("ok", "late")
+    assert (seen["options"]["expectedRuntime"], seen["options"]["role"]) == (60, "mailer")
+    assert len(seen["next"]) == 10
+    [run] = seen["runs"]
+    assert [one["name"] for one in run["steps"]] == ["send"]
+    assert "result" not in run["steps"][0]
+    assert "firecron_run" in run["logs"]
+    assert seen["node"]["holder"] == "some-token"
+    assert (seen["runnable"], "no code" in seen["why_not_runnable"]) == (False, True)
+
+
+def test_a_lock_without_a_job_has_its_view(rtdb: Rtdb) -> None:
+    """A lock or leader that is in no catalogue has no row, but its state and its node; a name that nobody knows is
+    404.
+    """
+    at = now()
+    rtdb.set("/cron-locks/queue", {"kind": "leader", "acquiredAt": at, "expiresAt": at + 30_000, "fence": at})
+    page = Page()
+    seen = page.get("/api/jobs/queue").body
+    jsonschema.validate(seen, JOB)
+    assert (seen["job"], seen["options"], seen["lock"]["state"]) == (None, None, "held")
+    assert page.get("/api/jobs/nobody").said == (404, "unknown_job")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_has_not_changed_is_not_sent_again(rtdb: Rtdb, shell: Shell) -> None:
+    """With the ETag of the last reply there is no body until a row changes; the time alone is no change."""
+    declare(rtdb, "digest", since=now())
+    attend(rtdb, "digest")
+    page = Page(shell=shell)
+    first = page.get("/api/jobs")
+    for etag in (first.headers["etag"], f'"other", {first.headers["etag"]}'):
+        again = page.get("/api/jobs", {"If-None-Match": etag})
+        assert (again.status, again.raw, again.headers["etag"]) == (304, b"", first.headers["etag"])
+    assert page.get("/api/jobs", {"If-None-Match": '"other"'}).status == 200
+    rtdb.set("/cron-locks/digest", {"paused": True})
+    other = Page(shell=shell).get("/api/jobs", {"If-None-Match": first.headers["etag"]})
+    assert (other.status, other.body["jobs"][0]["verdict"]) == (200, "paused")
+
+
+def test_a_long_reply_is_compressed_for_those_who_take_it(rtdb: Rtdb) -> None:
+    """50 jobs are some kilobytes on their way to a browser."""
+    for number in range(50):
+        declare(rtdb, f"job-{number}")
+    page = Page()
+    plain, small = page.get("/api/jobs"), page.get("/api/jobs", {"Accept-Encoding": "br, gzip"})
+    assert (small.headers["content-encoding"], small.headers["vary"]) == ("gzip", "Accept-Encoding")
+    assert json.loads(gzip.decompress(small.raw))["jobs"] == plain.body["jobs"]
+    assert len(small.raw) < 10_000
+    for accepted in ("identity", "gzip;q=0", "br"):
+        assert "content-encoding" not in page.get("/api/jobs", {"Accept-Encoding": accepted}).headers
+
+
+# --- strips
+
+
+def test_a_strip_has_every_tick_and_why_it_did_not_run(rtdb: Rtdb) -> None:
+    """Ticks that ran have their outcome and duration; one that overlap skipped, nobody claimed or nobody recorded has
+    its reason; one that runs now is `running`.
+    """
+    last = now() // MINUTE * MINUTE
+    ticks = [last - back * MINUTE for back in range(6, -1, -1)]
+    declare(rtdb, "digest", "* * * * *", since=ticks[0] - 1, grace=30_000)
+    slots = [to_text(tick) for tick in ticks]
+    runs = {
+        slots[0]: run_node(slots[0], ticks[0]),
+        slots[1]: run_node(slots[1], ticks[1], "failed", error="boom"),
+        slots[3]: {"outcome": "skipped", "slot": slots[3], "count": 2, "recordedBy": "bookkeeper"},
+        slots[4]: {"outcome": "missed", "slot": slots[4], "recordedBy": "bookkeeper"},
+    }
+    for slot, node in runs.items():
+        rtdb.set(f"/cron-runs/digest/{slot}", node)
+    held = {"releasedAt": None, "unfinished": slots[6], "expiresAt": now() + 30_000}
+    rtdb.set("/cron-locks/digest", {key: value for key, value in lock_node(slots[6], now(), **held).items() if value})
+    shown = Page().get("/api/jobs/digest/strip").body["ticks"][: len(slots)]
+    assert [(tick["slot"], tick["outcome"], tick["durationMs"]) for tick in shown] == [
+        (slots[0], "succeeded", 900),
+        (slots[1], "failed", 900),
+        (slots[2], "skipped", None),
+        (slots[3], "skipped", None),
+        (slots[4], "missed", None),
+        (slots[5], None, None),
+        (slots[6], "running", None),
+    ]
+    assert [tick["why"] for tick in shown[1:6]] == [
+        "boom",
+        "the run before it had not ended",
+        "the run before it had not ended",
+        "no instance claimed it in time",
+        "nothing is recorded of it",
+    ]
+
+
+def test_several_strips_come_at_once(rtdb: Rtdb) -> None:
+    """`api/strips` has those that were asked for; a name that can be none is 400, one without a job is empty."""
+    declare(rtdb, "digest", "* * * * *", since=now() - 3 * MINUTE)
+    page = Page()
+    strips = page.get("/api/strips?names=digest,nobody").body["strips"]
+    assert (set(strips), len(strips["digest"]) >= 3, strips["nobody"]) == ({"digest", "nobody"}, True, [])
+    assert page.get("/api/strips").body == {"strips": {}}
+    assert page.get("/api/strips?names=a,<b>").said == (400, "bad_request")
+
+
+# --- instances, acts, health
+
+
+def test_instances_and_groups_are_shown(rtdb: Rtdb) -> None:
+    """Who is alive, what each runs, and which groups there are; the clock's node is no instance."""
+    at = now()
+    rtdb.set(
+        "/cron-instances",
+        {
+            "clock": {"seenAt": at},
+            "00bf4b12aa01-abc": {"seenAt": at, "startedAt": at - MINUTE, "instanceId": "shop-00042", "jobs": 3},
+            "11bf4b12aa01-abc": {"seenAt": at - 60 * MINUTE, "startedAt": "yesterday", "instanceId": 5},
+        },
+    )
+    declare(rtdb, "digest")
+    attend(rtdb, "digest", "other")
+    rtdb.set("/cron-locks/digest", {"acquiredAt": at, "expiresAt": at + MINUTE, "instance": "00bf4b12aa01"})
+    seen = Page().get("/api/instances").body
+    alive, dead = seen["instances"]
+    assert (alive["instance"], alive["alive"], alive["jobs"], alive["running"]) == ("00bf4b12aa01", True, 3, ["digest"])
+    assert (dead["alive"], dead["startedAt"], dead["instanceId"]) == (False, None, None)
+    [group] = seen["groups"]
+    assert (group["service"], group["live"], group["jobs"]) == ("shop", True, ["digest", "other"])
+
+
+def test_acts_are_shown_newest_first(rtdb: Rtdb) -> None:
+    """What operators have done, with who and why."""
+    rtdb.set(
+        "/cron-acts/2026-11-18T09:00:00Z-001-abc", {"act": "pause", "name": "digest", "who": "a", "at": 1, "why": "w"}
+    )
+    rtdb.set("/cron-acts/2026-11-18T09:00:00Z-002-abc", {"act": "resume", "name": "digest", "who": "b", "at": 2})
+    acts = Page().get("/api/acts").body["acts"]
+    jsonschema.validate({"acts": acts}, schemas.ACTS)
+    assert [(act["act"], act["who"], act["why"]) for act in acts] == [("resume", "b", None), ("pause", "a", "w")]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_health_is_that_of_the_triggers(rtdb: Rtdb, shell: Shell) -> None:
+    """200 while all jobs are as they should be, 503 with those that are not, and no more than verdicts."""
+    declare(rtdb, "digest", since=now())
+    attend(rtdb, "digest")
+    good = Page(shell=shell).get("/health")
+    assert (good.status, good.body) == (200, {"status": "ok", "jobs": []})
+    rtdb.set("/cron-groups", None)
+    bad = Page(shell=shell).get("/health")
+    jsonschema.validate(bad.body, schemas.HEALTH)
+    assert (bad.status, [one["verdict"] for one in bad.body["jobs"]]) == (503, ["unattended"])
+
+
+# --- whatever the database holds
+
+
+@pytest.mark.parametrize(
+    "text", [MARKUP, CONTROL, RIGHT_TO_LEFT, "x" * 100_000], ids=["markup", "control", "rtl", "long"]
+)
+def test_any_text_is_sent_as_a_text(rtdb: Rtdb, text: str) -> None:
+    """What somebody wrote comes as JSON that no browser takes for markup, without control characters, and cut."""
+    at = now()
+    slot = to_text(at // MINUTE * MINUTE)
+    name = "a" * 100
+    declare(rtdb, name, where=text, service=text, revision=text, role=text, overlap=text)
+    rtdb.set(
+        f"/cron-locks/{name}",
+        lock_node(slot, at, instance=text, outcome=text, paused=True, pausedWhy=text, pausedBy=text),
+    )
+    rtdb.set(f"/cron-runs/{name}/{slot}", run_node(slot, at, error=text, instance=text, trigger=text, note=text))
+    rtdb.set("/cron-acts/2026-11-18T09:00:00Z-001-abc", {"act": text, "name": text, "who": text, "at": at, "why": text})
+    rtdb.set("/cron-instances/x-1", {"instanceId": text, "seenAt": at})
+    rtdb.set("/cron-groups/x", {"service": text, "seenAt": at, "jobs": text})
+    page = Page()
+    for path in ("/api/jobs", f"/api/jobs/{name}", f"/api/jobs/{name}/strip", "/api/instances", "/api/acts", "/health"):
+        reply = page.get(path)
+        assert reply.status == (503 if path == "/health" and reply.body["jobs"] else 200), reply.raw
+        assert (reply.headers["content-type"], reply.headers["x-content-type-options"]) == (
+            "application/json",
+            "nosniff",
+        )
+        found = {**reply.body}
+        found.pop("node", None)  # the node is shown as it is
+        shown = json.dumps(found, ensure_ascii=False)
+        assert not [character for character in shown if ord(character) < 32]
+        assert "\u202e" not in shown
+        assert len(shown) < 60_000
+
+
+@pytest.mark.parametrize("node", ["text", 5, True, [1, 2], {"a": "b"}, {"line": "never", "slot": 5, "seenAt": "x"}])
+@pytest.mark.parametrize("root", ["cron-jobs", "cron-locks", "cron-runs", "cron-instances", "cron-groups", "cron-acts"])
+def test_a_malformed_node_costs_its_own_row_alone(rtdb: Rtdb, root: str, node: object) -> None:
+    """A node that can't be understood is shown as such; the other jobs are shown as ever."""
+    declare(rtdb, "digest", since=now())
+    attend(rtdb, "digest")
+    at = now()
+    rtdb.set(f"/cron-runs/digest/{to_text(at)}", run_node(to_text(at), at))
+    rtdb.set(f"/{root}/broken", node)
+    page = Page()
+    seen = page.get("/api/jobs")
+    assert seen.status == 200, seen.raw
+    [row] = [row for row in seen.body["jobs"] if row["job"] == "digest"]
+    assert (row["verdict"], row["last"]["outcome"]) == ("ok", "succeeded")
+    if root == "cron-jobs":
+        assert [row["verdict"] for row in seen.body["jobs"] if row["job"] == "broken"] == ["unknown"]
+    for path in ("/api/jobs/digest", "/api/jobs/digest/strip", "/api/instances", "/api/acts"):
+        assert page.get(path).status == 200, path
+    broken = page.get("/api/jobs/broken")
+    # A history that is none has no other place where it could be told.
+    assert broken.status in (200, 404) or (root, broken.said) == ("cron-runs", (500, "malformed"))
+
+
+@pytest.mark.parametrize("root", ["cron-jobs", "cron-locks"])
+def test_a_value_in_place_of_all_nodes_is_told(rtdb: Rtdb, root: str) -> None:
+    """Where a text stands instead of the nodes, the reply says which node it is and what to do."""
+    rtdb.set(f"/{root}", "text")
+    reply = Page().get("/api/jobs")
+    assert reply.said == (500, "malformed")
+    assert root in reply.body["message"]
+
+
+# --- a database that is away
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/jobs", "/api/jobs/digest", "/api/jobs/digest/strip", "/api/instances", "/api/acts"]
+)
+def test_a_database_that_is_away_is_told_and_comes_back(rtdb: Rtdb, path: str) -> None:
+    """Without the database a reply is 503, and says so; the page itself is served all the same."""
+    declare(rtdb, "digest")
+    page = Page(settings={"request_timeout": 0.5, "acquire_timeout": 1.0})
+    with rtdb.faults.answer(503, times=None):
+        reply = page.get(path)
+        assert (reply.said, reply.headers["retry-after"]) == ((503, "unavailable"), "5")
+        assert page.get("/").status == 200
+        health = page.get("/health")
+        assert (health.status, health.body["status"]) == (503, "unknown")
+    assert Page().get(path).status == 200
+
+
+def test_rules_that_refuse_are_told(rtdb: Rtdb) -> None:
+    """Where the rules let this user read nothing, the reply says so."""
+    rtdb.set_rules({"rules": {".read": False, ".write": False}})
+    assert Page(settings={"uid": "nobody"}).get("/api/jobs").said == (500, "denied")
