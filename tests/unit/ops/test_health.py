@@ -199,7 +199,8 @@ def test_a_run_that_died_has_failed() -> None:
     assert found.why == (f"its last tick {slot(-86_400)} died with rev-2/i2; see firecron runs digest")
     assert verdict(job(alert_after=2), died).word == "ok"
     assert verdict(job(alert_after=2), {**died, "failures": 1}).word == "failing"
-    assert verdict(JOB, {**died, "fence": 7, "cancel": 7}).word == "ok"
+    cancelled = verdict(JOB, {**died, "fence": 7, "cancel": 7})
+    assert (cancelled.word, cancelled.why) == ("ok", f"its last tick {slot(-86_400)} was claimed")
     interrupted = yesterday(unfinished=slot(-86_400), outcome="interrupted")
     assert verdict(JOB, interrupted).why == f"its last tick {slot(-86_400)} interrupted"
 
