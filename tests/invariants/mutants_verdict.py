@@ -75,6 +75,12 @@ VERDICT_MUTANTS = (
         ("record.open_slot is not None and", "record.unfinished is not None and", HEALTH),
         ("failures < declared.alert_after", "failures <= declared.alert_after", HEALTH),
         ("failures < declared.alert_after", "False", HEALTH),
+        ("max(0, number(after_claim(", "max(-9, number(after_claim(", HEALTH),
+        (
+            "number(after_claim(record.failures, record.open_slot, record.releasedAt))",
+            "number(record.failures)",
+            HEALTH,
+        ),
         ("if failures > 1 else", "if failures else", HEALTH),
         ("freed_at(record) if failures == declared.alert_after else None", "freed_at(record)", HEALTH),
     ),

@@ -30,13 +30,13 @@ class Browser:
         self.changed = asyncio.Condition()
         self.left = asyncio.Event()
         scope = {"type": "http", "method": method, "path": "/api/events", "headers": [(b"host", b"page.example")]}
-        self.task = asyncio.ensure_future(app(scope, self._receive, self._send))
+        self.task = asyncio.ensure_future(app(scope, self.receive, self.send))
 
-    async def _receive(self) -> dict[str, Any]:
+    async def receive(self) -> dict[str, Any]:
         await self.left.wait()
         return {"type": "http.disconnect"}
 
-    async def _send(self, message: dict[str, Any]) -> None:
+    async def send(self, message: dict[str, Any]) -> None:
         async with self.changed:
             self.sent.append(message)
             self.changed.notify_all()
@@ -143,8 +143,8 @@ def test_a_browser_that_takes_nothing_does_not_delay_the_end(page: Page) -> None
     """The end of the process doesn't wait for a client whose connection is full."""
 
     class Stuck(Browser):
-        async def _send(self, message: dict[str, Any]) -> None:
-            await super()._send(message)
+        async def send(self, message: dict[str, Any]) -> None:
+            await super().send(message)
             if len(self.sent) > 1:
                 await asyncio.Event().wait()
 
@@ -161,8 +161,8 @@ def test_a_connection_that_breaks_is_no_error(page: Page) -> None:
     """A server may raise when the client has gone: nothing is logged, and the others go on."""
 
     class Broken(Browser):
-        async def _send(self, message: dict[str, Any]) -> None:
-            await super()._send(message)
+        async def send(self, message: dict[str, Any]) -> None:
+            await super().send(message)
             if len(self.sent) > 1:
                 raise OSError("the client has gone")
 

@@ -36,6 +36,7 @@ from firecron.base.plain import plain
 from firecron.errors import Malformed
 from firecron.jobs.catalogue import Declared
 from firecron.jobs.groups import Group, live_groups_of, retired
+from firecron.lock.failures import after_claim
 from firecron.lock.instances import how_to_free
 from firecron.lock.kinds import misfit
 from firecron.lock.pauses import Pause, pause_in, resumed_at
@@ -124,7 +125,7 @@ def judge(
         return _late(job, declared, due, due + now - limit)
     if not declared.has_lease:
         return JobVerdict(job, "ok", why="no tick is late; of how its runs ended, overlap='allow' leaves no trace")
-    return _ended(job, declared, record, fields)
+    return _ended(job, declared, record)
 
 
 def _paused(job: str, pause: Pause, now: int) -> JobVerdict:
@@ -200,12 +201,13 @@ def _late(job: str, declared: Declared, due: int, since: int) -> JobVerdict:
     return JobVerdict(job, "late", since, due, why)
 
 
-def _ended(job: str, declared: Declared, record: LockRecord | None, fields: Mapping[str, object]) -> JobVerdict:
+def _ended(job: str, declared: Declared, record: LockRecord | None) -> JobVerdict:
     """Return the verdict about a job of which no tick is late, by how its last runs have ended."""
     if record is None or record.slot is None:
         return JobVerdict(job, "ok", why="none of its ticks was claimed yet, and none is late")
     died = record.open_slot is not None and record.releasedAt is None
-    failures = max(0, number(fields.get("failures")) or 0) + died
+    # As the next claim would count it.
+    failures = max(0, number(after_claim(record.failures, record.open_slot, record.releasedAt)) or 0)
     last = f"its last tick {record.slot} " + (
         f"died with {plain(record.owner)}" if died else plain(record.outcome or "was claimed")
     )

@@ -188,7 +188,7 @@ def test_a_job_fails_after_so_many_failures(failures: object, word: str) -> None
 @pytest.mark.parametrize("failures", [True, "7", -4, None, float("nan"), [], {}])
 def test_an_odd_number_of_failures_counts_as_none(failures: object) -> None:
     """A node may hold anything: what is no number of failures is no alarm."""
-    assert verdict(JOB, yesterday(failures=failures)).word == "ok"
+    assert verdict(JOB, yesterday(failures=failures)) == verdict(JOB, yesterday())
 
 
 def test_a_run_that_died_has_failed() -> None:
@@ -199,7 +199,8 @@ def test_a_run_that_died_has_failed() -> None:
     assert found.why == (f"its last tick {slot(-86_400)} died with rev-2/i2; see firecron runs digest")
     assert verdict(job(alert_after=2), died).word == "ok"
     assert verdict(job(alert_after=2), {**died, "failures": 1}).word == "failing"
-    assert verdict(JOB, {**died, "fence": 7, "cancel": 7}).word == "ok"
+    cancelled = verdict(JOB, {**died, "fence": 7, "cancel": 7})
+    assert (cancelled.word, cancelled.why) == ("ok", f"its last tick {slot(-86_400)} was claimed")
     interrupted = yesterday(unfinished=slot(-86_400), outcome="interrupted")
     assert verdict(JOB, interrupted).why == f"its last tick {slot(-86_400)} interrupted"
 
