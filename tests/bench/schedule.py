@@ -24,6 +24,7 @@ from firecron.rtdb.target import find_target
 from firecron.settings import load
 from firecron.store import Store
 from firecron.testing import MemoryStore
+from firecron.testing.rehearsal import Inline
 from rtdb_emulator import Emulator
 
 MANY = 10_000
@@ -45,6 +46,7 @@ def main() -> None:
     requests_per_slot()
     recovery()
     heartbeats()
+    catalogue()
     rehearsal()
 
 
@@ -243,17 +245,33 @@ def recovery() -> None:
 
 
 def heartbeats() -> None:
-    """Bytes of the heartbeat, with a ticket and without."""
+    """Bytes of a heartbeat: the third one, because the first two also say what the group runs, and since when."""
     print()
-    for contenders, what in ((3, "with a ticket"), (0, "without")):
-        with Emulator() as emulator:
-            settings = load(database_url=emulator.database_url("bench"), contenders=contenders)
-            crons = FireCron(settings=settings, enabled=True)
-            crons.engine.heartbeat.beat()
+    with Emulator() as emulator:
+        crons = FireCron(settings=load(database_url=emulator.database_url("bench")), enabled=True)
+        for _ in range(3):
             emulator.requests.clear()
             crons.engine.heartbeat.beat()
-            size = sizes(emulator)
-        print(f"a heartbeat each 30 s, {what}: {size:,} bytes, {size * HEARTBEATS / 1e6:.2f} MB an instance and a day")
+        size = sizes(emulator)
+    print(f"a heartbeat each 30 s: {size:,} bytes, {size * HEARTBEATS / 1e6:.2f} MB an instance and a day")
+
+
+def catalogue() -> None:
+    """Requests and bytes of a start: the first one of a program, and one that finds its jobs declared."""
+    print()
+    print("     jobs    the first start: requests, bytes    another start: requests, bytes")
+    for number in (10, 100, 1000):
+        with Emulator() as emulator:
+            found = []
+            for _ in range(2):
+                jobs = [distributed_cron(f"job-{one}", "* * * * *")(lambda: None) for one in range(number)]
+                settings = load(database_url=emulator.database_url("bench"))
+                crons = FireCron(*jobs, settings=settings, enabled=True, has_threads=False, crew=Inline())
+                emulator.requests.clear()
+                crons.engine.declaring.begin()
+                crons.locks.close()
+                found += [len(emulator.requests), sizes(emulator)]
+        print(f"{number:9,}{found[0]:29}{found[1]:10,}{found[2]:28}{found[3]:10,}")
 
 
 def rehearsal() -> None:

@@ -96,6 +96,9 @@ def test_the_commands_of_a_page_run(page: Path, rtdb: Rtdb, tmp_path: Path) -> N
         if command.program[:2] == ["firecron", "pause"]:
             # It has run before: `pause` takes no name that nobody has used.
             rtdb.set(f"/cron-locks/{command.program[2]}", {"expiresAt": 1, "releasedAt": 1})
+        if command.program[:2] == ["firecron", "forget"]:
+            # A program that is gone has declared it.
+            rtdb.set(f"/cron-jobs/{command.program[2]}", {"line": "0 9 * * *"})
     for command in to_run(page):
         if command.program[:2] == ["firecron", "cancel"]:
             # It is running: `cancel` takes no lock that nobody holds.

@@ -28,6 +28,8 @@ from tests.docs.documents import (
 
 from firecron import Event, FireCron, Result, Run, Schedule, State, distributed_cron
 from firecron.cli.root import app
+from firecron.jobs.catalogue import changed, probe
+from firecron.jobs.groups import group_fields
 from firecron.jobs.run import Trigger
 from firecron.lock.acts import Deed, make_act
 from firecron.lock.pauses import PAUSE_FIELDS
@@ -258,9 +260,32 @@ def test_an_instances_node_is_listed_field_by_field() -> None:
     assert [field for row in table for field in named(row[0])] == sorted(cast("dict[str, object]", node))
 
 
+def test_the_catalogue_is_listed_field_by_field() -> None:
+    """The table of an entry has each field that a program declares, and no other."""
+    table = rows(OPERATING, "## What programs declare")
+    others = {"every", "starting", "expectedRuntime", "role", "revision"}
+    written = {*(changed(probe("job"), None) or {}), *others}
+    assert sorted(field for row in table for field in named(row[0])) == sorted(written)
+
+
+def test_a_groups_node_is_listed_field_by_field() -> None:
+    """The table of a group's node has each field that beats write, and no other."""
+    table = rows(OPERATING, "## Who would run what")
+    written = {*group_fields([], "api", 30), "beats", "seenAt", "firstSeenAt"}
+    assert sorted(field for row in table for field in named(row[0])) == sorted(written)
+
+
 def test_every_field_that_is_mentioned_exists() -> None:
     """What looks like a node's field, on a page about firecron, is in one of the tables."""
-    tables = ("## The node of a lock", "## The history", "## The steps", "## The instances", "## The acts")
+    tables = (
+        "## The node of a lock",
+        "## The history",
+        "## The steps",
+        "## The instances",
+        "## What programs declare",
+        "## Who would run what",
+        "## The acts",
+    )
     fields = {field for heading in tables for row in rows(OPERATING, heading) for field in named(row[0])}
     for page in PAGES:
         if page.parent.name != "emulator":

@@ -34,6 +34,8 @@ class Break:
 
 # Of nine machines six die, so one time in four all that would ask first are dead.
 _FIRST_ONES_DIE: Final[Mapping[str, int]] = {"machines": 9, "die": 6, "ticks": 1}
+# A run takes longer than its lock lasts, and its first renewal fails.
+_BLINKS: Final[Mapping[str, int]] = {"machines": 3, "overruns": 50, "blinks": 1, "ticks": 1}
 _MOST_DIE: Final[Mapping[str, int]] = {"machines": 30, "die": 29, "ticks": 1}
 
 # Only these worlds have steps, cancelled runs, and ticks at even distances.
@@ -82,7 +84,7 @@ BREAKS = (
     Break("renewals stop", "lock.keeper",
           "due = min(lease.renewal_due if renews else lease.ends, limit)", "due = min(lease.ends + 60_000, limit)"),
     Break("a failed renewal ends the lease's watch", "lock.keeper",
-          "kept.failures += 1", "self.forget(lease)"),
+          "kept.failures += 1", "self.forget(lease)", _BLINKS),
     Break("this machine's wall clock counts", "base.server_clock",
           "server = int(mono + estimate.offset)", "server = int(self._timing.wall())"),
     # --- claims
@@ -141,6 +143,10 @@ BREAKS = (
           "            self.changed.notify()\n", ""),
     Break("a stop waits for nobody", "scheduler.engine",
           "        self.heartbeat.leave()\n", ""),
+    Break("a claim forgets the newest success", "lock.record",
+          '        "succeededSlot": record.succeededSlot if record else None,\n', ""),
+    Break("a failure counts as a success", "lock.record",
+          'if finished and outcome == "succeeded" else', "if finished else"),
     Break("a run that a stop ended counts as finished", "runs.execution",
           'is_finished = ending.outcome in ("succeeded", "failed", "cancelled")',
           'is_finished = ending.outcome in ("succeeded", "failed", "cancelled", "interrupted")'),

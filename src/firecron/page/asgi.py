@@ -91,8 +91,8 @@ class StatusApp:
             await _send(plan, request.method, send)
             return
         end_with_process(self._live)
-        if plan.route.kind == "events" and request.method == "GET":
-            await self._stream(receive, send)
+        if plan.route.kind == "events":
+            await (self._stream(receive, send) if request.method == "GET" else _head(send))
             return
         body = await _body(receive) if plan.has_body else None
         workers = self._running if plan.is_long else self._reading
@@ -103,6 +103,12 @@ class StatusApp:
 def encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     """Return the headers of a reply, with those that every reply has, as ASGI wants them."""
     return [(name.lower().encode(), value.encode("latin-1")) for name, value in {**HEADERS, **headers}.items()]
+
+
+async def _head(send: Send) -> None:
+    """Send the headers of a stream alone."""
+    await send({"type": "http.response.start", "status": 200, "headers": encoded(_STREAMING)})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def _send(reply: Reply, method: str, send: Send) -> None:

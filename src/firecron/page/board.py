@@ -101,7 +101,7 @@ class Board:
         catalogue = self._catalogue.get()
         groups = self._groups.get()
         seen = self._status.judge(Nodes(catalogue, self._lock_nodes(), groups, self.now()))
-        return replace(seen, rows=self._lasts.put_into(seen.rows, self._timing.mono()))
+        return self._lasts.put_into(seen, self._timing.mono())
 
     def _lock_nodes(self) -> Mapping[str, object]:
         heard = self.heard

@@ -9,9 +9,11 @@ Only the main thread can do this. A server on another thread gets no signals: wh
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Protocol, TypeAlias
 from weakref import WeakSet
@@ -53,5 +55,11 @@ def end_with_process(one: Endable) -> None:
         return
     for number in _SIGNALS:
         handler = signal.getsignal(number)
-        if callable(handler) and not isinstance(handler, _Watched):
+        if callable(handler) and not isinstance(handler, _Watched) and not _is_pythons(handler):
             signal.signal(number, _Watched(handler))
+
+
+def _is_pythons(handler: Handler) -> bool:
+    """Return whether a handler is Python's own, or asyncio's: these end the program without waiting for responses."""
+    runner = getattr(handler.func, "__self__", None) if isinstance(handler, partial) else None
+    return handler is signal.default_int_handler or isinstance(runner, asyncio.Runner)

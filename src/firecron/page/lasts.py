@@ -1,19 +1,19 @@
 """The newest entry of each job's history, read again only when the job's lock shows that there may be a newer one.
 
 A run's entry is written after its lock is released. So after a release the history is asked a few times, with growing
-pauses, until it has the entry of that run. Of a job whose runs leave no trace in its node, the entry is read every five
-minutes.
+pauses, until it has the entry of that run. Of a job whose runs leave no trace in its node, the entry is read when a
+tick has come, at most every five minutes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeAlias
 
-from firecron.ops.status import Row
+from firecron.ops.status import Row, SeenJobs
 from firecron.runs.entry import Entry
 
 # What of a lock changes with each run.
@@ -45,9 +45,9 @@ class Lasts:
         # When there is an entry to read again, on the monotonic clock.
         self.again_at = inf
 
-    def put_into(self, rows: Iterable[Row], mono: float) -> tuple[Row, ...]:
+    def put_into(self, seen: SeenJobs, mono: float) -> SeenJobs:
         """Return the rows with their entries, of which those that may be old are read now. Raise StoreError."""
-        rows = tuple(rows)
+        rows = seen.rows
         old = [row for row in rows if self._is_old(row, mono)]
         if len(old) > 1:
             with ThreadPoolExecutor(_AT_A_TIME) as pool:
@@ -55,21 +55,21 @@ class Lasts:
         else:
             entries = [self._read(row.job) for row in old]
         for row, entry in zip(old, entries, strict=True):
-            self._known[row.job] = self._plan(row, entry, mono)
+            self._known[row.job] = self._plan(row, entry, seen.now, mono)
         for name in self._known.keys() - {row.job for row in rows}:
             del self._known[name]
         self.again_at = min((last.again_at for last in self._known.values()), default=inf)
-        return tuple(replace(row, last=self._known[row.job].entry) for row in rows)
+        return replace(seen, rows=tuple(replace(row, last=self._known[row.job].entry) for row in rows))
 
     def _is_old(self, row: Row, mono: float) -> bool:
         known = self._known.get(row.job)
         return known is None or known.mark != _mark(row) or mono >= known.again_at
 
-    def _plan(self, row: Row, entry: Entry | None, mono: float) -> _Last:
+    def _plan(self, row: Row, entry: Entry | None, now: int, mono: float) -> _Last:
         known, mark = self._known.get(row.job), _mark(row)
         tries = known.tries + 1 if known is not None and known.mark == mark else 0
         if _has_come(row, entry):
-            pause = _WITHOUT_TRACE if _leaves_no_trace(row) else inf
+            pause = max(_WITHOUT_TRACE, (row.next or now) - now) if _leaves_no_trace(row) else inf
         else:
             pause = _FIRST_PAUSE * 2**tries if tries < _MOST_TRIES else inf
         return _Last(mark, entry, tries, mono + pause)
@@ -84,7 +84,7 @@ def _mark(row: Row) -> Mark:
 
 def _leaves_no_trace(row: Row) -> bool:
     declared = row.declared
-    return row.lock is None or (declared is not None and not (declared.once_per_tick and declared.has_lease))
+    return declared is not None and not (declared.once_per_tick and declared.has_lease)
 
 
 def _has_come(row: Row, entry: Entry | None) -> bool:

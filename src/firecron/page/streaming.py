@@ -14,8 +14,8 @@ from firecron.page.live import Viewer
 from firecron.triggers.asgi import Receive, Send
 
 # In seconds.
-_LASTS = 240.0
-_SILENCE = 15.0
+LASTS = 240.0
+SILENCE = 15.0
 _GOODBYE = 1.0
 
 
@@ -43,7 +43,7 @@ class Stream:
         ending = asyncio.ensure_future(self._is_over.wait())
         parts = (writing, leaving, ending)
         try:
-            await asyncio.wait(parts, timeout=_LASTS, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(parts, timeout=LASTS, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for part in parts:
                 part.cancel()
@@ -60,7 +60,7 @@ class Stream:
         await self._part(b"retry: 2000\n\n")
         while True:
             try:
-                message = await asyncio.wait_for(self._messages.get(), _SILENCE)
+                message = await asyncio.wait_for(self._messages.get(), SILENCE)
                 viewer.took()
             except TimeoutError:
                 message = b": alive\n\n"

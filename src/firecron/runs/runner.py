@@ -89,7 +89,6 @@ class Runner:
         """
         job = turn.job
         with self._at_work():
-            turn.take_up(self._timing.mono(), self._locks.settings.margin_ms)
             # Each round claims another slot, and there can't be as many slots as this.
             for _ in range(MOST_MISSED + MOST_CLAIMS + 1):
                 if not self.wants(job):
@@ -97,6 +96,7 @@ class Runner:
                     return None
                 if not self._lanes.enter(turn):
                     return self._cancel_previous(turn)
+                turn.take_up(self._timing.mono(), self._locks.settings.margin_ms)
                 answer = self._claim(turn)
                 if isinstance(answer, float):
                     return answer if self._lanes.wait(turn) else None

@@ -101,7 +101,7 @@ class Turn:
         return self.pending is not None and self.pending.wanted is self.wanted
 
     def take_up(self, now: float, margin: int) -> None:
-        """Note that a worker goes on with the turn. If it comes late, a tick that had to be skipped at once still is.
+        """Note that the turn tries now. If a worker came to it late, a tick that had to be skipped at once still is.
 
         Else a tick whose lock was held as it came would start late, once that lock and a worker are both free.
         """

@@ -4,7 +4,8 @@ It sees what really happened: each write that reached the database, each body's 
 what each instance said. What is wrong at once is a violation at once. What needs the end of the run is in `verdict`.
 
     1. No tick starts twice, but by `rerun` or `retries`. Each start has a claim of its own that the database has. No
-       two bodies both trust their lease. Fences and slots rise. Nobody writes over another's record.
+       two bodies both trust their lease. Fences and slots rise, and the newest success is remembered. Nobody writes
+       over another's record.
     4. Nothing escapes into the engine's own guards.
 """
 
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.fleets.database import LOCKS, brief
 from tests.simulation.fleets.scenario import JobSpec
 from tests.simulation.fleets.steps import StepBook
-from tests.simulation.fleets.times import time_of
+from tests.simulation.fleets.times import number, server_time, time_of
 from tests.simulation.greenlets import Scheduler
 from tests.simulation.machines import MILLISECOND, SECOND, Machine
 from tests.simulation.stand_ins import EPOCH
@@ -51,6 +52,8 @@ class Claim:
     expires: int
     # Until when whoever asked found it held: a release is dated by its sender, and may arrive much later.
     looked_held_until: int = 0
+    # When it had expired, if it was released only after that.
+    expired: int | None = None
     is_released: bool = False
     released_at: int | None = None
     outcome: str | None = None
@@ -156,7 +159,7 @@ class Oracle:
             if last is not None and machine is None:
                 last.is_meddled_with = True
             if last is not None:
-                last.held_until = min(last.held_until, database_time(now))
+                last.held_until = min(last.held_until, server_time(now))
                 last.is_released, last.released_at = True, now
             if machine is not None and job.spec.once_per_tick:
                 self.violated("1", "{} deleted the node of {}, which has a slot", machine.name, name)
@@ -165,7 +168,7 @@ class Oracle:
             if last is not None and new.get("expiresAt") == 0 and old.get("expiresAt") != 0:
                 job.unlocked.append(now)
                 last.is_meddled_with = True
-                last.held_until = min(last.held_until, database_time(now))
+                last.held_until = min(last.held_until, server_time(now))
                 last.expires = 0
             return
         # A renewal, a release, or a pause by a program: by nobody but the holder's machine, but for the pause.
@@ -183,14 +186,25 @@ class Oracle:
             self.violated("1", "{} changed {} of {} after its release", machine.name, sorted(changed), name)
         if old.get("expiresAt") == 0 and new.get("releasedAt") is None:
             self.violated("1", "{} renewed {} after an unlock: {}", machine.name, name, sorted(changed))
-        last.expires = _number(new.get("expiresAt"))
+        if new.get("releasedAt") is not None and last.held_until < server_time(now):
+            last.expired = last.expires
+        last.expires = number(new.get("expiresAt"))
         if new.get("releasedAt") is not None:
             last.is_released, last.released_at = True, now
             last.outcome = str(new.get("outcome"))
-            last.looked_held_until = min(last.held_until, database_time(now))
+            last.looked_held_until = min(last.held_until, server_time(now))
             last.held_until = last.expires
+            self._succeeded(job, last, old.get("succeededSlot"), new.get("succeededSlot"), machine)
         else:
             last.held_until = last.expires + MARGIN
+
+    def _succeeded(self, job: History, last: Claim, before: object, after: object, machine: Machine) -> None:
+        """A release remembers its tick if that has succeeded and is the newest; no claim forgets it."""
+        is_newer = last.slot is not None and last.outcome == "succeeded" and last.slot > str(before or "")
+        if job.spec.once_per_tick and after != (last.slot if is_newer else before):
+            self.violated(
+                "1", "{} released {} with the success {} after {}", machine.name, job.spec.name, after, before
+            )
 
     def _claimed(self, job: History, old: dict[str, object], new: dict[str, object], machine: Machine) -> None:
         now, name = self._scheduler.now, job.spec.name
@@ -211,20 +225,22 @@ class Oracle:
             name,
             machine.name,
             claimed,
-            _number(new.get("attempt")),
-            None if fence is None else _number(fence),
+            number(new.get("attempt")),
+            None if fence is None else number(fence),
             now,
-            _number(new.get("acquiredAt")) * MILLISECOND - EPOCH,
+            number(new.get("acquiredAt")) * MILLISECOND - EPOCH,
             old,
-            _number(new.get("expiresAt")) + (0 if new.get("releasedAt") is not None else MARGIN),
-            _number(new.get("expiresAt")),
+            number(new.get("expiresAt")) + (0 if new.get("releasedAt") is not None else MARGIN),
+            number(new.get("expiresAt")),
             is_released=new.get("releasedAt") is not None,
         )
+        if job.spec.once_per_tick and new.get("succeededSlot") != old.get("succeededSlot"):
+            self.violated("1", "{} claims {} and changes its newest success: {}", machine.name, name, _Brief(new))
         self._timeline.say("DATABASE", "{} claims {} of {}: {}", machine.name, claimed, name, _Brief(new))
         last = job.claims[-1] if job.claims else None
         was_deleted = bool(job.deleted) and (last is None or last.at < job.deleted[-1])
         if last is not None and not was_deleted:
-            if last.held_until > database_time(now) + 2 * MARGIN:
+            if last.held_until > server_time(now) + 2 * MARGIN:
                 self.violated("1", "{} takes {} although {} holds it", machine.name, name, last.machine)
             is_fenced = job.spec.once_per_tick and claim.fence is not None and last.fence is not None
             if is_fenced and (claim.fence or 0) <= (last.fence or 0):
@@ -232,11 +248,11 @@ class Oracle:
             if job.spec.once_per_tick and str(old.get("slot") or "") > str(slot or ""):
                 self.violated("1", "the slot of {} falls from {} to {}", name, old.get("slot"), slot)
         until = old.get("pausedUntil")
-        if old.get("paused") and not (isinstance(until, int) and database_time(now) + MARGIN >= until):
+        if old.get("paused") and not (isinstance(until, int) and server_time(now) + MARGIN >= until):
             self.violated("2", "{} takes {} although it is paused", machine.name, name)
         if claimed is not None and (EPOCH + time_of(claimed)) % (job.spec.period * SECOND):
             self.violated("1", "{} claims {} of {}, which is no tick", machine.name, claimed, name)
-        if claimed is not None and database_time(time_of(claimed)) > database_time(now) + MARGIN + 1_000:
+        if claimed is not None and server_time(time_of(claimed)) > server_time(now) + MARGIN + 1_000:
             self.violated("1", "{} claims {} of {} too early", machine.name, claimed, name)
         was_cancelled = any(one.slot == claimed and one.cancelled_at is not None for one in job.claims)
         if claimed is not None and was_cancelled and not job.deleted:
@@ -344,12 +360,3 @@ class _Brief:
 
     def __format__(self, form: str) -> str:
         return brief(self.node)
-
-
-def _number(value: object) -> int:
-    return int(value) if isinstance(value, int | float) else 0
-
-
-def database_time(time: int) -> int:
-    """Return the database's time at a true time."""
-    return (EPOCH + time) // MILLISECOND

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from tests.simulation.fleets.scenario import Ambush, Event, JobSpec, Scenario
+from tests.simulation.fleets.scenario import Ambush, Event, JobSpec, Scenario, Trouble
 from tests.simulation.machines import SECOND
 
 RICHER = 1_000_000
@@ -32,13 +32,18 @@ def enriched(scenario: Scenario) -> Scenario:
         times = (int(random.random() * scenario.fair_from) for _ in range(random.choice((2, 5, 10))))
         cancels = [Event(at, "cancel", random.choice(jobs).name) for at in times]
         ways = ("cancel", "cancel") if random.random() < 0.5 else ()
+    strikes = random.choice((0.0, 0.05, 0.15))
+    troubles: set[Trouble] = {*scenario.troubles}
+    troubles |= {"ambushes"} if strikes else set()
+    troubles |= {"operator"} if cancels else set()
     return replace(
         scenario,
+        troubles=tuple(sorted(troubles)),
         jobs=tuple(jobs),
         events=tuple(sorted((*scenario.events, *cancels), key=lambda event: event.at)),
         ambushes=max(scenario.ambushes, 0.3) if ways else scenario.ambushes,
         ways=(*scenario.ways, *ways),
-        strikes=random.choice((0.0, 0.05, 0.15)),
+        strikes=strikes,
         has_rules=random.random() < 0.5,
         ends=scenario.ends + 10 * SECOND,
     )

@@ -15,6 +15,7 @@ from tests.simulation.fleets.instance import Instance
 from tests.simulation.fleets.oracle import Oracle
 from tests.simulation.fleets.scenario import LAST, Event, JobSpec, MachineSpec, Scenario
 from tests.simulation.fleets.times import slots_between, time_of
+from tests.simulation.fleets.weather import Spell
 from tests.simulation.greenlets import Temper
 from tests.simulation.machines import MILLISECOND, SECOND
 
@@ -33,8 +34,9 @@ class Row:
     """A fleet, and what happens to it: so many machines die, freeze, come or have no free worker any more.
 
     `replaced` is the part that is replaced each minute. `follow` machines of a revision with one more job replace the
-    first ones, one after another. `overruns` is how many seconds the run of the tick before takes. `beats` is what
-    somebody sets the counter to. `ticks` of the ticks are measured, from the one on around which it happens.
+    first ones, one after another. `overruns` is how many seconds the run of the tick before takes; with `blinks` the
+    database resets all connections as that run is renewed first. `beats` is what somebody sets the counter to. `ticks`
+    of the ticks are measured, from the one on around which it happens.
     """
 
     machines: int
@@ -45,6 +47,7 @@ class Row:
     replaced: float = 0.0
     follow: int = 0
     overruns: float = 0.0
+    blinks: int = 0
     beats: tuple[object, ...] = ()
     contenders: int = 3
     ticks: int = 6
@@ -126,17 +129,18 @@ def scenario_of(row: Row, seed: int) -> Scenario:
         events += [Event(at, "start", late[-1]), Event(at + 2 * SECOND, "stop", names[number])]
     before = slots_between(_JOB.period, _STRUCK - _MINUTE, _STRUCK - 1)
     takes = tuple((slot, row.overruns) for slot in before if row.overruns)
+    first_renewal = _STRUCK - _MINUTE + int(_JOB.lock_ttl / 3 * SECOND)
     job = replace(_JOB, work=replace(_JOB.work, takes=takes))
     return Scenario(
         seed=seed,
-        troubles=(),
+        troubles=("outages",) if row.blinks else (),
         jobs=(job, _ADDED) if row.follow else (job,),
         machines=tuple(
             MachineSpec(name, jobs=(job.name,) if row.follow and name in names else None)
             for name in [*names, *late, LAST]
         ),
         events=tuple(sorted(events, key=lambda event: event.at)),
-        spells=(),
+        spells=(Spell(first_renewal - SECOND, first_renewal + 4 * SECOND, "reset"),) if row.blinks else (),
         chances={},
         latency=(5 * MILLISECOND, 40 * MILLISECOND),
         temper=Temper(yields=0.02, stalls=0.0005, longest=20 * MILLISECOND),

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from tests.simulation.fleets.costs import asked_a_tick
 from tests.simulation.fleets.database import LOCKS, Database, Fate, Method
 from tests.simulation.fleets.instance import Instance
-from tests.simulation.fleets.oracle import Oracle, database_time
+from tests.simulation.fleets.oracle import Oracle
 from tests.simulation.fleets.scenario import LAST, Event, Scenario
 from tests.simulation.fleets.steps import STEPS
 from tests.simulation.fleets.timeline import Timeline, at
+from tests.simulation.fleets.times import server_time
 from tests.simulation.fleets.verdict import judge
 from tests.simulation.fleets.weather import Spell, Weather
 from tests.simulation.greenlets import Scheduler, use
@@ -161,7 +162,7 @@ class World:
         node = self.database.store.get(f"{LOCKS}{job}")
         fields: dict[str, object] = dict(node) if isinstance(node, dict) else {}
         if act == "pause":
-            fields |= {"paused": True, "pausedUntil": None if until is None else database_time(int(str(until)))}
+            fields |= {"paused": True, "pausedUntil": None if until is None else server_time(int(str(until)))}
         elif act == "resume":
             fields |= {"paused": None, "pausedUntil": None}
         elif act == "unlock" and fields:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import cache
 
-from tests.simulation.machines import SECOND
+from tests.simulation.machines import MILLISECOND, SECOND
 from tests.simulation.stand_ins import EPOCH
 
 
@@ -26,3 +26,13 @@ def slots_between(period: int, start: int, end: int) -> list[str]:
     step = period * SECOND
     first = -(-(EPOCH + start) // step) * step - EPOCH
     return [slot_at(time) for time in range(first, end + 1, step)]
+
+
+def server_time(time: int) -> int:
+    """Return the database's time, in milliseconds, at a true time."""
+    return (EPOCH + time) // MILLISECOND
+
+
+def number(value: object) -> int:
+    """Return a number of a node; 0 for anything else."""
+    return int(value) if isinstance(value, int | float) else 0

@@ -252,10 +252,12 @@ def _check_renewed(oracle: Oracle, job: History, instances: Mapping[str, Instanc
     if not spec.renew or spec.overlap == "allow" or spec.max_runtime < 3_600 or spec.lock_ttl < _MANY_TRIES:
         return
     for claim in job.claims:
-        end, instance = claim.expires * MILLISECOND - EPOCH, instances[claim.machine]
+        expires = claim.expires if claim.expired is None else claim.expired
+        end, instance = expires * MILLISECOND - EPOCH, instances[claim.machine]
         since, until = end - int(spec.lock_ttl / 2 * SECOND), end + SECOND
         went_on = claim.body is not None and (claim.body.ended is None or claim.body.ended >= until)
-        if not went_on or claim.is_released or claim.is_meddled_with or instance.has_gone(until):
+        is_over = claim.is_released and claim.expired is None
+        if not went_on or is_over or claim.is_meddled_with or instance.has_gone(until):
             continue
         spans = [*instance.frozen, *instance.wire.troubles]
         if not any(start <= until and stop >= since for start, stop in spans):

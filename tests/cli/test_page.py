@@ -1,0 +1,44 @@
+"""`firecron page`: what it refuses before it serves anything."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import pytest
+from tests.cli.calls import call
+
+from rtdb_emulator.pytest_plugin import Rtdb
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--host", "0.0.0.0"), "FIRECRON_PAGE_PASSWORD"),
+        (("--host", "192.168.1.5", "--read-only"), "no loopback address"),
+        (("--host", "example.com"), "no loopback address"),
+        (("--password", "x", "--iap-audience", "/projects/1"), "two ways in"),
+        (("--password", ""), "needs a user without a colon, and a password"),
+        (("--password", "x", "--user", "a:b"), "needs a user without a colon"),
+        (("nothing.here:crons",), "there is no module"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(rtdb: Rtdb, arguments: tuple[str, ...], said: str) -> None:
+    """A page that others could reach needs a way in, exactly one; the rest is what is said everywhere."""
+    result = call("page", "--port", "0", *arguments)
+    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+
+
+def test_a_port_that_is_taken_is_named(rtdb: Rtdb) -> None:
+    """Where something else listens, the command says which port it is."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = call("page", "--port", str(port))
+    assert (result.exit_code, f"port {port} can't be listened on" in result.stderr) == (2, True)
+
+
+def test_without_uvicorn_it_says_what_to_install(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The extra is named that brings the server."""
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    result = call("page", "--port", "0")
+    assert (result.exit_code, "pip install 'firecron[page]'" in result.stderr) == (2, True), result.stderr
