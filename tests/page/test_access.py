@@ -180,7 +180,7 @@ def test_access_may_be_async(rtdb: Rtdb) -> None:
     assert page.get("/health").status == 403
 
 
-@pytest.mark.parametrize("returned", [True, "ops", Access, 0])
+@pytest.mark.parametrize("returned", [True, "ops", Access, 0, Access(""), Access(" "), Access(5)])  # type: ignore[arg-type]  # on purpose
 def test_access_that_returns_something_else_lets_nobody_in(rtdb: Rtdb, returned: object) -> None:
     """A function that forgets to make an Access is an error, and no entrance; the visitor isn't told what."""
     page = Page(access=lambda visitor: returned)

@@ -176,6 +176,11 @@ def test_what_has_not_changed_is_not_sent_again(rtdb: Rtdb, shell: Shell) -> Non
         again = page.get("/api/jobs", {"If-None-Match": etag})
         assert (again.status, again.raw, again.headers["etag"]) == (304, b"", first.headers["etag"])
     assert page.get("/api/jobs", {"If-None-Match": '"other"'}).status == 200
+    held = {"acquiredAt": now(), "expiresAt": now() + MINUTE, "fence": 1, "holder": "a"}
+    rtdb.set("/cron-locks/digest", held)
+    running = Page(shell=shell).get("/api/jobs").headers["etag"]
+    rtdb.set("/cron-locks/digest", {**held, "expiresAt": now() + 2 * MINUTE})
+    assert Page(shell=shell).get("/api/jobs", {"If-None-Match": running}).status == 304  # a renewal is no news
     rtdb.set("/cron-locks/digest", {"paused": True})
     other = Page(shell=shell).get("/api/jobs", {"If-None-Match": first.headers["etag"]})
     assert (other.status, other.body["jobs"][0]["verdict"]) == (200, "paused")

@@ -17,6 +17,7 @@ from typing import assert_type
 from zoneinfo import ZoneInfo
 
 from firecron import (
+    Access,
     CronExpression,
     Done,
     FireCron,
@@ -26,6 +27,7 @@ from firecron import (
     Run,
     Schedule,
     Settings,
+    Visitor,
     distributed_cron,
 )
 
@@ -219,6 +221,33 @@ def what_a_run_says(run: Run) -> None:
     assert_type(run.last_success, datetime | None)
     run.note(1204)  # type: ignore[arg-type]
     run.previous_slot = None  # type: ignore[misc]
+
+
+def sync_access(visitor: Visitor) -> Access | None:
+    return Access(visitor.headers["x-user"], can_act=visitor.method == "GET")
+
+
+async def async_access(visitor: Visitor) -> Access | None:
+    return sync_access(visitor)
+
+
+def no_access(visitor: Visitor) -> bool:
+    return visitor.path == "/"
+
+
+def pages(crons: FireCron) -> None:
+    crons.status_app(access=sync_access)
+    crons.status_app(access=async_access, read_only=True, open_health=True)
+    crons.status_app(basic=("ops", "password"))
+    crons.status_app(audience="https://api.example", email=["ops@example.com"])
+    crons.status_app(open_to_all="read")
+    crons.status_blueprint(name="page", access=sync_access)
+    crons.status_urls(iap_audience="/projects/1")
+    crons.status_app(access=no_access)  # type: ignore[arg-type]
+    crons.status_app(basic="ops:password")  # type: ignore[arg-type]
+    crons.status_app(open_to_all="write")  # type: ignore[arg-type]
+    crons.status_blueprint(access=no_access)  # type: ignore[arg-type]
+    crons.status_urls(read_only="yes")  # type: ignore[arg-type]
 
 
 async def locks() -> None:

@@ -11,6 +11,7 @@ as the clock shows it" is added.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from firecron.cron.day_words import days_in_words, within
 from firecron.cron.line import CronLine
@@ -33,6 +34,8 @@ def in_words(schedule: Schedule) -> str:
     return f"{words}, {city[1].replace('_', ' ') if city else schedule.timezone}"
 
 
+# A page that is kept live asks for the words of all its jobs every few seconds.
+@lru_cache(2_000)
 def without_place(schedule: Schedule) -> str:
     """Return what a schedule means, without its time zone."""
     return schedule.line if schedule.every is not None else _line_in_words(CronLine(schedule.line))

@@ -132,8 +132,10 @@ def choose_gate(events: Events, options: PageOptions, *, may_wait: bool = True) 
 
 
 def _admitted(found: object) -> Admission:
-    if isinstance(found, Access):
+    # A program without types may give anything for a name.
+    who: object = found.who if isinstance(found, Access) else None
+    if isinstance(found, Access) and isinstance(who, str) and who.strip():
         return found
     if found is None:
         return Denial(403, "you may not see this page")
-    raise TypeError(f"access returned {found!r:.80}: it must return an Access, or None")
+    raise TypeError(f"access returned {found!r:.80}: it must return an Access with a name, or None")

@@ -28,7 +28,7 @@ from firecron.base.redaction import described, redacted
 from firecron.errors import StoreError
 from firecron.lock.streams import Begin, on_thread
 from firecron.page.board import Board
-from firecron.page.jobs_json import jobs_json
+from firecron.page.jobs_json import Json, jobs_json
 
 MOST_VIEWERS = 50
 # In milliseconds.
@@ -92,10 +92,12 @@ class Live:
     def join(self, push: Push) -> Viewer | None:
         """Tell this viewer from now on; None if there are as many as there may be, or this process ends."""
         with self._changed:
-            if self._is_over or len(self._viewers) >= MOST_VIEWERS:
-                return None
             viewer = Viewer(push)
             self._viewers[viewer] = None
+            # Asked only now: a signal that comes later, on this very thread, finds this viewer among the others.
+            if self._is_over or len(self._viewers) > MOST_VIEWERS:
+                del self._viewers[viewer]
+                return None
             self._due = self._timing.mono()
             self._changed.notify_all()
             if self._begin is not None and not self._is_running:
@@ -139,25 +141,23 @@ class Live:
         found = jobs_json(seen)
         rows, rest = found.essence()
         told, self._told = self._told, _Told(rows, rest)
-        news: dict[str, object] = {"now": to_text(seen.now)}
-        news["jobs"] = [row for row in found.jobs if told.rows.get(str(row["job"])) != rows[str(row["job"])]]
-        news["gone"] = sorted(told.rows.keys() - rows.keys())
-        news |= {name: value for name, value in found.rest().items() if told.rest.get(name) != rest[name]}
-        is_news = bool(
-            news["jobs"] or news["gone"] or told.away is not None or len(news) > len(("now", "jobs", "gone"))
-        )
-        everything: dict[str, object] = {"now": news["now"], "jobs": found.jobs, "gone": [], **found.rest()}
+        now = {"now": to_text(seen.now)}
+        everything: Json = {**now, "jobs": found.jobs, "gone": [], **found.rest()}
+        changed = [row for row in found.jobs if told.rows.get(str(row["job"])) != rows[str(row["job"])]]
+        gone = sorted(told.rows.keys() - rows.keys())
+        others = {name: value for name, value in found.rest().items() if told.rest.get(name) != rest[name]}
+        news: Json | None = {**now, "jobs": changed, "gone": gone, **others} if changed or gone or others else None
         # After an absence all are told everything: nobody knows what was missed.
-        self._push("jobs", everything if told.away is not None else news if is_news else None, everything)
+        self._push("jobs", everything if told.away is not None else news, everything)
         return True
 
     def _tell_away(self, message: str) -> None:
         is_news = self._told.away is None
         self._told = _Told(away=message)
-        away: dict[str, object] = {"message": message}
+        away: Json = {"message": message}
         self._push("away", away if is_news else None, away)
 
-    def _push(self, event: str, news: dict[str, object] | None, everything: dict[str, object]) -> None:
+    def _push(self, event: str, news: Json | None, everything: Json) -> None:
         with self._changed:
             viewers = list(self._viewers)
         encoded: dict[int, bytes] = {}
@@ -230,6 +230,6 @@ class Live:
             return False
 
 
-def _message(event: str, value: dict[str, object]) -> bytes:
+def _message(event: str, value: Json) -> bytes:
     data = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return f"event: {event}\ndata: {data}\n\n".encode("utf-8", "replace")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from urllib.parse import parse_qs
 
@@ -17,13 +18,14 @@ from firecron.ops.health_report import HealthReport
 from firecron.page.board import Board
 from firecron.page.details import Details
 from firecron.page.files import page_file
-from firecron.page.jobs_json import jobs_json
+from firecron.page.jobs_json import Json, jobs_json
 from firecron.page.messages import PageRequest, Reply, as_json, problem
 from firecron.page.routes import Route
 from firecron.page.visitor import Access
 from firecron.triggers.responses import of_health
 
 MOST_STRIPS = 100
+_AT_A_TIME = 8
 
 
 class Showing:
@@ -70,17 +72,18 @@ class Showing:
 
     def _jobs(self, request: PageRequest, access: Access, *, can_act: bool) -> Reply:
         seen = self._board.look()
-        fields = {
+        found = jobs_json(seen)
+        fields: Json = {
             "visitor": {"who": access.who, "canAct": can_act},
             "readOnly": self._read_only,
             "database": self._database(),
-            **jobs_json(seen).to_json(),
         }
-        digest = sha256(json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")).hexdigest()
+        # As with the stream, a renewal is no news.
+        digest = sha256(json.dumps([fields, *found.essence()]).encode()).hexdigest()
         etag = f'W/"{digest[:32]}"'
         if etag in (one.strip() for one in request.headers.get("if-none-match", "").split(",")):
             return Reply(304, b"", {"ETag": etag})
-        return as_json(200, {"now": to_text(seen.now), **fields}, {"ETag": etag})
+        return as_json(200, {"now": to_text(seen.now), **fields, **found.to_json()}, {"ETag": etag})
 
     def _strips(self, request: PageRequest) -> Reply:
         given = parse_qs(request.query).get("names", [""])[0]
@@ -88,7 +91,9 @@ class Showing:
             names = [check_name(name) for name in given.split(",") if name][:MOST_STRIPS]
         except ConfigurationError as error:
             return problem(400, "bad_request", str(error))
-        return as_json(200, {"strips": {name: self._details.strip(name) for name in names}})
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            strips = dict(zip(names, pool.map(self._details.strip, names), strict=True))
+        return as_json(200, {"strips": strips})
 
 
 def store_problem(error: StoreError) -> Reply:

@@ -1,0 +1,167 @@
+"""Parts of the page by themselves: shared values, links to logs, who is on this machine."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from urllib.parse import unquote
+
+import pytest
+from tests.triggers.triggering import aside
+
+from firecron.errors import StoreError, Unavailable
+from firecron.page.log_links import log_link, project_of
+from firecron.page.safety import is_loopback
+from firecron.page.shared import Shared
+from firecron.runs.entry import Entry
+from firecron.testing.clocks import FakeTiming
+
+AT = 1_795_000_000_000
+RUN = Entry("2026-11-18T09:00:00Z", "succeeded", slot="2026-11-18T09:00:00Z", started_at=AT, ended_at=AT + 5_000)
+
+
+# --- shared values
+
+
+def test_a_value_is_read_once_and_kept_for_its_age() -> None:
+    """Whoever asks within the age gets the value that was read; each name has its own."""
+    clock, read = FakeTiming(), list[str]()
+
+    def count(name: str) -> int:
+        read.append(name)
+        return len(read)
+
+    shared = Shared(count, clock, 3)
+    assert [shared.get("a"), shared.get("a"), shared.get("b")] == [1, 1, 2]
+    clock.advance(2.9)
+    assert shared.get("a") == 1
+    clock.advance(0.1)
+    assert [shared.get("a"), shared.get("a")] == [3, 3]
+    assert read == ["a", "b", "a"]
+
+
+def test_an_error_is_shared_as_well() -> None:
+    """A database that is away is asked once for all; after the age, again."""
+    clock, tries = FakeTiming(), list[int]()
+
+    def read(name: str) -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            raise Unavailable("it is away")
+        return "back"
+
+    shared = Shared(read, clock, 3)
+    for _ in range(5):
+        with pytest.raises(StoreError, match="it is away"):
+            shared.get()
+    assert len(tries) == 1
+    clock.advance(3)
+    assert shared.get() == "back"
+
+
+def test_others_wait_for_the_one_who_reads() -> None:
+    """Of many who ask at once, one reads."""
+    begun, opened, read = threading.Event(), threading.Event(), list[int]()
+
+    def slow(name: str) -> int:
+        read.append(1)
+        begun.set()
+        assert opened.wait(20)
+        return len(read)
+
+    shared = Shared(slow, FakeTiming(), 3)
+    with aside(shared.get) as one, aside(shared.get) as two, aside(shared.get) as three:
+        assert begun.wait(20)
+        opened.set()
+    assert (one, two, three, read) == ([1], [1], [1], [1])
+
+
+def test_a_change_during_a_read_is_not_lost() -> None:
+    """What changed while a value was read may not be in it: it is read once more, and then kept."""
+    shared: Shared[int]
+    read = list[int]()
+
+    def change_and_read(name: str) -> int:
+        read.append(1)
+        if len(read) == 1:
+            shared.changed()
+        return len(read)
+
+    shared = Shared(change_and_read, FakeTiming(), 1_000)
+    assert [shared.get(), shared.get(), shared.get()] == [1, 2, 2]
+    shared.changed("never asked for")
+    shared.changed()
+    shared.changed()
+    assert [shared.get(), shared.get()] == [3, 3]
+
+
+# --- links to logs
+
+
+@pytest.mark.parametrize(
+    ("entry", "key"),
+    [
+        (RUN, "digest:2026-11-18T09:00:00Z"),
+        (replace(RUN, key="2026-11-18T09:00:00Z-manual-ab12", slot=None), "digest:manual:ab12"),
+        (replace(RUN, key='a"b\\c'), 'digest:a\\"b\\\\c'),
+        (replace(RUN, ended_at=None), "digest:2026-11-18T09:00:00Z"),
+    ],
+)
+def test_a_runs_log_lines_have_a_link(entry: Entry, key: str) -> None:
+    """The link asks for the lines with the run's key, around the run, in the project."""
+    link = log_link("digest", entry, "shop", "my-project")
+    assert link is not None
+    assert link.startswith("https://console.cloud.google.com/logs/query;query=")
+    query, start, _ = unquote(link).removeprefix("https://console.cloud.google.com/logs/query;").split(";")
+    assert query == f'query=labels.firecron_run="{key}"'
+    assert start.startswith("startTime=2026-11-18T")
+    assert link.endswith("?project=my-project")
+    assert not {" ", '"', "<", "\\"} & set(link)
+
+
+@pytest.mark.parametrize(
+    ("entry", "service"),
+    [
+        (RUN, None),
+        (RUN, "local"),
+        (replace(RUN, started_at=None), "shop"),
+        (replace(RUN, recorded_by="bookkeeper"), "shop"),
+    ],
+)
+def test_what_has_no_log_on_cloud_run_has_no_link(entry: Entry, service: str | None) -> None:
+    """A run elsewhere, or a tick that did not run, has no lines in Cloud Logging."""
+    assert log_link("digest", entry, service, "my-project") is None
+
+
+def test_the_project_is_the_environments() -> None:
+    """Outside Cloud Run nobody is asked for the project."""
+    assert project_of({"GOOGLE_CLOUD_PROJECT": "mine"}) == "mine"
+    assert project_of({}) is None
+    link = log_link("digest", RUN, "shop", None)
+    assert link is not None
+    assert "project" not in link
+
+
+# --- who is on this machine
+
+
+@pytest.mark.parametrize(
+    ("peer", "is_here"),
+    [
+        (None, True),
+        ("", True),
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("10.0.0.1", False),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("fe80::1%eth0", False),
+        ("127.0.0.1.evil.example", False),
+        ("unknown", False),
+    ],
+)
+def test_who_is_on_this_machine(peer: str | None, is_here: bool) -> None:
+    """An address of loopback, or a socket of this machine, which has none."""
+    assert is_loopback(peer) is is_here
