@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -63,8 +64,8 @@ class Served:
         assert reply.status_code == 200, reply.text
 
     def stop(self) -> None:
-        """End the server at once, without waiting for the streams."""
-        self.server.should_exit = self.server.force_exit = True
+        """End the server at once: its connections break, also those of the streams."""
+        self.server.should_exit = True
 
     def let_go(self) -> None:
         """Let the runs of `digest` end, and wait for it."""
@@ -77,6 +78,15 @@ class Served:
     def another(self) -> FireCron:
         """Another instance with the same job."""
         return _instance(self.may_end)
+
+
+class _Server(uvicorn.Server):
+    """Breaks all connections before it ends: it has no signals, so nothing tells the page to end its streams."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for connection in self.server_state.connections:
+            connection.transport.abort()
+        await super().shutdown(sockets)
 
 
 def _instance(may_end: threading.Event, name: str = "digest") -> FireCron:
@@ -102,7 +112,7 @@ def served(
     crons = _instance(may_end, name)
     app = crons.status_app(**(access or {"access": lambda visitor: ACTING}))
     config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error")
-    server = uvicorn.Server(config)
+    server = _Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:

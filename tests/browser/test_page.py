@@ -144,6 +144,18 @@ def test_a_run_by_hand_says_how_it_ended(browser: Browser, site: Served) -> None
         expect(page.locator("#runs [role=row]").nth(1)).to_contain_text(re.compile("by hand.*1,204 mails"))
 
 
+def test_a_job_that_is_open_follows_its_runs(browser: Browser, site: Served) -> None:
+    """What is told of a run that ends soon after its claim is not what was read before its end."""
+    with opened(browser, f"{site.url}#job/digest") as page:
+        page.get_by_role("button", name="Run now").wait_for()
+        site.claim()
+        expect(page.locator("#job-now")).to_contain_text("running")
+        expect(page.locator("#words")).to_contain_text("has held it since")
+        site.let_go()
+        expect(page.locator("#runs [role=row]").nth(1)).to_contain_text(re.compile("succeeded.*1,204 mails"))
+        expect(page.locator("#job-strip .ran")).to_have_count(1)
+
+
 @pytest.mark.parametrize("access", [{"access": lambda visitor: Access("guest")}, {"open_to_all": "read"}])
 def test_who_may_only_look_sees_no_buttons(browser: Browser, rtdb: Rtdb, access: dict[str, Any]) -> None:
     """Neither in a job nor beside the locks, and the page says why."""
