@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -43,6 +42,7 @@ class Served:
     rtdb: Rtdb
     crons: FireCron
     server: uvicorn.Server
+    end_streams: Callable[[], None]
     may_end: threading.Event = field(default_factory=threading.Event)
     runs: list[threading.Thread] = field(default_factory=list)
 
@@ -64,7 +64,8 @@ class Served:
         assert reply.status_code == 200, reply.text
 
     def stop(self) -> None:
-        """End the server at once: its connections break, also those of the streams."""
+        """End the server at once, with all streams: on its thread it hears no signal."""
+        self.end_streams()
         self.server.should_exit = True
 
     def let_go(self) -> None:
@@ -78,15 +79,6 @@ class Served:
     def another(self) -> FireCron:
         """Another instance with the same job."""
         return _instance(self.may_end)
-
-
-class _Server(uvicorn.Server):
-    """Breaks all connections before it ends: it has no signals, so nothing tells the page to end its streams."""
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for connection in self.server_state.connections:
-            connection.transport.abort()
-        await super().shutdown(sockets)
 
 
 def _instance(may_end: threading.Event, name: str = "digest") -> FireCron:
@@ -112,14 +104,14 @@ def served(
     crons = _instance(may_end, name)
     app = crons.status_app(**(access or {"access": lambda visitor: ACTING}))
     config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error")
-    server = _Server(config)
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
         assert thread.is_alive(), "the server did not start"
         time.sleep(0.005)
     [listening] = server.servers[0].sockets
-    page = Served(f"http://127.0.0.1:{listening.getsockname()[1]}/", rtdb, crons, server, may_end)
+    page = Served(f"http://127.0.0.1:{listening.getsockname()[1]}/", rtdb, crons, server, app.end, may_end)
     try:
         yield page
     finally:

@@ -1,6 +1,7 @@
 """What the page shows beside the rows: one job, its strip, the instances, and what operators have done.
 
-Each of them is read once for all who look, and kept for two seconds. The values are JSON, ready to be sent.
+Each of them is read once for all who look, and kept for two seconds. The values are JSON, ready to be sent. What is
+read of a job is never older than its row: a browser asks for it when it was told that the row has changed.
 """
 
 from __future__ import annotations
@@ -49,15 +50,19 @@ class Details:
         self._jobs = Shared(self._read_job, timing, _AGE)
         self._acts = Shared(lambda _: self._read_acts(), timing, _AGE)
         self._instances = Shared(lambda _: self._read_instances(), timing, _AGE)
+        # Of each job that was asked for, the row's part that changes with its runs.
+        self._rows: dict[str, object] = {}
 
     def job(self, name: str) -> dict[str, object]:
         """Return everything about one job or lock. Raise UnknownJob if the database knows no such name."""
+        self._follow(_row(self._board.look(), name))
         return self._jobs.get(name)
 
     def strip(self, name: str) -> list[dict[str, object]]:
         """Return the newest ticks of a job, oldest first."""
         seen = self._board.look()
         row = _row(seen, name)
+        self._follow(row)
         entries = self._runs.get(name)
         declared = self._board.declared(name)
         return [tick.to_json() for tick in make_strip(declared, entries, None if row is None else row.lock, seen.now)]
@@ -75,6 +80,16 @@ class Details:
         self._jobs.changed(name)
         self._runs.changed(name)
         self._acts.changed()
+
+    def _follow(self, row: Row | None) -> None:
+        """Read the job anew if its row has changed since it was asked for."""
+        if row is None:
+            return
+        shown = (row.last, row.lock and (row.lock.state, row.lock.since, row.lock.released_at, row.lock.is_paused))
+        if self._rows.get(row.job) != shown:
+            self._rows[row.job] = shown
+            self._jobs.changed(row.job)
+            self._runs.changed(row.job)
 
     def _read_job(self, name: str) -> dict[str, object]:
         seen = self._board.look()

@@ -853,7 +853,7 @@ on($("dialog").querySelector("form"), "submit", async (event) => {
   refreshView();
 });
 
-/** Tell something at the window's edge, for ten seconds or until it is closed. */
+/** Tell something, for ten seconds or until it is closed. */
 function notice(text, stays) {
   const element = h("p", told(text), h("button", { type: "button", click: () => element.remove() }, "Close"));
   $("notices").append(element);
@@ -903,7 +903,7 @@ function hear(said) {
   if (live.isLeading) channel.postMessage(said);
 }
 
-/** Ask for everything. Returns whether the server replied with it. */
+/** Ask for everything. Returns whether it came. */
 async function refresh() {
   try {
     const headers = live.etag ? { "If-None-Match": live.etag } : {};
@@ -920,7 +920,7 @@ async function refresh() {
   }
 }
 
-/** Hear the stream until it ends. Returns whether it was refused. */
+/** Hear the stream to its end. Returns whether it was refused. */
 function listen(signal) {
   return new Promise((resolve) => {
     const source = new EventSource("api/events");
@@ -972,6 +972,7 @@ async function attend() {
   let refusedAt = -Infinity;
   while (!signal.aborted) {
     const isThere = await refresh();
+    if (!isThere) refusedAt = -Infinity;
     if (isThere && live.isLeading && performance.now() - refusedAt > QUIET && !signal.aborted) {
       live.isPolling = !!(await listen(signal));
       if (live.isPolling) refusedAt = performance.now();
