@@ -212,7 +212,7 @@ def test_away_and_back(browser: Browser, rtdb: Rtdb) -> None:
     """The page says that it is old, and why: its browser is offline, or its server is gone; then it is live again."""
     with served(rtdb) as site:
         port = int(site.url.rsplit(":", 1)[1].strip("/"))
-        with opened(browser, site.url, allowed="ERR_") as page:
+        with opened(browser, site.url, allowed="Failed to load resource") as page:
             is_live(page)
             page.context.set_offline(True)
             expect(page.locator("#detail")).to_have_text("This browser is offline.")

@@ -87,9 +87,10 @@ class Details:
             return
         shown = (row.last, row.lock and (row.lock.state, row.lock.since, row.lock.released_at, row.lock.is_paused))
         if self._rows.get(row.job) != shown:
-            self._rows[row.job] = shown
+            # Another thread may ask for the same job now: it must not see the row before it can see the change.
             self._jobs.changed(row.job)
             self._runs.changed(row.job)
+            self._rows[row.job] = shown
 
     def _read_job(self, name: str) -> dict[str, object]:
         seen = self._board.look()

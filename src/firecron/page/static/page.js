@@ -39,7 +39,7 @@ const labels = (...texts) => h("div.labels", { role: "row" }, texts.map((text) =
 const row = (...cells) => h("div", { role: "row" }, cells);
 const cell = (attributes, ...children) => h("div", { role: "cell", ...attributes }, children);
 
-/** A foreign text: its direction is its own. */
+/** A foreign text has a direction of its own. */
 const told = (text) => h("bdi", text);
 
 function put(element, text) {
@@ -410,7 +410,7 @@ async function askStrips() {
       row.draw();
     }
   } catch {
-    for (const row of batch) row.drawnOf = null; // so they are wanted again
+    for (const row of batch) row.drawnOf = null; // wanted again
   }
   asking = wanted.size ? setTimeout(askStrips, 60) : 0;
 }
@@ -968,7 +968,7 @@ async function attend() {
     live.wake();
     return new Promise((resolve) => on(signal, "abort", resolve));
   };
-  navigator.locks?.request(HERE, { signal }, lead).catch(() => null); // hidden before its turn
+  navigator.locks?.request(HERE, { signal }, lead).catch(() => null); // hidden
   let refusedAt = -Infinity;
   while (!signal.aborted) {
     const isThere = await refresh();
@@ -1043,10 +1043,12 @@ function show() {
   view.facts = facts;
 }
 
-/** Ask for what the view shows besides the rows, once for all that happens within a moment. */
+/** Ask for what the view shows besides the rows, once for all within a moment. */
 function refreshView() {
+  view.isOld = true;
   if (view.timer || document.hidden) return;
   view.timer = setTimeout(async () => {
+    view.isOld = false;
     const { page } = view;
     try {
       await VIEWS[view.kind].load?.();
@@ -1054,7 +1056,7 @@ function refreshView() {
       if (page) put($("job-problem"), error.message);
     }
     view.timer = 0;
-    if (page !== view.page) refreshView();
+    if (view.isOld) refreshView();
   }, 100);
 }
 
