@@ -102,7 +102,8 @@ BREAKS = (
     Break("the last try of a tick does not wait for its reply", "runs.claimer",
           "within=max(left, self._request_timeout)", "within=left"),
     # --- tickets
-    Break("ranks are far too high", "base.tickets", "rank = size * self.distance", "rank = 100 * size * self.distance"),
+    Break("ranks are far too high", "base.tickets",
+          "wave_of(size * self.distance,", "wave_of(100 * size * self.distance,"),
     Break("only the first wave asks", "base.tickets",
           "offset in _WAVES if", "offset in _WAVES[:1] if", _FIRST_ONES_DIE),
     Break("a later wave comes far too late", "base.tickets",
