@@ -202,6 +202,22 @@ def test_an_entry_that_never_comes_is_not_looked_for_for_ever(rtdb: Rtdb) -> Non
     assert 2 <= rtdb.count(path="/cron-runs/*") <= 8
 
 
+def test_the_jobs_of_a_deployment_are_seen_within_a_minute(rtdb: Rtdb) -> None:
+    """The catalogue is read every five minutes; instances with other jobs show that it is old."""
+    declare(rtdb, "digest", since=now())
+    attend(rtdb, "digest")
+    page = Watching(rtdb)
+    _, told = page.join()
+    page.look()
+    declare(rtdb, "report", since=now())
+    page.look(50)
+    assert len(told) == 1
+    group = {"seenAt": now() + MINUTE, "service": "shop", "jobs": "digest report"}
+    rtdb.set("/cron-groups/group-2", group)
+    page.look(15)
+    assert [row["job"] for row in told[-1][1]["jobs"]] == ["report"]
+
+
 # --- the database is away
 
 

@@ -95,6 +95,15 @@ def test_a_change_during_a_read_is_not_lost() -> None:
     assert [shared.get(), shared.get()] == [3, 3]
 
 
+def test_of_many_values_the_last_are_kept() -> None:
+    """What nobody has asked for a while is forgotten, so that a page of many jobs stays small."""
+    read = list[str]()
+    shared = Shared(read.append, FakeTiming(), 3, most=2)
+    for name in ("a", "b", "c", "c", "b", "a"):
+        shared.get(name)
+    assert read == ["a", "b", "c", "a"]
+
+
 # --- links to logs
 
 

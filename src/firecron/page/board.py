@@ -2,7 +2,7 @@
 
     the locks       by a stream of the database while somebody follows the page live; else every three seconds
     the groups      every minute: so it is told a minute later that nobody attends a job any more
-    the catalogue   every five minutes
+    the catalogue   every five minutes, and when there is another group: its jobs may be new
     the histories   the newest entry of a job, when its lock has changed
 
 So a page that nobody looks at asks nothing, and one that many look at asks no more than one that one looks at.
@@ -45,6 +45,7 @@ class Board:
         self._nodes = Shared(lambda _: self._children(locks.paths.locks), timing, _LOCKS_AGE)
         self._picture = Shared(lambda _: self._look(), timing, _PICTURE_AGE)
         self._follow: Follow | None = None
+        self._group_names: frozenset[str] = frozenset()
 
     def look(self) -> SeenJobs:
         """Return all jobs, with the newest entries of their histories. Raise StoreError."""
@@ -98,9 +99,8 @@ class Board:
     # --- reading
 
     def _look(self) -> SeenJobs:
-        catalogue = self._catalogue.get()
-        groups = self._groups.get()
-        seen = self._status.judge(Nodes(catalogue, self._lock_nodes(), groups, self.now()))
+        groups = self._groups.get()  # first, because they may show that the catalogue is old
+        seen = self._status.judge(Nodes(self._catalogue.get(), self._lock_nodes(), groups, self.now()))
         return self._lasts.put_into(seen, self._timing.mono())
 
     def _lock_nodes(self) -> Mapping[str, object]:
@@ -113,6 +113,10 @@ class Board:
             groups = read_groups(self._locks.store.read(self._locks.paths.groups, self._deadline()).node)
         except Denied:
             return None  # the rules are older than the groups
+        names = frozenset(group.name for group in groups)
+        if self._group_names != names:
+            self._catalogue.changed()  # instances with other jobs are another group
+            self._group_names = names
         now = self.now()
         return tuple(
             replace(group, seen_at=now + _GROUPS_AGE * 1000) if group.is_live(now) else group for group in groups

@@ -17,6 +17,8 @@ from firecron.errors import StoreError
 
 T = TypeVar("T")
 
+_MOST = 100
+
 
 class _Value(Generic[T]):
     """A value, or the error instead of it, and when it was read on the monotonic clock.
@@ -34,12 +36,13 @@ class _Value(Generic[T]):
 
 
 class Shared(Generic[T]):
-    """Values by their names. Each is read by `read` once it is older than `age` seconds."""
+    """Values by their names. Each is read by `read` once it is older than `age` seconds. The last `most` are kept."""
 
-    def __init__(self, read: Callable[[str], T], timing: Timing, age: float) -> None:
+    def __init__(self, read: Callable[[str], T], timing: Timing, age: float, *, most: int = _MOST) -> None:
         self._read = read
         self._timing = timing
         self._age = age * 1000
+        self._most = most
         self.after_fork()
         tell_after_fork(self)
 
@@ -69,6 +72,7 @@ class Shared(Generic[T]):
         """Begin anew in a forked child: a thread that only the parent has may be reading."""
         self._lock = threading.Lock()
         self._values: Recent[str, _Value[T]] = Recent()
+        self._values.most = self._most
 
     def _fill(self, name: str, value: _Value[T]) -> None:
         value.seen = value.changes
