@@ -151,6 +151,19 @@ def test_only_the_keys_of_iap_sign(world: tuple[Proxy, IapGate]) -> None:
         assert (found.status, token in found.message) == (401, False)
 
 
+def test_only_iaps_algorithm_counts() -> None:
+    """A token names its own algorithm: another one is none, even if it is signed with a key that is served."""
+    with google() as (server, url):
+        rsa = server.certificates
+        proxy = Proxy(server)
+        server.certificates = json.dumps({**json.loads(server.certificates), "rsa": json.loads(rsa)["key-1"]}).encode()
+        gate = IapGate([AUDIENCE], keys_url=url)
+        assert isinstance(check(gate, x_goog_iap_jwt_assertion=proxy.assertion()), Access)
+        found = check(gate, x_goog_iap_jwt_assertion=proxy.assertion(key=server.key, alg="RS256", kid="rsa"))
+        assert isinstance(found, Denial)
+        assert found.status == 401
+
+
 def test_keys_are_fetched_once(world: tuple[Proxy, IapGate]) -> None:
     """The keys are kept for as long as their server says."""
     proxy, gate = world

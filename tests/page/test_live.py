@@ -168,6 +168,8 @@ def test_an_entry_that_comes_after_the_release_is_told(rtdb: Rtdb) -> None:
     declare(rtdb, "digest", since=now())
     attend(rtdb, "digest")
     held(rtdb)
+    before_it = {"outcome": "succeeded", "slot": "2026-01-01T09:00:00Z", "fence": 1, "durationMs": 9}
+    rtdb.set("/cron-runs/digest/2026-01-01T09:00:00Z", before_it)
     page = Watching(rtdb)
     _, told = page.join()
     page.look()
@@ -175,7 +177,7 @@ def test_an_entry_that_comes_after_the_release_is_told(rtdb: Rtdb) -> None:
     rtdb.set("/cron-locks/digest", {**lock, "releasedAt": now(), "outcome": "failed"})
     page.streams.tell()
     page.look(0.2)
-    assert told[-1][1]["jobs"][0]["last"] is None
+    assert told[-1][1]["jobs"][0]["last"]["outcome"] == "succeeded"
     assert page.board.again_at <= page.clock.mono() + 300
     entry = {"outcome": "failed", "slot": lock["slot"], "fence": lock["fence"], "durationMs": 9}
     rtdb.set(f"/cron-runs/digest/{lock['slot']}", entry)
@@ -200,6 +202,22 @@ def test_an_entry_that_never_comes_is_not_looked_for_for_ever(rtdb: Rtdb) -> Non
     for _ in range(100):
         page.look(5)
     assert 2 <= rtdb.count(path="/cron-runs/*") <= 8
+
+
+def test_nobody_is_missed_because_of_an_old_look(rtdb: Rtdb) -> None:
+    """The groups are read each minute. One that lived then counts as alive until it is read again, however short its
+    heartbeat is; and then its silence is told.
+    """
+    declare(rtdb, "digest", since=now())
+    group = {"seenAt": now(), "service": "shop", "jobs": "digest", "heartbeat": 1}
+    rtdb.set("/cron-groups/group-1", group)
+    page = Watching(rtdb)
+    _, told = page.join()
+    for _ in range(5):
+        page.look(10)
+    assert [[row["verdict"] for row in value["jobs"]] for _, value in told] == [["ok"]]
+    page.look(20)
+    assert [row["verdict"] for row in told[-1][1]["jobs"]] == ["unattended"]
 
 
 def test_the_jobs_of_a_deployment_are_seen_within_a_minute(rtdb: Rtdb) -> None:
