@@ -25,7 +25,7 @@ FLAGS = (
     "--disable-sync",
 )
 # In milliseconds. It bounds what never comes; what comes is not waited for.
-PATIENCE = 4_000
+PATIENCE = 20_000
 
 
 @pytest.fixture(scope="module")

@@ -88,6 +88,8 @@ def test_texts_are_texts_and_fit_a_phone(browser: Browser, rtdb: Rtdb) -> None:
             shown = page.locator("main > section:visible")
             if view and view != "#acts":
                 expect(shown).to_contain_text("<img src=x onerror=alert(1)>")
+            if view.startswith("#job"):
+                expect(page.locator("#raw")).to_contain_text("\\u202e right\\u202c")
             assert width(page) == 320, view
         assert page.locator("main img, main b, main script").count() == 0
         assert "\u202e" not in page.locator("main").text_content()  # type: ignore[operator]  # there is a main
@@ -96,6 +98,7 @@ def test_texts_are_texts_and_fit_a_phone(browser: Browser, rtdb: Rtdb) -> None:
 def test_acts_are_dialogs_that_name_what_they_do(browser: Browser, site: Served) -> None:
     """Pause and resume, by keyboard alone: Escape leaves, focus comes back, and the database has what was said."""
     with opened(browser, f"{site.url}#job/digest") as page:
+        page.get_by_role("button", name="Run now").wait_for()  # then all buttons are there
         button = page.get_by_role("button", name="Pause")
         button.press("Enter")
         dialog = page.get_by_role("dialog", name="Pause digest")
@@ -115,6 +118,19 @@ def test_acts_are_dialogs_that_name_what_they_do(browser: Browser, site: Served)
         page.keyboard.press("Enter")
         expect(page.get_by_role("button", name="Pause")).to_be_visible()
         assert site.rtdb.get("/cron-locks/digest/paused") is None
+
+
+def test_focus_is_not_lost_with_a_button(browser: Browser, site: Served) -> None:
+    """While a dialog is open, another visitor does the same: the button that opened it is gone, the one in its place
+    has the focus.
+    """
+    with opened(browser, f"{site.url}#job/digest") as page:
+        page.get_by_role("button", name="Run now").wait_for()
+        page.get_by_role("button", name="Pause").click()
+        site.pause()
+        expect(page.locator("#job-acts [data-act=resume]")).to_have_count(1)
+        page.keyboard.press("Escape")
+        expect(page.locator("#job-acts [data-act=resume]")).to_be_focused()
 
 
 def test_a_run_by_hand_says_how_it_ended(browser: Browser, site: Served) -> None:

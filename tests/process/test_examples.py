@@ -144,7 +144,7 @@ def test_feed_consumer_survives_a_deploy(rtdb: Rtdb) -> None:
 
 def test_hand_off_hands_nothing_over_twice(rtdb: Rtdb) -> None:
     """A run that is killed in the middle of its hand-over is begun again: each tenant has one task, and one report."""
-    said = play("hand-off", "local.py")
+    said = play("hand-off", "killed.py")
     tick = re.findall(r"attempt 2 at tenant-reports:(\S+): 4 of 8 tasks were new", said)
     assert said.splitlines()[-2:] == [
         "8 tasks for 8 tenants; 4 were there already",
@@ -172,7 +172,7 @@ def test_nestjs_migration_says_what_it_needs() -> None:
         ("worker-pool", "local.py"),
         ("kubernetes-cronjob", "two_pods.py"),
         ("feed-consumer", "deploy.py"),
-        ("hand-off", "local.py"),
+        ("hand-off", "killed.py"),
         ("nestjs-migration", "side_by_side.py"),
     ],
 )

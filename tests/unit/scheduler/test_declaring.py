@@ -328,6 +328,64 @@ def test_what_was_asked_for_before_a_stop_is_dropped(programs: Programs) -> None
     assert programs.store.since() == ["read cron-jobs/digest"]
 
 
+class Waiting(Inline):
+    """A crew whose work waits until the test does it, or that can't take any."""
+
+    def __init__(self) -> None:
+        self.work: list[Callable[[], object]] = []
+        self.error: BaseException | None = None
+
+    def submit(self, work: Callable[[], object]) -> None:
+        if self.error is not None:
+            raise self.error
+        self.work.append(work)
+
+
+def test_one_thread_looks_at_a_time(programs: Programs) -> None:
+    """What is asked for meanwhile is looked at by the same one, and then another may begin."""
+    crons = programs.program(job(), job("mail"))
+    crew = crons.engine.declaring.crew = Waiting()
+    crons.engine.declaring.begin()
+    programs.store.before_merge = lambda: crons.registry.served(crons.registry.get("mail"))
+    crons.engine.declaring.add(crons.registry.get("digest"))
+    (work,) = crew.work
+    work()
+    assert programs.store.since() == ["read cron-jobs", "merge 2", "read cron-jobs/mail"]
+    assert len(crew.work) == 1
+    crons.engine.declaring.begin()
+    assert len(crew.work) == 2
+
+
+def test_a_thread_that_can_not_be_had(programs: Programs) -> None:
+    """It is an event, and no error of the run that has asked; but Ctrl-C is for the program."""
+    crons = programs.program(job())
+    crew = crons.engine.declaring.crew = Waiting()
+    crew.error = RuntimeError("can't start new thread")
+    crons.engine.declaring.begin()
+    assert "can't start new thread" in programs.events[0].message
+    programs.timing.advance(300)
+    crew.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        crons.engine.declaring.begin()
+    programs.timing.advance(300)
+    crew.error = None
+    programs.win(crons)
+    assert len(crew.work) == 1
+
+
+def test_a_forked_child_declares_nothing(programs: Programs) -> None:
+    """It doesn't tick until it is started, and the parent's work is not its own."""
+    crons = programs.program(job())
+    crew = crons.engine.declaring.crew = Waiting()
+    crons.engine.declaring.begin()
+    crons.engine.declaring.after_fork()
+    crew.work.pop()()
+    programs.timing.advance(HOUR)
+    programs.win(crons)
+    assert crew.work == []
+    assert programs.store.since() == []
+
+
 def test_a_catalogue_that_hangs_delays_nothing(rtdb: Rtdb) -> None:
     """A start returns and the first tick runs while the database is slow about the catalogue."""
     hold = rtdb.faults.hold(path="/cron-jobs/*", times=None)

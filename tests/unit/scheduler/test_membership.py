@@ -31,7 +31,7 @@ def test_the_first_three_say_when_the_group_began(number: int, founds: bool) -> 
     assert fields(membership.after("g", number + 1, 2_000)) == {}
 
 
-@pytest.mark.parametrize("number", [1, 5])
+@pytest.mark.parametrize("number", [1, 5, 6])
 def test_a_deleted_node_is_told_again(number: int) -> None:
     """A counter that has not risen was deleted: jobs and time are written anew, and then no more."""
     membership = Membership().after("g", 5, 1_000).after("g", 6, 2_000).after("g", number, 3_000)

@@ -1,6 +1,5 @@
-// The page: what the server tells, as rows. It decides nothing about jobs, and its clock is the server's.
-//
-// Texts become text nodes, never markup. What changes is set in place: nothing moves under a pointer.
+// The page: what the server tells, as rows. It decides nothing about jobs, and its clock is the server's. Texts become
+// text nodes, never markup. What changes is set in place.
 
 const TICKS = 50;
 // Milliseconds: while the server is away; where there is no stream; until a stream that is silent or was refused is
@@ -40,7 +39,7 @@ const labels = (...texts) => h("div.labels", { role: "row" }, texts.map((text) =
 const row = (...cells) => h("div", { role: "row" }, cells);
 const cell = (attributes, ...children) => h("div", { role: "cell", ...attributes }, children);
 
-/** Somebody else's text: its direction is its own. */
+/** A foreign text: its direction is its own. */
 const told = (text) => h("bdi", text);
 
 function put(element, text) {
@@ -64,12 +63,18 @@ function arrange(table, rows) {
     else table.insertBefore(row, place);
 }
 
-/** Change what is in the element. If the button with the focus goes, the one in its place has it. */
+/** Focus the button, or if it is gone, the one of its act, or in its place. */
+function focusHeir(buttons, old, place) {
+  const heirs = old.isConnected ? [old] : [buttons[place], ...buttons];
+  (heirs.find((one) => one?.dataset.act === old.dataset.act) ?? heirs[0] ?? buttons[0])?.focus();
+}
+
+/** Change what is in the element, and keep the focus in it. */
 function keepFocus(element, change) {
-  const all = () => [...element.querySelectorAll("button")];
-  const place = all().indexOf(document.activeElement);
+  const [old, all] = [document.activeElement, () => [...element.querySelectorAll("button")]];
+  const place = all().indexOf(old);
   change();
-  if (place >= 0 && !element.contains(document.activeElement)) (all()[place] ?? all()[0])?.focus();
+  if (place >= 0 && !old.isConnected) focusHeir(all(), old, place);
 }
 
 /** Draw anew what has changed. */
@@ -247,7 +252,7 @@ class Strip {
     mark(this.element, "aria-label", words.length ? `Last ${words.length} ticks: ${joined(counts)}` : "No tick yet");
   }
 
-  /** Tell of the tick at this place, beside it. */
+  /** Tell of the tick at this place. */
   tell(index) {
     const tick = this.ticks[index - (TICKS - this.ticks.length)];
     const tip = $("tip");
@@ -415,7 +420,7 @@ on($("v-jobs"), "pointermove pointerdown keydown", ({ target }) => target.closes
 
 const rank = ({ facts }) => (needsHand(facts) ? 0 : facts.verdict === "unknown" ? 1 : facts.warning ? 2 : 3);
 
-/** Put the rows in their order, those in need on top. Not while somebody points at them or walks in them. */
+/** Put those in need on top, but not while somebody points at the rows or walks in them. */
 function settle() {
   const order = [...rows.values()].sort((a, b) => rank(a) - rank(b) || (a.facts.job < b.facts.job ? -1 : 1));
   const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -546,7 +551,7 @@ const jobLink = (job) => (known.jobs.has(job) ? h("a.link", { href: hashOf(job) 
 const links = (names) => names.map((job) => h("div", jobLink(job)));
 
 const parts = {
-  instances: new Part("instances", "Instances", "No instance is known.", (one) => one.process ?? owner(one), [
+  instances: new Part("instances", "Processes", "No instance is known.", (one) => one.process ?? owner(one), [
     ["Instance", (one) => [mono(owner(one)), gone(one.alive)]],
     ["Started", (one) => time(one.startedAt)],
     ["Seen", (one) => time(one.seenAt)],
@@ -562,7 +567,7 @@ const parts = {
   ]),
   leaders: lockPart("Leaders", "Nobody leads."),
   locks: lockPart("Locks of programs", "No other lock is known."),
-  acts: new Part("acts", "Trail", "Nobody has paused, unlocked, cancelled or run anything yet.", (act) => JSON.stringify(act), [
+  acts: new Part("acts", "Newest first", "Nobody has paused, unlocked, cancelled or run anything yet.", (act) => JSON.stringify(act), [
     ["When", (act) => time(act.at)],
     ["Act", (act) => act.act],
     ["Name", (act) => jobLink(act.name ?? "")],
@@ -744,7 +749,7 @@ const ACTS = {
     "Run now",
     "run",
     () => ({ resume: null }),
-    (lock) => `${lock.name} runs once, now, under its lock, where this page is served. Its ticks come as planned.`,
+    (lock) => `${lock.name} runs once, now, under its lock, where this page is served.`,
   ],
   again: [
     "Resume",
@@ -797,6 +802,7 @@ function buttons(name, acts, run = null) {
 }
 
 let asked = null;
+const actsHere = () => find("section:not([hidden]) button");
 
 /** Say what will happen, and to what. */
 function ask(act, name, run) {
@@ -804,7 +810,8 @@ function ask(act, name, run) {
   const found = known.jobs.get(name)?.lock ?? [...known.leaders, ...known.locks].find((lock) => lock.name === name);
   const lock = { ...found, name };
   const word = label.replace("…", "");
-  asked = { act, name, lock, run, from: document.activeElement };
+  const from = document.activeElement;
+  asked = { act, name, lock, run, from, place: actsHere().indexOf(from) };
   $("dialog-title").replaceChildren(`${word} `, told(name));
   $("dialog-effect").replaceChildren(told(effect(lock, run)));
   $("dialog-fields").replaceChildren(...fields.map(({ label, ...field }) => h("label", label, h("input", { autocomplete: "off", ...field }))));
@@ -818,9 +825,7 @@ function ask(act, name, run) {
 on($("leave"), "click", () => $("dialog").close());
 
 on($("dialog"), "close", () => {
-  const here = `#v-${view.kind}`;
-  const stops = [asked.from, ...find(`${here} [data-act=${asked.act}]`), ...find(`${here} [data-act]`), ...find(`${here} h1`)];
-  stops.find((stop) => stop.isConnected).focus();
+  focusHeir(actsHere(), asked.from, asked.place);
 });
 
 on($("dialog").querySelector("form"), "submit", async (event) => {
@@ -876,15 +881,15 @@ async function post(path, body) {
 function described({ status, message }) {
   if (status === 503) return awayBecause(message);
   if (status) return `The page's server says: ${message}.${status < 404 ? " Reload the page to sign in again." : ""}`;
-  return navigator.onLine ? "The page's server does not reply. It is asked again every 3 s." : "This browser is offline.";
+  return navigator.onLine ? "The page's server does not reply." : "This browser is offline.";
 }
 
 const awayBecause = (message) => `The database is away: ${message.replace(/\.$/, "")}.`;
 
 // --- live
 //
-// Of a browser's windows one has the stream, by a lock of the browser's, and tells the others. A hidden window has no
-// part in it. Where there is no stream, that one asks every few seconds, with an ETag.
+// Of a browser's windows one has the stream, by a lock of the browser's, and tells the others; or it asks every few
+// seconds, with an ETag. A hidden window has no part in it.
 
 const HERE = `firecron ${location.pathname}`;
 const live = { isPolling: false, isLeading: false, stop: null, etag: null, wake() {}, end() {} };
@@ -1037,7 +1042,7 @@ function show() {
   view.facts = facts;
 }
 
-/** Ask for what the open view shows besides the rows, once for all that happens within a moment. */
+/** Ask for what the view shows besides the rows, once for all that happens within a moment. */
 function refreshView() {
   if (view.timer || document.hidden) return;
   view.timer = setTimeout(async () => {

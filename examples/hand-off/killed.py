@@ -1,6 +1,6 @@
 """A tick on this machine that is killed in the middle of its hand-off, and begun again by another instance.
 
-Run it with `firecron emulator -- python local.py`.
+Run it with `firecron emulator -- python killed.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ QUEUE = "projects/demo/locations/local/queues/reports"
 
 def main() -> int:
     if "FIREBASE_DATABASE_EMULATOR_HOST" not in os.environ:
-        sys.exit("FIREBASE_DATABASE_EMULATOR_HOST is not set: run this as firecron emulator -- python local.py")
+        sys.exit("FIREBASE_DATABASE_EMULATOR_HOST is not set: run this as firecron emulator -- python killed.py")
     stored_without_reply, goes_on = threading.Event(), threading.Event()
 
     def hang(_: grpc.ServicerContext) -> None:
