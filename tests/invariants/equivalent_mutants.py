@@ -203,7 +203,7 @@ EQUIVALENT: dict[str, str] = {
         "A tick that comes in between is judged again by the call that follows it."
     ),
     "checks: _SOME_TICKS = 3 -> _SOME_TICKS = 4": ("How many ticks are looked at is not promised."),
-    "oidc._certificates: return {} -> return None": ("Neither has any certificates."),
+    "tokens._certificates: return {} -> return None": ("Neither has any certificates."),
     "lanes.Lanes.wait: if turn.lane.current is turn: -> if True:": ("A turn that tries is displaced by no other."),
     "missing.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
     "start < stop] -> return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2]) if start < "
@@ -233,7 +233,7 @@ EQUIVALENT: dict[str, str] = {
     "ticks.has_tick: if start // 1000 >= end // 1000: -> if start // 1000 > end // 1000:": (
         "It saves a look at the schedule, which says the same."
     ),
-    "missing._ended: return max(int(number or 0) for number in (record.expiresAt, record.releasedAt, "
+    "missing.freed_at: return max(int(number or 0) for number in (record.expiresAt, record.releasedAt, "
     "record.acquiredAt)) -> return max(int(number or 1) for number in (record.expiresAt, record.releasedAt, "
     "record.acquiredAt))": ("Nothing ended as early as that."),
     "operator: _AT_A_TIME = 8 -> _AT_A_TIME = 9": ("How many requests go at the same time is not promised."),
@@ -274,7 +274,7 @@ EQUIVALENT: dict[str, str] = {
     "tokens.RefreshingTokens._refresh: life = 0.0 -> nothing": (
         "Where there is no token, nothing asks how long it lives."
     ),
-    "oidc: _POOL_SIZE = 8 -> _POOL_SIZE = 9": ("How many connections are kept is not promised."),
+    "tokens: _POOL_SIZE = 8 -> _POOL_SIZE = 9": ("How many connections are kept is not promised."),
     "asgi: _RECEIVING = 8 -> _RECEIVING = 9": ("How many requests are received at the same time is not promised."),
     'lanes.Lanes._stand_in_line: line.sort(key=lambda one: one.wanted.due or "") -> line.sort(key=lambda one: '
     "one.wanted.due)": ("Whoever stands in line has a tick."),

@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,7 +16,7 @@ from tests.page.paging import Page, asgi_call, attend, declare
 
 from firecron.page import streaming
 from firecron.page.ending import end_with_process
-from firecron.page.live import MOST_VIEWERS
+from firecron.page.live import MOST_VIEWERS, Viewer
 from rtdb_emulator.pytest_plugin import Rtdb
 
 BOUND = 20.0
@@ -136,6 +136,34 @@ def test_a_browser_that_leaves_is_forgotten(page: Page) -> None:
             await browser.ended()
             assert (browser.status, is_over(browser)) == (200, False)
         page.app.end()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_a_message_that_comes_with_the_end_delays_nothing(turns: int) -> None:
+    """However many turns of the loop lie between a message and the end, the stream ends."""
+
+    async def main() -> None:
+        begun, left = asyncio.Event(), asyncio.Event()
+
+        async def receive() -> dict[str, Any]:
+            await left.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            if message.get("body"):
+                begun.set()
+
+        stream = streaming.Stream(send, [])
+        running = asyncio.ensure_future(stream.run(Viewer(stream.push), receive))
+        await begun.wait()
+        stream.push(b"a message")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        left.set()
+        async with asyncio.timeout(BOUND):
+            await running
 
     asyncio.run(main())
 

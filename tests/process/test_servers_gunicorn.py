@@ -66,6 +66,8 @@ def test_djangos_workers_elect_a_leader_among_them(ticks: Ticking) -> None:
     killed = terms(ticks)[-1]
     os.kill(killed["pid"], signal.SIGKILL)
     until(lambda: terms(ticks)[-1]["pid"] not in (killed["pid"], server.pid), "a term in another worker")
+    # A worker that is told to end while it still starts dies like a killed one, and its node expires.
+    ticks.wait_for(3, "ready")
     assert server.stop() == 0
     found = terms(ticks)
     assert [line["fence"] for line in found] == sorted({line["fence"] for line in found})

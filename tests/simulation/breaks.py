@@ -34,6 +34,8 @@ class Break:
 
 # Of nine machines six die, so one time in four all that would ask first are dead.
 _FIRST_ONES_DIE: Final[Mapping[str, int]] = {"machines": 9, "die": 6, "ticks": 1}
+# A tick waits for the lock of a run whose machine has most likely died.
+_QUEUES: Final[Mapping[str, int]] = {"machines": 3, "die": 2, "overruns": 70, "queues": 1, "ticks": 1}
 # A run takes longer than its lock lasts, and its first renewal fails.
 _BLINKS: Final[Mapping[str, int]] = {"machines": 3, "overruns": 50, "blinks": 1, "ticks": 1}
 _MOST_DIE: Final[Mapping[str, int]] = {"machines": 30, "die": 29, "ticks": 1}
@@ -96,13 +98,14 @@ BREAKS = (
           "return to_milliseconds(due) + max(options.grace, _LEAST_GRACE)",
           "return to_milliseconds(due) + max(options.grace, _LEAST_GRACE) + 40_000"),
     Break("a tick that waits tries once", "runs.claimer",
-          'if refusal.reason == "held" and pending.job.options.waits:', "if False:"),
+          'if refusal.reason == "held" and pending.job.options.waits:', "if False:", _QUEUES),
     Break("an older tick is claimed", "runs.claimer",
           "pending.asked[answer.term.reading.server]", "next(iter(pending.asked.values()))"),
     Break("the last try of a tick does not wait for its reply", "runs.claimer",
           "within=max(left, self._request_timeout)", "within=left"),
     # --- tickets
-    Break("ranks are far too high", "base.tickets", "rank = size * self.distance", "rank = 100 * size * self.distance"),
+    Break("ranks are far too high", "base.tickets",
+          "wave_of(size * self.distance,", "wave_of(100 * size * self.distance,"),
     Break("only the first wave asks", "base.tickets",
           "offset in _WAVES if", "offset in _WAVES[:1] if", _FIRST_ONES_DIE),
     Break("a later wave comes far too late", "base.tickets",

@@ -67,7 +67,10 @@ class Network:
         return [method for method, _ in self.calls]
 
     def requests(self, below: str = "") -> list[Method]:
-        """The methods of the requests since the last call, for paths that begin so."""
+        """The methods of the requests since the last call, for paths that begin so.
+
+        `cron-locks/` leaves out the looks for late jobs, which read all locks at once.
+        """
         calls, self.calls = self.calls, []
         return [method for method, path in calls if path.startswith(below)]
 

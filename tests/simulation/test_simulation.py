@@ -36,6 +36,7 @@ QUICK = (
 FOUND = (
     1, 12, 40, 104, 194, 249, 361, 414, 503, 524, 632, 1069, 1081, 1196, 1336, 1478, 2036, 2117, 2171, 2270,
     3055, 3056, 4091, 4153, 5034, 5166, 5334, 5407, 5483, 6082, 6809, 11321, 1_000_025, 1_000_299,
+    1_001_082,
 )  # fmt: skip
 
 
@@ -83,6 +84,13 @@ def test_a_break_is_found(broken: Break) -> None:
     seeds = range(broken.first, broken.first + 29)
     found = (one for one in seeds_played(Engine([broken.patch]), seeds, row=broken.row) if one.violations)
     assert next(found, None) is not None
+
+
+def test_each_break_is_of_the_engine_as_it_is() -> None:
+    """What a break replaces stands in its module exactly once."""
+    for broken in BREAKS:
+        path = ROOT.joinpath("src", "firecron", *broken.module.split(".")).with_suffix(".py")
+        assert path.read_text().count(broken.old) == 1, broken.what
 
 
 def _replayed(hash_seed: str) -> bytes:

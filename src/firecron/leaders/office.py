@@ -137,13 +137,24 @@ class Office:
                 pause = self.candidate.pause()
                 if pause:
                     self.candidate.wait(pause)
-                elif pause is not None and (tenure := self.candidate.stand()) is not None:
-                    self.serve(tenure)
+                elif pause is not None:
+                    self._stand()
             except BaseException as error:
                 # A defect: errors of the body are caught where it is called. This thread must go on.
                 self.candidate.stay_away(_AFTER_A_DEFECT)
                 message = f'The thread of the leader "{self.leader.name}" failed, and goes on: {described(error)}'
                 self._staff.locks.events.emit("worker.failed", self.leader.name, logging.ERROR, message, error)
+
+    def _stand(self) -> None:
+        """Stand once, and serve the term. A stop waits for the try: what it brings after the stop is given back."""
+        mark = object()
+        self._staff.outstanding.add(mark)
+        try:
+            # Looked at again: a stop before the mark waits for nothing, so nothing may begin after it.
+            if self.candidate.pause() == 0 and (tenure := self.candidate.stand()) is not None:
+                self.serve(tenure)
+        finally:
+            self._staff.outstanding.remove(mark)
 
     def _goes_on(self) -> bool:
         """Return whether this thread goes on. Under the lock, so that `open` finds it, or starts another one."""

@@ -47,20 +47,24 @@ class Stream:
         finally:
             for part in parts:
                 part.cancel()
-            ended = await asyncio.gather(*parts, return_exceptions=True)
+            done, _ = await asyncio.wait(parts, timeout=_GOODBYE)
         if not leaving.done() or leaving.cancelled():
             # A client that takes nothing must not keep the server from ending.
             with suppress(OSError, TimeoutError):
-                await asyncio.wait_for(self._send({"type": "http.response.body", "body": b""}), _GOODBYE)
-        for error in ended:
-            if isinstance(error, Exception) and not isinstance(error, OSError):
+                async with asyncio.timeout(_GOODBYE):
+                    await self._send({"type": "http.response.body", "body": b""})
+        for one in done:
+            error = None if one.cancelled() else one.exception()
+            if error is not None and not isinstance(error, OSError):  # which a client that has gone may cause
                 raise error
 
     async def _write(self, viewer: Viewer) -> None:
         await self._part(b"retry: 2000\n\n")
         while True:
             try:
-                message = await asyncio.wait_for(self._messages.get(), SILENCE)
+                # Not by `wait_for`: until Python 3.12 it loses a cancellation that comes together with a message.
+                async with asyncio.timeout(SILENCE):
+                    message = await self._messages.get()
                 viewer.took()
             except TimeoutError:
                 message = b": alive\n\n"

@@ -160,7 +160,12 @@ class Engine:
     # --- the agenda, for the engine's parts
 
     def submit(self, turn: Turn) -> None:
-        """Give the turn to a worker, which goes on with it."""
+        """Give the turn to a worker, which goes on with it. Once this instance stops it is dropped, as by the worker.
+
+        A run that was left behind may still call the next one. A worker of its own would stay, and wait for work.
+        """
+        if self.runner.stopping:
+            return
         self.crew.submit(lambda: self._go_on(turn))
 
     def at(self, instant: int, call: Callable[[], None]) -> None:

@@ -35,6 +35,8 @@ class Site(AppConfig):  # type: ignore[misc]  # Django ships no type hints
         crons.registry.add(queries)
         crons.registry.add(queries_async)
         crons.start()
+        if "SITE_LEADS" in os.environ:
+            note("ready")
 
 
 def query(job: str, **fields: object) -> None:

@@ -240,7 +240,9 @@ class Oracle:
         last = job.claims[-1] if job.claims else None
         was_deleted = bool(job.deleted) and (last is None or last.at < job.deleted[-1])
         if last is not None and not was_deleted:
-            if last.held_until > server_time(now) + 2 * MARGIN:
+            # By the record, and by the job's own minimum hold, whatever the record says of that.
+            least = 0 if last.is_meddled_with else server_time(last.dated + int(job.spec.hold_at_least * SECOND))
+            if max(last.held_until, least) > server_time(now) + 2 * MARGIN:
                 self.violated("1", "{} takes {} although {} holds it", machine.name, name, last.machine)
             is_fenced = job.spec.once_per_tick and claim.fence is not None and last.fence is not None
             if is_fenced and (claim.fence or 0) <= (last.fence or 0):

@@ -132,7 +132,7 @@ def test_a_pause_here_also_stops_what_is_left_over(options: dict[str, str]) -> N
     one.crons.registry.pause(NAME)
     one.network.requests()
     fleet.world.until(500)
-    assert one.network.requests("cron-locks") == []
+    assert one.network.requests("cron-locks/") == []
     assert fleet.runs == []
 
 

@@ -14,10 +14,11 @@ from flask import Flask, current_app
 from tests.unit.threads import PATIENCE, named
 
 from firecron import FireCron, LeaseLost, Term, UnknownJob, current_term, leader
-from firecron.base.clocks import SystemTiming
+from firecron.base.clocks import Deadline, SystemTiming
 from firecron.base.events import Event
 from firecron.errors import ConfigurationError
 from firecron.settings import load
+from firecron.store import Snapshot
 from firecron.testing import MemoryStore
 
 FEED = "price-feed"
@@ -361,3 +362,30 @@ def test_why_and_until_are_for_all_instances(store: MemoryStore) -> None:
         with pytest.raises(UnknownJob):
             call("nobody", everywhere=True)
     assert (store.get("cron-locks"), store.get("cron-acts")) == (None, None)
+
+
+def test_a_stop_waits_for_a_try_that_is_under_way() -> None:
+    """What it brings is given back before the stop returns: a process that ends then would keep the others waiting."""
+    trying, go_on = threading.Event(), threading.Event()
+
+    class Slow(MemoryStore):
+        def swap(self, path: str, etag: str, node: dict[str, object] | None, deadline: Deadline) -> str | Snapshot:
+            if path == "cron-locks/slow" and not trying.is_set():
+                trying.set()
+                go_on.wait(PATIENCE)
+            return super().swap(path, etag, node, deadline)
+
+    @leader("slow", ttl=15)
+    def slow() -> None:
+        raise AssertionError("it was stopped before it was elected")
+
+    store = Slow(lambda: int(SystemTiming().wall()))
+    crons = FireCron(slow, store=store, enabled=True)
+    crons.start()
+    assert trying.wait(PATIENCE)
+    late = threading.Timer(0.2, go_on.set)
+    late.start()
+    crons.stop()
+    assert store.get("cron-locks/slow/releasedAt") is not None
+    late.join()
+    crons.locks.close()

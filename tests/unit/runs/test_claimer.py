@@ -101,7 +101,7 @@ def test_waiting_for_a_worker_counts(fleet: Fleet, late: float, runs: int) -> No
     fleet.world.advance(late)
     one.turn(slot())
     assert len(fleet.runs) == runs
-    assert bool(one.network.requests("cron-locks")) is bool(runs)
+    assert bool(one.network.requests("cron-locks/")) is bool(runs)
 
 
 def test_a_tick_with_hardly_a_grace_may_start_within_its_second() -> None:
@@ -220,9 +220,9 @@ def test_a_loser_looks_again_when_the_lock_expires(on_abandoned: str) -> None:
     assert refusal_of(one.turn(slot())).reason == "slot_done"
     one.network.requests()
     fleet.world.until(30.999)
-    assert one.network.requests("cron-locks") == []
+    assert one.network.requests("cron-locks/") == []
     fleet.world.until(31)
-    assert len(fleet.runs) == bool(one.network.requests("cron-locks")) == (on_abandoned == "rerun")
+    assert len(fleet.runs) == bool(one.network.requests("cron-locks/")) == (on_abandoned == "rerun")
 
 
 def test_a_loser_follows_a_lock_that_is_renewed() -> None:
@@ -248,7 +248,7 @@ def test_a_clean_release_is_not_looked_at() -> None:
     one.turn(slot())
     one.network.requests()
     fleet.world.until(200)
-    assert one.network.requests("cron-locks") == []
+    assert one.network.requests("cron-locks/") == []
     said = one.slugs("lock")
     one.turn(None)
     assert one.slugs("lock") == said, "a look that finds nothing is nothing to tell"
@@ -264,12 +264,12 @@ def test_looking_again_ends(fleet: Fleet) -> None:
     one.turn(slot())
     one.network.requests()
     fleet.world.until(100)
-    assert len(one.network.requests("cron-locks")) == 1
+    assert len(one.network.requests("cron-locks/")) == 1
     fleet.world.edit(paused=True, attempt=1, expiresAt=START + 200_000)
     one.turn(None)
     one.network.requests()
     fleet.world.until(300)
-    assert len(one.network.requests("cron-locks")) == 1
+    assert len(one.network.requests("cron-locks/")) == 1
     assert fleet.runs == []
 
 
@@ -645,7 +645,7 @@ def test_what_was_asked_for_by_hand_is_not_looked_for_again(fleet: Fleet) -> Non
     up(one)
     one.network.requests()
     fleet.world.until(20)
-    assert one.network.requests("cron-locks") == []
+    assert one.network.requests("cron-locks/") == []
 
 
 def test_the_pauses_grow_while_the_database_is_down(fleet: Fleet) -> None:
@@ -670,7 +670,7 @@ def test_a_lock_for_years_costs_only_ticks_of_its_own_time(fleet: Fleet) -> None
     one.network.requests()
     one.start()
     fleet.world.until(50)
-    assert one.network.requests("cron-locks")
+    assert one.network.requests("cron-locks/")
     assert one.said("run.missed") == []
     fleet.world.until(61)
     assert [event.fields["slot"] for event in one.said("run.missed")] == [slot(60)]

@@ -9,6 +9,7 @@ from tests.simulation.fleet import Fleet
 from tests.simulation.world import NAME, START, slot
 
 from firecron.base.forks import _after_fork
+from firecron.runs.turn import WantedClaim
 
 
 @pytest.mark.parametrize(("held", "waits"), [(False, 30), (True, 10)])
@@ -57,6 +58,21 @@ def test_it_looks_back_on_no_tick_that_overlap_has_skipped(overlap: str, runs: b
     one.start()
     fleet.world.until(20)
     assert (slot() in fleet.slots()) is runs
+
+
+def test_no_worker_is_called_after_a_stop() -> None:
+    """A run that was left behind ends, and calls the next turn: nobody takes it, and no worker stays for it."""
+    fleet = Fleet()
+    one = fleet.instance()
+    one.start()
+    one.crons.stop()
+    given: list[object] = []
+    one.crew.submit = given.append  # type: ignore[method-assign,assignment]  # noted
+    one.crons.engine.submit(one.runner.turn(one.job(), WantedClaim(slot(60), "schedule")))
+    assert given == []
+    one.start()
+    one.crons.engine.submit(one.runner.turn(one.job(), WantedClaim(slot(60), "schedule")))
+    assert len(given) >= 1
 
 
 def test_a_forked_child_has_a_crew_of_its_own() -> None:
