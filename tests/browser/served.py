@@ -42,6 +42,7 @@ class Served:
     rtdb: Rtdb
     crons: FireCron
     server: uvicorn.Server
+    thread: threading.Thread
     end_streams: Callable[[], None]
     may_end: threading.Event = field(default_factory=threading.Event)
     runs: list[threading.Thread] = field(default_factory=list)
@@ -64,9 +65,10 @@ class Served:
         assert reply.status_code == 200, reply.text
 
     def stop(self) -> None:
-        """End the server at once, with all streams: on its thread it hears no signal."""
-        self.end_streams()
+        """End the server at once, with all streams: on its thread it hears no signal. Return when it has ended."""
         self.server.should_exit = True
+        self.end_streams()
+        self.thread.join()
 
     def let_go(self) -> None:
         """Let the runs of `digest` end, and wait for it."""
@@ -111,11 +113,10 @@ def served(
         assert thread.is_alive(), "the server did not start"
         time.sleep(0.005)
     [listening] = server.servers[0].sockets
-    page = Served(f"http://127.0.0.1:{listening.getsockname()[1]}/", rtdb, crons, server, app.end, may_end)
+    page = Served(f"http://127.0.0.1:{listening.getsockname()[1]}/", rtdb, crons, server, thread, app.end, may_end)
     try:
         yield page
     finally:
         page.let_go()
         page.stop()
-        thread.join()
         crons.stop()

@@ -563,10 +563,10 @@ const parts = {
     ["Group", (group) => mono(group.group)],
     ["First seen", (group) => time(group.firstSeenAt)],
     ["Seen", (group) => time(group.seenAt)],
-    ["Has", ({ jobs }) => h("details", h("summary", counted(jobs.length)), links(jobs))],
+    ["Has", ({ jobs }) => jobs && h("details", h("summary", counted(jobs.length)), links(jobs))],
   ]),
   leaders: lockPart("Leaders", "Nobody leads."),
-  locks: lockPart("Locks of programs", "No other lock is known."),
+  locks: lockPart("Other locks", "No other lock is known."),
   acts: new Part("acts", "Newest first", "Nobody has paused, unlocked, cancelled or run anything yet.", (act) => JSON.stringify(act), [
     ["When", (act) => time(act.at)],
     ["Act", (act) => act.act],
