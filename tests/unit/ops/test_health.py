@@ -268,6 +268,15 @@ def test_a_job_that_nobody_has_is_unattended(found: object) -> None:
     assert verdict(job(ticks=False, since=NOW), None, NOW, NOBODY).word == "ok"
 
 
+def test_what_is_to_be_started_has_a_name_or_a_role() -> None:
+    """Outside of Cloud Run a service has no name; and a role that no instance has is what is missing."""
+    nobody_runs = "no live instance has it, so nobody runs its ticks: "
+    assert verdict(job(service="local"), None, LATE, NOBODY).why == f"{nobody_runs}start its program"
+    assert verdict(job(service="", role="mail"), None, LATE, NOBODY).why == (
+        f"{nobody_runs}give an instance its role 'mail' (FIRECRON_ROLES)"
+    )
+
+
 def test_a_group_lives_for_three_heartbeats() -> None:
     """A job is attended until the last of its groups has been silent for longer; unreadable groups are no alarm."""
     silences = (90_000, 90_001)
