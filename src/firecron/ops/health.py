@@ -210,8 +210,9 @@ def _ended(job: str, declared: Declared, record: LockRecord | None) -> JobVerdic
     if record is None or record.slot is None:
         return JobVerdict(job, "ok", why="none of its ticks was claimed yet, and none is late")
     died = record.open_slot is not None and record.releasedAt is None
-    # As the next claim would count it.
-    failures = max(0, number(after_claim(record.failures, record.open_slot, record.releasedAt)) or 0)
+    # As the next claim would count it. A version that doesn't count has kept the number at its success.
+    counted_so_far = None if record.outcome == "succeeded" else record.failures
+    failures = max(0, number(after_claim(counted_so_far, record.open_slot, record.releasedAt)) or 0)
     last = f"its last tick {record.slot} " + (
         f"died with {plain(record.owner)}" if died else plain(record.outcome or "was claimed")
     )

@@ -188,7 +188,16 @@ def test_a_job_fails_after_so_many_failures(failures: object, word: str) -> None
 @pytest.mark.parametrize("failures", [True, "7", -4, None, float("nan"), [], {}])
 def test_an_odd_number_of_failures_counts_as_none(failures: object) -> None:
     """A node may hold anything: what is no number of failures is no alarm."""
-    assert verdict(JOB, yesterday(failures=failures)) == verdict(JOB, yesterday())
+    failed = yesterday(outcome="failed")
+    assert verdict(JOB, {**failed, "failures": failures}) == verdict(JOB, failed)
+
+
+def test_a_success_ends_the_failures_that_its_version_does_not_count() -> None:
+    """An older version keeps the number as it is. Its successes are no alarm, and a run of it that dies is one."""
+    kept = yesterday(failures=5)
+    assert verdict(JOB, kept) == verdict(JOB, yesterday())
+    died = {**kept, "unfinished": slot(-86_400), "releasedAt": None, "outcome": None}
+    assert verdict(JOB, died).word == "failing"
 
 
 def test_a_run_that_died_has_failed() -> None:
