@@ -22,11 +22,12 @@ import logging
 import re
 import string
 import threading
+from base64 import b64encode
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from firecron import __version__
 from firecron.base.clocks import Deadline, SystemTiming
@@ -154,11 +155,13 @@ def _check(healthchecks: str | None, templates: Mapping[Kind, str | None]) -> di
         try:
             used = {field for _, field, _, _ in string.Formatter().parse(template) if field is not None}
             parts = urlsplit(template)
-            has_host = parts.scheme in ("http", "https") and bool(parts.hostname)
+            has_host = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         except ValueError:
             used, has_host = set(), False
         if not has_host:
             raise ConfigurationError(f"{name}= is no URL: it begins with https://, and a brace in it is doubled")
+        if not (template.isascii() and template.isprintable()) or " " in template:
+            raise ConfigurationError(f"{name}= has a character that no URL has: write it as %20 is written for a space")
         if not used <= _FIELDS:
             raise ConfigurationError(
                 f"{name}= has the field {{{min(used - _FIELDS)}}}: there are {{job}}, {{slug}}, {{rid}} and {{error}}"
@@ -281,7 +284,8 @@ class _Sender:
                 continue
             if 200 <= reply.status < 300:
                 return None
-            why = f"the service returned {reply.status} {reply.reason}"
+            # Its own words for the status may quote the URL.
+            why = f"the service returned {reply.status}"
             if reply.status in (404, 410):
                 return f"{why}: it has no check for this job; create one with the slug {ping.job.lower()!r}"
             if reply.status < 500 and reply.status != 429:
@@ -290,11 +294,14 @@ class _Sender:
 
     def _ask(self, ping: _Ping) -> Reply:
         parts = urlsplit(ping.url)
-        host = f"{parts.scheme}://{parts.netloc}"
+        credentials, _, place = parts.netloc.rpartition("@")
+        host = f"{parts.scheme}://{place}"
         if host not in self._transports:
             self._transports[host] = Transport(host, 1)
         target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
         headers = {"User-Agent": f"firecron/{__version__}"}
+        if credentials:
+            headers["Authorization"] = f"Basic {b64encode(unquote(credentials).encode()).decode()}"
         method = "GET" if ping.body is None else "POST"
         return self._transports[host].send(method, target, headers, ping.body, Deadline.after(self._timing, TIMEOUT))
 

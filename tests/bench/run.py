@@ -37,6 +37,7 @@ BENCHMARKS = {
     "fleet": 240,
     "leaders": 90,
     "verdict": 20,
+    "told": 40,
     "page": 60,
     "emulator": 180,
 }

@@ -80,6 +80,7 @@ def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     Path(tmp_path, "evenapp.py").write_text(EVEN, "utf-8")
     Path(tmp_path, "broken.py").write_text("import nosuchmodule\n", "utf-8")
     Path(tmp_path, "raising.py").write_text("\n1 / 0\n", "utf-8")
+    Path(tmp_path, "wrong.py").write_text("import firecron\nfirecron.FireCron(around=[None])\n", "utf-8")
     monkeypatch.chdir(tmp_path)
     # What other modules of this process have declared is not these tests' business.
     monkeypatch.setattr(declarations, "REMEMBERED", {})
@@ -88,7 +89,7 @@ def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     monkeypatch.delenv("RUNTIME_INSTANCE", raising=False)
     monkeypatch.delenv("K_SERVICE", raising=False)
     yield
-    for name in ("someapp", "forgetful", "evenapp", "broken", "raising"):
+    for name in ("someapp", "forgetful", "evenapp", "broken", "raising", "wrong"):
         sys.modules.pop(name, None)
 
 
@@ -209,6 +210,7 @@ def test_the_production_guard_is_explained(monkeypatch: pytest.MonkeyPatch) -> N
         ("someapp:Digests", 2, "needs an instance"),
         ("broken:crons", 1, "No module named 'nosuchmodule'"),
         ("raising:crons", 1, "ZeroDivisionError: division by zero"),
+        ("wrong:crons", 2, "ConfigurationError: around="),
     ],
 )
 def test_what_is_no_app_is_said(target: str, code: int, words: str) -> None:

@@ -77,10 +77,11 @@ VERDICT_MUTANTS = (
         ("failures < declared.alert_after", "False", HEALTH),
         ("max(0, number(after_claim(", "max(-9, number(after_claim(", HEALTH),
         (
-            "number(after_claim(record.failures, record.open_slot, record.releasedAt))",
-            "number(record.failures)",
+            "number(after_claim(counted_so_far, record.open_slot, record.releasedAt))",
+            "number(counted_so_far)",
             HEALTH,
         ),
+        ('None if record.outcome == "succeeded" else record.failures', "record.failures", HEALTH),
         ("if failures > 1 else", "if failures else", HEALTH),
         ("freed_at(record) if failures == declared.alert_after else None", "freed_at(record)", HEALTH),
     ),

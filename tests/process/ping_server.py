@@ -16,11 +16,12 @@ BOUND = 20.0
 
 @dataclass(frozen=True)
 class Pinged:
-    """A ping that came: its path without the key, its run's id, and its body."""
+    """A ping that came: its path without the key, its run's id, its body, and who it says it is."""
 
     path: str
     rid: str
     body: str
+    authorization: str | None
 
 
 class PingServer:
@@ -38,10 +39,11 @@ class PingServer:
         self.may_answer.set()
         self._changed = threading.Condition()
 
-    def take(self, path: str, body: str) -> int:
+    def take(self, path: str, body: str, authorization: str | None) -> int:
         parts = urlsplit(path)
         with self._changed:
-            self.pinged.append(Pinged(parts.path.removeprefix("/ping/key/"), parse_qs(parts.query)["rid"][0], body))
+            rid = parse_qs(parts.query)["rid"][0]
+            self.pinged.append(Pinged(parts.path.removeprefix("/ping/key/"), rid, body, authorization))
             self._changed.notify_all()
             return self.statuses.pop(0) if self.statuses else 200
 
@@ -61,7 +63,7 @@ def ping_server() -> Iterator[PingServer]:
 
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
-            status = service.take(self.path, body)
+            status = service.take(self.path, body, self.headers.get("Authorization"))
             if service.drips:
                 for byte in b"HTTP/1.1 200 OK\r\nX-Drip: ":
                     self.wfile.write(bytes([byte]))

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import uuid
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -158,6 +159,18 @@ def test_templates_are_filled_and_quoted(server: PingServer) -> None:
     assert jobs.said() == [("Report/report", "")]
 
 
+def test_credentials_in_a_url_are_sent_as_basic_authentication(server: PingServer) -> None:
+    """A server of your own may ask for a user and a password; no error names them."""
+    jobs = Jobs(server)
+    stop = pings(jobs.crons, healthchecks=server.url.replace("//", "//ann:p%40ss@"))
+    jobs.run()
+    server.statuses = [401]
+    jobs.run()
+    stop()
+    assert {ping.authorization for ping in server.pinged} == {f"Basic {b64encode(b'ann:p@ss').decode()}"}
+    assert jobs.lost[0].fields["why"] == "the service returned 401"
+
+
 def test_what_the_service_does_not_take_is_sent_twice_and_then_lost(server: PingServer) -> None:
     """An error of the service costs one more try; after the second one `ping.failed` says so, without the URL."""
     jobs = Jobs(server)
@@ -170,7 +183,7 @@ def test_what_the_service_does_not_take_is_sent_twice_and_then_lost(server: Ping
     (lost,) = jobs.lost
     assert lost.level == logging.WARNING
     assert (lost.name, lost.fields["kind"]) == ("Report", "success")
-    assert lost.fields["why"] == "the service returned 500 Internal Server Error"
+    assert lost.fields["why"] == "the service returned 500"
     assert "key" not in lost.message
 
 
@@ -289,6 +302,10 @@ def test_a_forked_child_sends_nothing_of_its_parents(server: PingServer) -> None
         ({"success": "secret.example/{job}"}, "success= is no URL"),
         ({"fail": "https://secret.example/{name}"}, "fail= has the field {name}"),
         ({"fail": "https://secret.example/{"}, "fail= is no URL"),
+        ({"fail": "https://secret.example:port/"}, "fail= is no URL"),
+        ({"fail": "https://secret.example/a b"}, "fail= has a character that no URL has"),
+        ({"fail": "https://secret.example/ä"}, "fail= has a character that no URL has"),
+        ({"fail": "https://secret.example/\n"}, "fail= has a character that no URL has"),
     ],
 )
 def test_what_can_not_be_used_is_said_without_the_secret(given: dict[str, str], message: str) -> None:

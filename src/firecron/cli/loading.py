@@ -17,6 +17,7 @@ from types import ModuleType
 
 from firecron.app import FireCron
 from firecron.cli.output import Exit, Failure
+from firecron.errors import ConfigurationError
 from firecron.jobs.declarations import Unclaimed, unclaimed
 
 
@@ -74,7 +75,8 @@ def _import(name: str, target: str) -> ModuleType:
             raise Failure(f"there is no module {error.name!r} in {folder} or on Python's path", Exit.USAGE) from None
         raise Failure(_described(name, error), Exit.FAILED) from error
     except Exception as error:
-        raise Failure(_described(name, error), Exit.FAILED) from error
+        code = Exit.USAGE if isinstance(error, ConfigurationError) else Exit.FAILED
+        raise Failure(_described(name, error), code) from error
 
 
 def _described(name: str, error: Exception) -> str:

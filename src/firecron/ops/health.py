@@ -138,7 +138,11 @@ def _unattended(job: str, declared: Declared, groups: Collection[Group]) -> JobV
     named = (group for group in groups if group.jobs is not None and declared.name in group.jobs)
     last_seen = max((group.seen_at for group in named if group.seen_at is not None), default=None)
     seen = "" if last_seen is None else f"; one was last seen at {to_text(last_seen)}"
-    why = f"no live instance has it, so nobody runs its ticks: start {_service(declared)}{seen}"
+    if declared.service or declared.role is None:
+        remedy = f"start {_service(declared)}"
+    else:
+        remedy = f"give an instance its role {plain(declared.role)!r} (FIRECRON_ROLES)"
+    why = f"no live instance has it, so nobody runs its ticks: {remedy}{seen}"
     return JobVerdict(job, "unattended", last_seen, why=why)
 
 
@@ -206,8 +210,9 @@ def _ended(job: str, declared: Declared, record: LockRecord | None) -> JobVerdic
     if record is None or record.slot is None:
         return JobVerdict(job, "ok", why="none of its ticks was claimed yet, and none is late")
     died = record.open_slot is not None and record.releasedAt is None
-    # As the next claim would count it.
-    failures = max(0, number(after_claim(record.failures, record.open_slot, record.releasedAt)) or 0)
+    # As the next claim would count it. A version that doesn't count has kept the number at its success.
+    counted_so_far = None if record.outcome == "succeeded" else record.failures
+    failures = max(0, number(after_claim(counted_so_far, record.open_slot, record.releasedAt)) or 0)
     last = f"its last tick {record.slot} " + (
         f"died with {plain(record.owner)}" if died else plain(record.outcome or "was claimed")
     )
@@ -226,4 +231,5 @@ def _ended(job: str, declared: Declared, record: LockRecord | None) -> JobVerdic
 
 
 def _service(declared: Declared) -> str:
-    return plain(declared.service)
+    """Return what a person starts, and whose log a person reads. Outside of Cloud Run it has no name."""
+    return "its program" if declared.service in ("", "local") else plain(declared.service)

@@ -26,8 +26,8 @@ _AT_A_TIME = 8
 # How long after the lock's release the entry of a run may come, in milliseconds.
 _SETTLED = 30_000
 _UNREADABLE = (
-    "its entry in the catalogue can't be read, so its schedule is not known: start its service again, or delete the "
-    "entry in the Firebase console"
+    "its entry in the catalogue can't be read, so its schedule is not known: start its service again, or remove the "
+    "entry: firecron forget"
 )
 
 

@@ -188,7 +188,16 @@ def test_a_job_fails_after_so_many_failures(failures: object, word: str) -> None
 @pytest.mark.parametrize("failures", [True, "7", -4, None, float("nan"), [], {}])
 def test_an_odd_number_of_failures_counts_as_none(failures: object) -> None:
     """A node may hold anything: what is no number of failures is no alarm."""
-    assert verdict(JOB, yesterday(failures=failures)) == verdict(JOB, yesterday())
+    failed = yesterday(outcome="failed")
+    assert verdict(JOB, {**failed, "failures": failures}) == verdict(JOB, failed)
+
+
+def test_a_success_ends_the_failures_that_its_version_does_not_count() -> None:
+    """An older version keeps the number as it is. Its successes are no alarm, and a run of it that dies is one."""
+    kept = yesterday(failures=5)
+    assert verdict(JOB, kept) == verdict(JOB, yesterday())
+    died = {**kept, "unfinished": slot(-86_400), "releasedAt": None, "outcome": None}
+    assert verdict(JOB, died).word == "failing"
 
 
 def test_a_run_that_died_has_failed() -> None:
@@ -266,6 +275,15 @@ def test_a_job_that_nobody_has_is_unattended(found: object) -> None:
     assert (never.word, never.since) == ("unattended", None)
     assert never.why == "no live instance has it, so nobody runs its ticks: start api"
     assert verdict(job(ticks=False, since=NOW), None, NOW, NOBODY).word == "ok"
+
+
+def test_what_is_to_be_started_has_a_name_or_a_role() -> None:
+    """Outside of Cloud Run a service has no name; and a role that no instance has is what is missing."""
+    nobody_runs = "no live instance has it, so nobody runs its ticks: "
+    assert verdict(job(service="local"), None, LATE, NOBODY).why == f"{nobody_runs}start its program"
+    assert verdict(job(service="", role="mail"), None, LATE, NOBODY).why == (
+        f"{nobody_runs}give an instance its role 'mail' (FIRECRON_ROLES)"
+    )
 
 
 def test_a_group_lives_for_three_heartbeats() -> None:

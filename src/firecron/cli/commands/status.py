@@ -68,7 +68,8 @@ def check(jobs: Jobs = None, as_json: Json = False) -> None:
             "jobs": [{**verdict.to_json(), "warning": verdict.is_warning} for verdict in found],
         }
         lines = [finding(verdict) for verdict in found]
-        output.give(value, Text("\n").join(lines or [total(rows)]))
+        summary = total(rows) if rows else _nothing(service.settings)
+        output.give(value, Text("\n").join(lines or [summary]))
         if is_alarm:
             raise SystemExit(Exit.FAILED)
 
@@ -92,14 +93,14 @@ class StatusView:
 
     def show(self, seen: SeenJobs) -> Text:
         if not seen.rows:
-            return self._nothing()
+            return _nothing(self._settings)
         if not self._output.out.is_terminal:
             return Text("\n").join(row_line(row, seen.now) for row in sorted(seen.rows, key=rank))
         return Text("\n").join([*table(seen.rows, seen.now, self._output.out), total(seen.rows)])
 
     def lines(self, last: SeenJobs | None, seen: SeenJobs) -> list[Text]:
         if last is None and not seen.rows:
-            return [self._nothing()]
+            return [_nothing(self._settings)]
         before, after = {} if last is None else _told(last), _told(seen)
         changed = [row_line(row, seen.now) for row in seen.rows if before.get(row.job) != after[row.job]]
         gone = [Text(f"{name}: is no longer in the catalogue") for name in sorted(before.keys() - after.keys())]
@@ -112,11 +113,12 @@ class StatusView:
     def essence(self, seen: SeenJobs) -> object:
         return _told(seen)
 
-    def _nothing(self) -> Text:
-        return Text(
-            f"There is no job in {database_of(self._settings)}: a program writes its jobs to the catalogue when it "
-            "starts where they tick, or where a trigger serves them."
-        )
+
+def _nothing(settings: Settings) -> Text:
+    return Text(
+        f"There is no job in {database_of(settings)}: a program writes its jobs to the catalogue when it starts where "
+        "they tick, or where a trigger serves them."
+    )
 
 
 def _told(seen: SeenJobs) -> dict[str, object]:
