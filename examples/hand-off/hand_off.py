@@ -47,7 +47,7 @@ class Tasks:
         queue: The queue, as `projects/PROJECT/locations/REGION/queues/NAME`.
         url: The worker's address.
         account: The service account that Cloud Tasks calls the worker as; None for a worker that asks for no token.
-        timeout: Seconds for one request.
+        timeout: Seconds for one request; less for one that is sent again.
         patience: Seconds for all tries of one task.
     """
 
@@ -75,7 +75,9 @@ class Tasks:
             body=json.dumps({"key": key, **content}).encode(),
         )
         if self._account is not None:
-            request.oidc_token = tasks_v2.OidcToken(service_account_email=self._account)
+            # Cloud Run takes a token for the service, and by itself Cloud Tasks makes one for the whole URL.
+            service = "/".join(self._url.split("/")[:3])
+            request.oidc_token = tasks_v2.OidcToken(service_account_email=self._account, audience=service)
         task = tasks_v2.Task(name=f"{self._queue}/tasks/{task_id(key)}", http_request=request)
         try:
             self._client.create_task(parent=self._queue, task=task, retry=self._retry, timeout=self._timeout)

@@ -43,7 +43,7 @@ class StandIn:
         self._lock = threading.Lock()
         self._requests = 0
         self._stopped = threading.Event()
-        # The tasks by name. One that was posted keeps its name, as for an hour at Cloud Tasks.
+        # The tasks by name. One that was posted keeps its name, as for a while at Cloud Tasks.
         self.tasks: dict[str, Task] = {}
         self.existing = 0  # how many requests were answered with ALREADY_EXISTS
         self._posting = ThreadPoolExecutor(4)
@@ -73,7 +73,7 @@ class StandIn:
             self.tasks.setdefault(task.name, task)
             self.existing += not is_new
         if not is_new:
-            context.abort(grpc.StatusCode.ALREADY_EXISTS, f"{task.name} exists, or existed an hour ago")
+            context.abort(grpc.StatusCode.ALREADY_EXISTS, f"{task.name} exists, or existed recently")
         for _ in range(self._deliveries):
             self._posting.submit(self._post, task)
         self._after.get(number, _nothing)(context)

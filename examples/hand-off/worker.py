@@ -1,7 +1,7 @@
 """The worker: Cloud Tasks posts each task to it, and posts it again until the response is a 2xx.
 
-Cloud Tasks may post a task twice, and forgets the name of a task an hour after it is done. So the worker itself writes
-the task's key in the same transaction as its result: the second time, nothing is left to do.
+Cloud Tasks may post a task twice, and forgets the name of a task some time after it is done. So the worker itself
+writes the task's key in the same transaction as its result: the second time, nothing is left to do.
 """
 
 from __future__ import annotations

@@ -429,6 +429,21 @@ def test_the_steps_of_an_unfinished_run_are_shown(rtdb: Rtdb) -> None:
     assert f"{tick}: 1 step" in call("runs", "job", "--steps").stdout
 
 
+def test_the_steps_of_a_run_by_hand_that_died_are_shown(rtdb: Rtdb) -> None:
+    """It has no entry in the history, and its steps alone say what it has done. The age of what `-n` leaves out counts
+    for it, too.
+    """
+    died = [f"{to_text(LONG_AGO + at)}-manual-a1b2c3" for at in (1000, 5000)]
+    for tick in died:
+        rtdb.set(f"/cron-steps/job/{tick}/a", {"startedAt": LONG_AGO, "fence": 5})
+    assert f"{died[0]}: 1 step" in call("runs", "job", "--steps").stdout
+    for at in (3000, 7000):
+        rtdb.set(f"/cron-runs/job/{to_text(LONG_AGO + at)}", entry(LONG_AGO + at))
+    for most, shown in [("1", died[1:]), ("2", died)]:
+        value = answer(RUNS, "runs", "job", "--steps", "-n", most)
+        assert [tick["tick"] for tick in cast("list[dict[str, object]]", value["steps"])] == shown
+
+
 def test_steps_are_those_of_one_job() -> None:
     """Without a name --steps is a wrong usage."""
     assert "needs the NAME" in complaint(2, "runs", "--steps")

@@ -82,6 +82,16 @@ def test_a_cancel_without_a_reason_has_none(rtdb: Rtdb) -> None:
         assert (node["cancel"], node.get("cancelWhy")) == (node["fence"], None)
 
 
+def test_a_leader_that_is_cancelled_is_asked_to_step_down(rtdb: Rtdb) -> None:
+    """A leader has no run: `cancel` says what its term does."""
+    with LockService().lead("job", 3600) as terms:
+        next(terms)
+        assert "job: cancelled: the leader is asked to step down at its next renewal" in call("cancel", "job").stdout
+        node = rtdb.get(PATH)
+        assert isinstance(node, dict)
+        assert node["cancel"] == node["fence"]
+
+
 @pytest.mark.parametrize("node", [None, DIED, {"paused": True}, {**DIED, "expiresAt": 0}])
 def test_what_nobody_holds_is_not_cancelled(rtdb: Rtdb, node: object) -> None:
     """`cancel` of a lock that is free, or whose holder died, is refused with exit code 1, and writes nothing."""

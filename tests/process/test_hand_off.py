@@ -33,14 +33,20 @@ def module(name: str) -> ModuleType:
 
 
 @contextmanager
-def queue_at(stand_in: Any, timeout: float = LONG, patience: float = LONG) -> Iterator[Any]:
+def queue_at(
+    stand_in: Any,
+    timeout: float = LONG,
+    patience: float = LONG,
+    url: str = "http://127.0.0.1:1/",
+    account: str | None = None,
+) -> Iterator[Any]:
     """The example's queue, on this stand-in."""
     hand_off = module("hand_off")
     with stand_in, pytest.MonkeyPatch.context() as patch:
         patch.setenv("CLOUD_TASKS_EMULATOR_HOST", stand_in.host)
         client = hand_off.connect()
         with client:
-            yield hand_off.Tasks(client, QUEUE, "http://127.0.0.1:1/", timeout=timeout, patience=patience)
+            yield hand_off.Tasks(client, QUEUE, url, account, timeout=timeout, patience=patience)
 
 
 def test_a_task_is_put_once() -> None:
@@ -54,6 +60,16 @@ def test_a_task_is_put_once() -> None:
         ]
     bodies = [json.loads(task.http_request.body) for task in stand_in.tasks.values()]
     assert bodies == [{"key": f"job:tick:{one}", "tenant": f"job:tick:{one}"} for one in "ab"]
+
+
+def test_the_token_of_a_task_is_for_the_service() -> None:
+    """The token's audience is the worker's service, as Cloud Run wants it, and not the whole URL."""
+    stand_in = module("stand_in").StandIn(deliveries=0)
+    with queue_at(stand_in, url="https://w-1.run.app/tasks/report", account="w@p.iam.gserviceaccount.com") as queue:
+        queue.put("key", {})
+    (task,) = stand_in.tasks.values()
+    token = task.http_request.oidc_token
+    assert (token.service_account_email, token.audience) == ("w@p.iam.gserviceaccount.com", "https://w-1.run.app")
 
 
 def test_a_queue_that_is_away_for_a_moment_gets_the_task() -> None:

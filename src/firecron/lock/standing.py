@@ -3,7 +3,7 @@
 Of a large group a dozen ask, in three waves, whatever happens. `base/tickets` says which: those whose tickets come
 first after a place on the circle. Each question has a place of its own:
 
-    near        who follows the whole node, and asks when the leader has died? The place moves on every ten terms
+    near        who follows the whole node, and asks when the leader has died? The place moves on after a while
     released    who asks for this release? The place is a hash of the instant that the node says, which all hear
     is_next     who asks if none of the dozen does? The place stays, and each beat brings new tickets, so others do
 
@@ -12,8 +12,8 @@ time: if a third of it dies, the others' ranks fall. While the size is not known
 
 The place of those who are near can't stay for good: a leader that dies is mostly one of them, and so the dozen would be
 gone after a dozen deaths. Nor can it move at each beat: 24 of 200 instances would open another stream every 30 s. A
-term that ends by a death takes a ttl and a margin at least, so ten die in between at the most. Each that is heard of
-takes one off the others' ranks: the first wave is never empty.
+term that ends by a death takes a ttl and a margin at least. So the place stays for ten times as long, and ten die in
+between at the most. Each that is heard of takes one off the others' ranks: the first wave is never empty.
 """
 
 from __future__ import annotations

@@ -130,15 +130,23 @@ class Operator:
         entries = children(self._locks.store.read(path, self._deadline()).node, path)
         return tuple(inspect_run(key, entries[key]) for key in sorted(entries))
 
-    def steps(self, name: str, ticks: Collection[str]) -> tuple[TickSteps, ...]:
+    def steps(
+        self, name: str, ticks: Collection[str], recorded: Collection[str] | None = None
+    ) -> tuple[TickSteps, ...]:
         """Return the steps of these ticks of a job, oldest first: of those that have any.
 
-        It takes one request for the job, and one for each of these ticks.
+        With `recorded`, the keys of all entries of the history, also those of ticks without an entry, unless an entry
+        that is not asked for is newer: a run by hand that is under way, or that died, shows in its steps alone.
+
+        It takes one request for the job, and one for each of the ticks.
         """
         there = self._locks.store.keys(self._paths.all_steps_of(check_name(name)), self._deadline())
-        wanted = sorted(set(there) & set(ticks))
+        wanted = set(there) & set(ticks)
+        if recorded is not None:
+            after = max(set(recorded) - set(ticks), default="")
+            wanted |= {tick for tick in there if tick > after and tick not in recorded}
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
-            return tuple(pool.map(lambda tick: self._steps(name, tick), wanted))
+            return tuple(pool.map(lambda tick: self._steps(name, tick), sorted(wanted)))
 
     def last_runs(self) -> SeenLast:
         """Return the last run of every job: of all names that have a history, or a lock with a tick.

@@ -63,8 +63,8 @@ def test_it_is_called_once_and_all_are_told_the_same(fleet: Fleet) -> None:
     }
 
 
-def test_the_first_call_is_seven_requests(fleet: Fleet) -> None:
-    """Look, acquire by two requests at the most, look, record, release."""
+def test_the_first_call_is_five_requests(fleet: Fleet) -> None:
+    """Look, acquire, look, record, release."""
     one = fleet.instance()
     one.locks.once(WORK, dict)
     assert one.network.requests() == ["read", "swap", "read", "swap", "swap"]

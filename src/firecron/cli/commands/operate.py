@@ -90,7 +90,8 @@ def cancel(name: Name, why: Why = None, as_json: Json = False) -> None:
             return
         if not operator.cancel(seen, why):
             raise Failure(f"{name} changed meanwhile, so it was not cancelled: look at it again with firecron locks")
-        _answer(output, operator, name, "cancelled: the run is asked to stop at its next renewal", changed=True)
+        asked = "the leader is asked to step down" if seen.view.is_leaders else "the run is asked to stop"
+        _answer(output, operator, name, f"cancelled: {asked} at its next renewal", changed=True)
 
 
 def unlock(name: Name, why: Why = None, yes: Yes = False, as_json: Json = False) -> None:

@@ -67,9 +67,9 @@ def runs(
 ) -> None:
     """Show past runs: where, how they ended, how long they took.
 
-    The newest run is last. A bar compares each duration with the longest one shown. A run that is under way, or that
+    The newest run is last. A bar compares each duration with the longest one shown. A tick whose run is under way, or
     died and isn't recorded yet, comes after the recorded runs. Without NAME, shows the last run of each job. --steps
-    lists what each run has recorded with run.step, without the results.
+    lists what each run has recorded with run.step, without the results, also a run by hand that isn't recorded.
     """
     output = Output(as_json=as_json)
     with answering(output):
@@ -118,7 +118,8 @@ class RunsView:
         ticks = {run.key for run in seen.runs[-self._most :]}
         if seen.unfinished is not None:
             ticks.add(seen.unfinished.slot)
-        return replace(seen, steps=self._operator.steps(self._name, ticks))
+        recorded = {run.key for run in seen.runs}
+        return replace(seen, steps=self._operator.steps(self._name, ticks, recorded))
 
     def show(self, seen: SeenRuns) -> Text:
         return _shown(self._output, self._name, seen, self._most, self._where)
