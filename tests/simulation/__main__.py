@@ -67,7 +67,7 @@ def seeds_played(
     seeds: range,
     machines: int | None = None,
     contenders: int | None = None,
-    row: Mapping[str, int] | None = None,
+    row: Mapping[str, float] | None = None,
 ) -> Iterator[Found]:
     """Play the seeds, one after another; with a `row`, on the fleet of `fleets/rows.py` that has these words."""
     with engine.at_work() as world:

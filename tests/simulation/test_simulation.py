@@ -34,9 +34,10 @@ QUICK = (
 # What a seed has found once is played again. It may mean something else since the engine has changed, so what it found
 # is a test of its own, too, where that can be said shorter.
 FOUND = (
-    1, 12, 40, 104, 194, 249, 361, 414, 503, 524, 632, 1069, 1081, 1196, 1336, 1478, 2036, 2117, 2171, 2270,
+    1, 12, 40, 104, 194, 249, 361, 394, 414, 503, 524, 632, 1069, 1081, 1196, 1336, 1478, 2036, 2117, 2171, 2203, 2270,
     3055, 3056, 4091, 4153, 5034, 5166, 5334, 5407, 5483, 6082, 6809, 11321, 1_000_025, 1_000_299,
-    1_001_082,
+    1_000_350,
+    1_001_082, 1_002_309,
 )  # fmt: skip
 
 

@@ -98,7 +98,8 @@ class Wire:
     `fate` says what becomes of a request. A reply that comes while the machine `is_cut_off` is lost, too. `troubles`
     are the spans, in true time, in which a request had no answer within a second, or a bad one. `belated` has the times
     at which requests arrived that their sender had given up, `denied` those of refusals by the rules, `requests` the
-    time and the path of each request.
+    time and the path of each request. `told_to_wait` has the path of each request that was refused for now, and the
+    span that the database has asked its sender to wait.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class Wire:
         self.denied: list[int] = []
         self.first_answer: int | None = None
         self.requests: list[tuple[int, str]] = []
+        self.told_to_wait: list[tuple[str, int, int]] = []
 
     @property
     def name(self) -> str:
@@ -209,6 +211,8 @@ class Wire:
         has_answer = bool(answers) and (in_time or scheduler.random.random() < 0.5)
         answer = answers[0] if has_answer else Unavailable("no reply within the deadline")
         is_bad = isinstance(answer, StoreError)
+        if isinstance(answer, Unavailable) and answer.retry_after is not None:
+            self.told_to_wait.append((path, scheduler.now, scheduler.now + int(answer.retry_after * SECOND)))
         if isinstance(answer, Denied) and not path.startswith(STEPS):
             self.denied.append(scheduler.now)
         if not is_bad and self.first_answer is None:

@@ -63,6 +63,8 @@ class Instance:
         self.frozen: list[tuple[int, int]] = []
         self.stepped: list[int] = []
         self._paused_here: dict[str, list[tuple[int, int]]] = {}
+        # Spans in which a tick was run by hand here, with what its claim finds before it.
+        self.ran_by_hand: dict[str, list[tuple[int, int]]] = {}
         self._settings = settings
         self._scheduler = scheduler
         self._timeline = timeline

@@ -89,6 +89,19 @@ class Reasons:
                     return instance.name, begins
         return None
 
+    def had_worker(self, time: int) -> bool:
+        """Return whether a machine had a worker that no other job used, from a tick's time until it could begin."""
+        spec, until = self._job.spec, time + self._needs
+        others = [body for body in self._bodies if body.job != spec.name]
+        return any(
+            spec in instance.jobs
+            and instance.ticking_from is not None
+            and instance.ticking_from <= time
+            and not instance.has_gone(time)
+            and _at_once(others, instance, time, until) < self._workers
+            for instance in self._instances.values()
+        )
+
     def must_begin(self, claim: Claim) -> bool:
         """Return whether a claim's run must have begun: its winner lived on, and heard of it in time.
 
@@ -120,9 +133,20 @@ class Reasons:
         return later[0].at if later and self._job.spec.overlap == "allow" else self._scenario.ends
 
     def _is_tried_again(self, claim: Claim) -> bool:
-        """Return whether a claim is of a tick that is not too late yet: it is tried until then."""
+        """Return whether a claim is of a tick that is not too late yet: it is tried until then.
+
+        Who finds that another machine has claimed the tick doesn't try again, though an operator deletes the node
+        while the own claim is still on its way (seed 2203).
+        """
         assert claim.slot is not None
-        return claim.at - time_of(claim.slot) < self._job.spec.starts_within * SECOND
+        is_taken = any(
+            one.machine != claim.machine
+            and one.slot is not None
+            and one.slot >= claim.slot
+            and claim.dated <= one.at < claim.at
+            for one in self._job.claims
+        )
+        return not is_taken and claim.at - time_of(claim.slot) < self._job.spec.starts_within * SECOND
 
     def _chances(self, instance: Instance, time: int, ends: int) -> list[int]:
         """Return when the tick may be claimed: at its time, when trouble has ended, when the lock becomes free."""

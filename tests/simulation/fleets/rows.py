@@ -35,7 +35,8 @@ class Row:
 
     `replaced` is the part that is replaced each minute. `follow` machines of a revision with one more job replace the
     first ones, one after another. `overruns` is how many seconds the run of the tick before takes; with `blinks` the
-    database resets all connections as that run is renewed first, and with `queues` the next tick waits for its end.
+    database resets all connections as that run is renewed first, and with `queues` the next tick waits for its end,
+    for `grace` seconds if given.
     `beats` is what somebody sets the counter to. `ticks` of the ticks are measured, from the one on around which it
     happens.
     """
@@ -50,6 +51,7 @@ class Row:
     overruns: float = 0.0
     blinks: int = 0
     queues: int = 0
+    grace: float | None = None
     beats: tuple[object, ...] = ()
     contenders: int = 3
     ticks: int = 6
@@ -132,7 +134,8 @@ def scenario_of(row: Row, seed: int) -> Scenario:
     before = slots_between(_JOB.period, _STRUCK - _MINUTE, _STRUCK - 1)
     takes = tuple((slot, row.overruns) for slot in before if row.overruns)
     first_renewal = _STRUCK - _MINUTE + int(_JOB.lock_ttl / 3 * SECOND)
-    job = replace(_JOB, work=replace(_JOB.work, takes=takes), overlap="queue" if row.queues else _JOB.overlap)
+    overlap = "queue" if row.queues else _JOB.overlap
+    job = replace(_JOB, work=replace(_JOB.work, takes=takes), overlap=overlap, grace=row.grace)
     return Scenario(
         seed=seed,
         troubles=("outages",) if row.blinks else (),

@@ -187,7 +187,13 @@ class World:
     def _trigger(self, instance: Instance, crons: FireCron, job: str, *, is_next: bool) -> None:
         """Run a job by hand: for no tick, or for the next one, which may still be to come."""
         slot = crons.registry.next_slots(job, 1)[0] if is_next else None
-        result = crons.registry.trigger(job, slot=slot)
+        spans = instance.ran_by_hand.setdefault(job, [])
+        spans.append((self.scheduler.now, FOREVER))
+        number = len(spans) - 1
+        try:
+            result = crons.registry.trigger(job, slot=slot)
+        finally:
+            spans[number] = (spans[number][0], self.scheduler.now)
         said = result.refusal.message if result.refusal is not None else result.outcome
         self.timeline.say(instance.name, "the run by hand of {} for {}: {}", job, slot, said)
 
