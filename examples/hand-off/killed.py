@@ -89,6 +89,8 @@ def start_instance(name: str, tasks: str, url: str) -> subprocess.Popen[str]:
             "CLOUD_RUN_WORKER_POOL": "reports",
             "CLOUD_RUN_REVISION": name,
             "FIRECRON_MARGIN": "0.2",
+            "SCHEDULE": "*/5 * * * * *",
+            "LOCK_TTL": "2",
             "CLOUD_TASKS_EMULATOR_HOST": tasks,
             "TASKS_QUEUE": QUEUE,
             "WORKER_URL": url,

@@ -7,7 +7,7 @@ from firecron import FireCron, Run, distributed_cron
 
 class Feed:
     # Every second, for show. If the instance dies, another one runs the tick again.
-    @distributed_cron("import-feed", "* * * * * *", lock_ttl=3, on_abandoned="rerun")
+    @distributed_cron("import-feed", "* * * * * *", lock_ttl=6, on_abandoned="rerun")
     def import_feed(self, run: Run) -> None:
         for page in range(3):
             run.check()  # raises once this instance stops, or has lost the lock

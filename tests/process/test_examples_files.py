@@ -14,7 +14,7 @@ import pytest
 import yaml
 from fastapi import FastAPI
 
-from firecron import FireCron, Schedule
+from firecron import FireCron, Schedule, Settings
 from rtdb_emulator.cli import make_parser
 
 ROOT = Path(__file__).parents[2]
@@ -218,6 +218,17 @@ def test_the_hand_offs_pool_and_worker_have_one_image() -> None:
         "gcloud iam service-accounts delete reports@PROJECT.iam.gserviceaccount.com",
     ):
         assert f"{line}\n" in readme
+
+
+def test_what_is_deployed_starts_with_the_default_margin() -> None:
+    """No ttl is shorter than six default margins: firecron would refuse it where nobody sets FIRECRON_MARGIN."""
+    found = {
+        f"{path.parent.name}/{path.name}, {said}": float(said)
+        for path in EXAMPLES.glob("*/*.py")
+        for said in re.findall(r'(?:ttl=|"LOCK_TTL", ")(\d+)', path.read_text("utf-8"))
+    }
+    assert len(found) > 5
+    assert [name for name, ttl in found.items() if ttl < Settings().least_ttl] == []
 
 
 @pytest.mark.parametrize("folder", IMAGES)
