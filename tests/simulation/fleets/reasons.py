@@ -135,8 +135,8 @@ class Reasons:
     def _is_tried_again(self, claim: Claim) -> bool:
         """Return whether a claim is of a tick that is not too late yet: it is tried until then.
 
-        Who finds that another machine has claimed the tick doesn't try again, though an operator deletes the node
-        while the own claim is still on its way (seed 2203).
+        Who finds that another machine has claimed the tick, or that the job is paused, doesn't try again, though an
+        operator deletes the node while the own claim is still on its way (seeds 2203 and 3721).
         """
         assert claim.slot is not None
         is_taken = any(
@@ -146,7 +146,8 @@ class Reasons:
             and claim.dated <= one.at < claim.at
             for one in self._job.claims
         )
-        return not is_taken and claim.at - time_of(claim.slot) < self._job.spec.starts_within * SECOND
+        is_final = is_taken or self._is_paused(claim.dated, claim.at)
+        return not is_final and claim.at - time_of(claim.slot) < self._job.spec.starts_within * SECOND
 
     def _chances(self, instance: Instance, time: int, ends: int) -> list[int]:
         """Return when the tick may be claimed: at its time, when trouble has ended, when the lock becomes free."""
