@@ -85,9 +85,25 @@ class Reasons:
                     and held(self._job, free_from, until, as_found=True) is None
                     and not self._is_paused(time, until)
                     and self._is_well(instance, time, begins, until)
+                    and not self._was_releasing(instance, time)
                 ):
                     return instance.name, begins
         return None
+
+    def _was_releasing(self, instance: Instance, time: int) -> bool:
+        """Return whether a tick that doesn't wait came while the machine awaited the answer to a release.
+
+        The run goes on until then, and the tick is over for this machine (seed 1004771).
+        """
+        heard = self._scenario.latency[1] + 4 * self._scenario.temper.longest
+        return self._job.spec.overlap == "skip" and any(
+            claim.machine == instance.name
+            and claim.body is not None
+            and claim.body.ended is not None
+            and claim.released_at is not None
+            and claim.body.ended <= time <= claim.released_at + heard
+            for claim in self._job.claims
+        )
 
     def had_worker(self, time: int) -> bool:
         """Return whether a machine had a worker that no other job used, from a tick's time until it could begin."""
@@ -135,8 +151,8 @@ class Reasons:
     def _is_tried_again(self, claim: Claim) -> bool:
         """Return whether a claim is of a tick that is not too late yet: it is tried until then.
 
-        Who finds that another machine has claimed the tick doesn't try again, though an operator deletes the node
-        while the own claim is still on its way (seed 2203).
+        Who finds that another machine has claimed the tick, or that the job is paused, doesn't try again, though an
+        operator deletes the node while the own claim is still on its way (seeds 2203 and 3721).
         """
         assert claim.slot is not None
         is_taken = any(
@@ -146,7 +162,8 @@ class Reasons:
             and claim.dated <= one.at < claim.at
             for one in self._job.claims
         )
-        return not is_taken and claim.at - time_of(claim.slot) < self._job.spec.starts_within * SECOND
+        is_final = is_taken or self._is_paused(claim.dated, claim.at)
+        return not is_final and claim.at - time_of(claim.slot) < self._job.spec.starts_within * SECOND
 
     def _chances(self, instance: Instance, time: int, ends: int) -> list[int]:
         """Return when the tick may be claimed: at its time, when trouble has ended, when the lock becomes free."""
