@@ -13,6 +13,7 @@ PARSE = "tests/unit/lock/test_record_parse.py"
 CLAIM = "tests/unit/lock/test_record_claim.py"
 HOLDING = "tests/unit/lock/test_record_holding.py"
 FAILED = "tests/unit/lock/test_failures.py"
+RESUMED = "tests/unit/runs/test_resuming.py"
 MODEL = "tests/unit/lock/test_record_model.py"
 DRIVES = "tests/unit/lock/test_driver.py"
 EXCHANGES = "tests/unit/lock/test_protocol.py tests/unit/lock/test_protocol_holding.py"
@@ -134,8 +135,10 @@ RECORD = _in(
         CLAIM,
     ),
     ("    if record.fence != fence:\n", "    if False:\n", HOLDING),
-    ('{"cancel": None, "cancelWhy": None} if forgets_cancel else {}', "{}", HOLDING),
-    ('{"cancel": None, "cancelWhy": None} if forgets_cancel else {}', '{"cancel": None}', HOLDING),
+    ('{"cancel": None, "cancelWhy": None} if is_anothers else {}', "{}", HOLDING),
+    ('{"cancel": None, "cancelWhy": None} if is_anothers else {}', '{"cancel": None}', HOLDING),
+    ("forgets_cancel or (finished is not None and unfinished is not None)", "forgets_cancel", RESUMED),
+    ("(finished is not None and unfinished is not None)", "(finished is not None)", f"{RESUMED} {HOLDING}"),
     (
         '        if request.slot is not None:\n            fields["unfinished"] = None',
         '        if True:\n            fields["unfinished"] = None',

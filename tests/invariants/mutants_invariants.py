@@ -259,7 +259,7 @@ INVARIANTS = (
         ("lock/record.py", "return None if self.is_cancelled else self.unfinished", "return self.unfinished"),
         ("lock/record.py", "record.open_slot and not live", "record.unfinished and not live"),
         ("lock/record.py", '"unfinished": record.open_slot', '"unfinished": record.unfinished'),
-        ("lock/record.py", '{"cancel": None, "cancelWhy": None} if forgets_cancel else {}', "{}"),
+        ("lock/record.py", '{"cancel": None, "cancelWhy": None} if is_anothers else {}', "{}"),
         (
             "lock/protocol.py",
             "        if isinstance(after, Lost):\n            return after\n        node = after.to_json()",

@@ -108,7 +108,13 @@ class Once:
         """Record the result. Raise LeaseLost if the lease is over: the next process calls again."""
         fence = lease.fence
         assert fence is not None, "the lock has a fence"
-        text = to_result(self._bid.name, value, None)
+        try:
+            text = to_result(self._bid.name, value, None)
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f'"{self._bid.name}" was called, and is called again by the next caller, because its result can\'t be '
+                f"recorded: {value!r:.80}. Return None, or at most 64 kB of what JSON gives back as it was"
+            ) from error
         done_at = max(started_at, self._contender.now())
         own = StepRecord(fence, started_at, None, self._bid.request.instance, done_at, text)
         settled = write_under(lease, lambda: recording(own, self._take_known(), lambda: not lease.lost), self._path)

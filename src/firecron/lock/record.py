@@ -314,6 +314,7 @@ def released(
 
     `finished` is the slot whose run ends with this release: unfinished no more, and remembered if it succeeded. A
     holder that claimed no slot `forgets_cancel`: a slot that is unfinished was another run's, which is not cancelled.
+    So is one beside the tick of a run by hand that has resumed another.
     """
     record = check_holding(node, holder, now)
     if isinstance(record, Lost):
@@ -321,6 +322,7 @@ def released(
     # The `acquiredAt` of this holder's record is a number, unless it was removed by hand.
     expires_at = max(now, int(record.acquiredAt or 0) + hold_at_least)
     unfinished = None if finished is not None and record.unfinished == finished else record.unfinished
+    is_anothers = forgets_cancel or (finished is not None and unfinished is not None)
     remembers = (record.slot, record.fence, unfinished)
     if all(item is None for item in remembers) and not record.model_extra and expires_at == now:
         return None
@@ -333,7 +335,7 @@ def released(
             "outcome": outcome,
             "unfinished": unfinished,
             **({"succeededSlot": record.newest_success(finished)} if finished and outcome == "succeeded" else {}),
-            **({"cancel": None, "cancelWhy": None} if forgets_cancel else {}),
+            **({"cancel": None, "cancelWhy": None} if is_anothers else {}),
         }
     )
 

@@ -3,7 +3,8 @@
     begin    where jobs tick: all jobs of the program, beside its start
     add      a job that the program adds later
     won      a job that was run here by its schedule
-    served   a job that was run here for a trigger, which may be all that runs it
+    served   a job that was run here for a trigger, which may be all that runs it; the first time all jobs, because the
+             one whose trigger was forgotten is never run
 
 Entries are read, all in one request, and what differs is written, 500 jobs in a request. Nothing is written where
 nothing differs. A job that was run is looked at once an hour at most, and only its own entry. All of this is done on a
@@ -18,7 +19,8 @@ No lock depends on an entry, so the writes have no condition. What may interleav
                                            job's own one right, an hour later at the latest if the job runs so often
     two revisions run a job in turns       each of their instances looks once an hour: what they disagree about changes
                                            to and fro, and is shown as it is
-    an operator forgets an entry           a program that has the job writes it again, at its next start or run
+    an operator forgets an entry           a program that has the job writes it again, at its next start, or at a run an
+                                           hour after its last look
     `since` when two schedules take turns  it begins anew with each, so a tick of before is not called late
     a reply is lost                        the next look reads what was written
 
@@ -101,9 +103,11 @@ class Declaring:
             self.served(job)
 
     def served(self, job: Job) -> None:
-        """Look at a job that was run here for a trigger, unless it was looked at within an hour."""
+        """Look at a job that was run here for a trigger, unless it was looked at within an hour; at all if none was."""
         looked = self._looked.get(job.name)
-        if looked is None or self._timing.mono() - looked >= _AGAIN:
+        if not self._looked and not self._ticks:
+            self._ask_for(other.name for other in self._registry.jobs())
+        elif looked is None or self._timing.mono() - looked >= _AGAIN:
             self._ask_for([job.name])
 
     def _ask_for(self, names: Iterable[str]) -> None:

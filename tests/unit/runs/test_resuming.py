@@ -12,6 +12,7 @@ from tests.simulation.world import NAME, slot
 
 from firecron import ConfigurationError, Denied, Run, Unavailable
 from firecron.base.instants import to_datetime
+from firecron.ops.operator import Operator
 from firecron.runs.resuming import Resumed, check_key, judge
 
 TICK = to_datetime(slot())
@@ -117,6 +118,33 @@ def test_an_unfinished_tick_that_is_resumed_is_not_rerun() -> None:
     assert (result.outcome, fleet.runs[-1].attempt) == ("succeeded", 2)
     assert "unfinished" not in fleet.world.node()
     assert refusal_of(other.turn(None)).reason == "slot_done"
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_resumed_run_that_is_cancelled_leaves_another_tick_to_its_rerun(listens: bool) -> None:
+    """The cancel is for the resumed tick. Another one, whose run has died meanwhile, is run again all the same."""
+    fleet = Fleet(on_abandoned="rerun")
+    one, other = fleet.instance(), fleet.instance()
+    failing_once(fleet)
+    one.turn(slot())
+    fleet.world.until(60)
+    one.die_holding(slot(60))
+    fleet.world.until(100)
+
+    def body(run: Run) -> None:
+        operator = Operator(other.locks)
+        assert operator.cancel(operator.look(NAME))
+        fleet.world.advance(15)
+        if listens:
+            run.check()
+
+    fleet.body = body
+    result = other.crons.registry.trigger(NAME, resume=TICK)
+    assert result.outcome == ("cancelled" if listens else "succeeded")
+    fleet.body = lambda run: None
+    other.turn(None)
+    assert (fleet.runs[-1].slot, fleet.runs[-1].trigger) == (to_datetime(slot(60)), "rerun")
+    assert fleet.world.outcomes()[slot(60)] == "succeeded"
 
 
 def test_a_resumed_run_that_dies_is_rerun_by_nobody() -> None:

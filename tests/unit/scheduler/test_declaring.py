@@ -246,13 +246,16 @@ def test_where_nothing_ticks_nothing_is_declared(programs: Programs) -> None:
         assert test.store.get("cron-jobs") is None
 
 
-def test_a_trigger_declares_the_job_that_it_has_run(programs: Programs) -> None:
-    """Such a job doesn't tick; looked at once an hour at most."""
+def test_the_first_trigger_declares_all_jobs(programs: Programs) -> None:
+    """So the job whose trigger was forgotten is seen. These jobs don't tick; each is looked at once an hour at most."""
     crons = programs.program(job(), job("mail"))
-    for calls in (["read cron-jobs/digest", "merge 1"], []):
+    for calls in (["read cron-jobs", "merge 2"], []):
         crons.registry.served(crons.registry.get("digest"))
         assert programs.store.since() == calls
-    assert programs.entry()["ticks"] is False
+    assert [programs.entry(name)["ticks"] for name in ("digest", "mail")] == [False, False]
+    programs.timing.advance(3600)
+    crons.registry.served(crons.registry.get("digest"))
+    assert programs.store.since() == ["read cron-jobs/digest"]
     programs.begin(job())
     assert programs.entry()["ticks"] is True
 
