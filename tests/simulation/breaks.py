@@ -40,6 +40,8 @@ _QUEUES: Final[Mapping[str, int]] = {"machines": 3, "die": 2, "overruns": 70, "q
 _BLINKS: Final[Mapping[str, int]] = {"machines": 3, "overruns": 50, "blinks": 1, "ticks": 1}
 # A tick that waits hears of the release just before its grace is over.
 _HEARS_LATE: Final[Mapping[str, float]] = {"machines": 3, "overruns": 64.95, "queues": 1, "grace": 5, "ticks": 1}
+# An operator's cancel arrives when the next tick has the lock.
+_CANCELS_LATE: Final[Mapping[str, float]] = {"machines": 3, "overruns": 70, "queues": 1, "cancels": 1, "ticks": 1}
 _MOST_DIE: Final[Mapping[str, int]] = {"machines": 30, "die": 29, "ticks": 1}
 
 # Only these worlds have steps, cancelled runs, and ticks at even distances.
@@ -178,6 +180,10 @@ BREAKS = (
           "return None if self.is_cancelled else self.unfinished", "return self.unfinished", first=_RICHER),
     Break("the holder doesn't hear of a cancel", "lock.lease",
           "if self._fence is not None and self._held.record.is_cancelled:", "if False:", first=_RICHER),
+    Break("a cancel comes to whoever holds the lock", "lock.protocol",
+          "cancelled(snapshot.node, holder, fence, now.server, why)",
+          "cancelled(snapshot.node, *((snapshot.node or {}).get(key) for key in ('holder', 'fence')), now.server, why)",
+          _CANCELS_LATE),
     Break("ticks at even distances count from a start", "cron.cadence",
           "return self.starting + ((instant - self.starting) // self.every + 1) * self.every",
           "return instant + self.every", first=_RICHER),

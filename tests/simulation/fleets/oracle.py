@@ -101,6 +101,8 @@ class History:
     paused: list[tuple[int, int | None]] = field(default_factory=list)
     deleted: list[int] = field(default_factory=list)
     unlocked: list[int] = field(default_factory=list)
+    # The fences of the runs that an operator has seen and wants to end.
+    unwanted: set[int] = field(default_factory=set)
 
     def claimed_at(self, body: Body) -> int:
         """Return when the lock was taken for a body; when it began, if that is not known."""
@@ -177,6 +179,8 @@ class Oracle:
             return
         if changed <= {"cancel", "cancelWhy"} and new.get("cancel") == last.fence:
             last.cancelled_at = now
+            if last.fence not in job.unwanted:
+                self.violated("1", "{} cancels {} of {}, and nobody wants it to end", machine.name, last.slot, name)
             return
         if machine.name != last.machine:
             self.violated("1", "{} changed {} of {}'s record of {}", machine.name, sorted(changed), last.machine, name)

@@ -36,9 +36,9 @@ class Row:
     `replaced` is the part that is replaced each minute. `follow` machines of a revision with one more job replace the
     first ones, one after another. `overruns` is how many seconds the run of the tick before takes; with `blinks` the
     database resets all connections as that run is renewed first, and with `queues` the next tick waits for its end,
-    for `grace` seconds if given.
-    `beats` is what somebody sets the counter to. `ticks` of the ticks are measured, from the one on around which it
-    happens.
+    for `grace` seconds if given. With `cancels` an operator wants to end that run just before its end, and the way to
+    the database is slow then; the next run takes as long. `beats` is what somebody sets the counter to. `ticks` of the
+    ticks are measured, from the one on around which it happens.
     """
 
     machines: int
@@ -52,6 +52,7 @@ class Row:
     blinks: int = 0
     queues: int = 0
     grace: float | None = None
+    cancels: int = 0
     beats: tuple[object, ...] = ()
     contenders: int = 3
     ticks: int = 6
@@ -131,21 +132,26 @@ def scenario_of(row: Row, seed: int) -> Scenario:
         at = _STRUCK - 30 * SECOND + number * (row.ticks - 1) * _MINUTE // row.follow
         late.append(f"d{number}")
         events += [Event(at, "start", late[-1]), Event(at + 2 * SECOND, "stop", names[number])]
-    before = slots_between(_JOB.period, _STRUCK - _MINUTE, _STRUCK - 1)
-    takes = tuple((slot, row.overruns) for slot in before if row.overruns)
+    long = slots_between(_JOB.period, _STRUCK - _MINUTE, _STRUCK if row.cancels else _STRUCK - 1)
+    takes = tuple((slot, row.overruns) for slot in long if row.overruns)
     first_renewal = _STRUCK - _MINUTE + int(_JOB.lock_ttl / 3 * SECOND)
+    cancelled = _STRUCK - _MINUTE + int(row.overruns * SECOND) - SECOND // 2
+    spells = [Spell(first_renewal - SECOND, first_renewal + 4 * SECOND, "reset")] if row.blinks else []
+    if row.cancels:
+        events.append(Event(cancelled, "cancel", _JOB.name))
+        spells.append(Spell(cancelled, cancelled + SECOND // 10, "slow"))
     overlap = "queue" if row.queues else _JOB.overlap
     job = replace(_JOB, work=replace(_JOB.work, takes=takes), overlap=overlap, grace=row.grace)
     return Scenario(
         seed=seed,
-        troubles=("outages",) if row.blinks else (),
+        troubles=("outages",) if spells else (),
         jobs=(job, _ADDED) if row.follow else (job,),
         machines=tuple(
             MachineSpec(name, jobs=(job.name,) if row.follow and name in names else None)
             for name in [*names, *late, LAST]
         ),
         events=tuple(sorted(events, key=lambda event: event.at)),
-        spells=(Spell(first_renewal - SECOND, first_renewal + 4 * SECOND, "reset"),) if row.blinks else (),
+        spells=tuple(spells),
         chances={},
         latency=(5 * MILLISECOND, 40 * MILLISECOND),
         temper=Temper(yields=0.02, stalls=0.0005, longest=20 * MILLISECOND),

@@ -179,6 +179,7 @@ class World:
         is_held = "fence" in node and "releasedAt" not in node and node.get("renews") is not False
         if is_held and alive:
             by, holder, fence = self.scheduler.random.choice(alive), str(node["holder"]), int(str(node["fence"]))
+            self.oracle.jobs[job].unwanted.add(fence)
             by.call(lambda crons: crons.locks.contender.cancel(job, holder, fence), "cancel")
 
     def _alive(self) -> list[Instance]:
