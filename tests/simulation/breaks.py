@@ -182,8 +182,8 @@ BREAKS = (
           "if self._fence is not None and self._held.record.is_cancelled:", "if False:", first=_RICHER),
     Break("a cancel comes to whoever holds the lock", "lock.protocol",
           "cancelled(snapshot.node, holder, fence, now.server, why)",
-          "cancelled(snapshot.node, snapshot.node and snapshot.node['holder'], "
-          "snapshot.node and snapshot.node['fence'], now.server, why)", _CANCELS_LATE),
+          "cancelled(snapshot.node, *((snapshot.node or {}).get(key) for key in ('holder', 'fence')), now.server, why)",
+          _CANCELS_LATE),
     Break("ticks at even distances count from a start", "cron.cadence",
           "return self.starting + ((instant - self.starting) // self.every + 1) * self.every",
           "return instant + self.every", first=_RICHER),

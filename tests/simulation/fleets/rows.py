@@ -37,9 +37,8 @@ class Row:
     first ones, one after another. `overruns` is how many seconds the run of the tick before takes; with `blinks` the
     database resets all connections as that run is renewed first, and with `queues` the next tick waits for its end,
     for `grace` seconds if given. With `cancels` an operator wants to end that run just before its end, and the way to
-    the database is slow then; the next run takes as long.
-    `beats` is what somebody sets the counter to. `ticks` of the ticks are measured, from the one on around which it
-    happens.
+    the database is slow then; the next run takes as long. `beats` is what somebody sets the counter to. `ticks` of the
+    ticks are measured, from the one on around which it happens.
     """
 
     machines: int
