@@ -69,11 +69,15 @@ class Engine:
         """Have this engine's modules in `sys.modules`. Yields the module `fleets.play`."""
         before = _taken_out()
         sys.modules.update(self._modules)
+        # Another test of this process may have configured Django, whose connections know nothing of greenlets.
+        django = sys.modules.pop("django.db", None)
         try:
             yield self._world
         finally:
             _taken_out()
             sys.modules.update(before)
+            if django is not None:
+                sys.modules["django.db"] = django
 
 
 class _Patching(MetaPathFinder):
