@@ -128,7 +128,9 @@ class Reasons:
         lease_ends = claim.at + int((spec.lock_ttl - 3) * SECOND)
         # Who has given up a write looks again only while the tick can still start.
         troubles = [*instance.wire.troubles, *((at, at) for at in instance.wire.belated)]
-        if any(until >= start and since <= end for since, until in troubles):
+        # Trouble that comes after the lease has kept nobody from beginning (seeds 12415 and 12774).
+        ended = [until for since, until in troubles if until >= start and since <= min(end, lease_ends)]
+        if ended:
             if claim.slot is None or claim.attempt > 1 or not self._is_tried_again(claim):
                 return False
             end = max(until for since, until in troubles if until >= start and since <= lease_ends) + _HEARS
