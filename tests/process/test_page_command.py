@@ -16,6 +16,7 @@ from tests.process.tick_specs import WORK
 pytest_plugins = ["tests.process.tick_fixtures"]
 
 APP = "tests.process.apps.worker:crons"
+JOB = "work"
 OWN = {"Sec-Fetch-Site": "same-origin"}
 SAYS = re.compile(r"(http://\S+)/ shows the jobs of")
 
@@ -43,14 +44,14 @@ def test_alone_it_shows_and_pauses_and_ends(ticks: Ticking, number: signal.Signa
     """Without an application it shows the catalogue and acts on locks, under the user's name; a stream doesn't delay
     its end.
     """
-    ticks.rtdb.set("/cron-jobs/work", {"line": "0 9 * * *", "service": "shop"})
+    ticks.rtdb.set(f"/cron-jobs/{JOB}", {"line": "0 9 * * *", "service": "shop"})
     page, url = serve(ticks)
     seen = get(f"{url}/api/jobs").json()
-    assert [row["job"] for row in seen["jobs"]] == ["work"]
+    assert [row["job"] for row in seen["jobs"]] == [JOB]
     assert (seen["visitor"]["canAct"], "@" in seen["visitor"]["who"]) == (True, True)
-    pause = requests.post(f"{url}/api/jobs/work/pause", json={"why": "x"}, headers=OWN, timeout=BOUND / 2)
-    assert (pause.status_code, ticks.lock("work")["pausedBy"]) == (200, seen["visitor"]["who"])
-    run = requests.post(f"{url}/api/jobs/work/run", json={}, headers=OWN, timeout=BOUND / 2)
+    pause = requests.post(f"{url}/api/jobs/{JOB}/pause", json={"why": "x"}, headers=OWN, timeout=BOUND / 2)
+    assert (pause.status_code, ticks.lock(JOB)["pausedBy"]) == (200, seen["visitor"]["who"])
+    run = requests.post(f"{url}/api/jobs/{JOB}/run", json={}, headers=OWN, timeout=BOUND / 2)
     assert (run.status_code, run.json()["error"]) == (409, "no_code")
     with get(f"{url}/api/events", stream=True) as stream:
         assert next(stream.iter_lines()) == b"retry: 2000"
@@ -74,7 +75,7 @@ def test_on_loopback_it_answers_to_loopbacks_names_alone(ticks: Ticking) -> None
     ):
         for path in ("/", "/api/jobs", "/health", "/nothing"):
             assert get(f"{url}{path}", headers={"Host": host}).status_code == 421, host
-    run = requests.post(f"{url}/api/jobs/work/run", json={}, headers=OWN, timeout=BOUND / 2)
+    run = requests.post(f"{url}/api/jobs/{JOB}/run", json={}, headers=OWN, timeout=BOUND / 2)
     assert (run.status_code, run.json()["error"]) == (405, "read_only")
     assert page.stop() == 0
 
@@ -96,12 +97,12 @@ def test_with_an_application_it_runs_its_jobs_and_waits_for_them(ticks: Ticking)
     """
     page, url = serve(ticks, APP)
     with ThreadPoolExecutor(1) as aside:
-        reply = aside.submit(requests.post, f"{url}/api/jobs/work/run", json={}, headers=OWN, timeout=BOUND / 2)
-        [started] = ticks.wait_for(1, "start", job="work")
+        reply = aside.submit(requests.post, f"{url}/api/jobs/{JOB}/run", json={}, headers=OWN, timeout=BOUND / 2)
+        [started] = ticks.wait_for(1, "start", job=JOB)
         assert started["trigger"] == "manual"
         assert page.stop() == 0, page.log
         assert (reply.result().status_code, reply.result().json()["result"]) == (200, "interrupted")
-    assert "releasedAt" in ticks.lock("work")
+    assert "releasedAt" in ticks.lock(JOB)
     assert len(ticks.lines("start")) == 1
     assert ticks.instances() == set()
 
