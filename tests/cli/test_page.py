@@ -29,6 +29,13 @@ def test_what_cannot_be_served_is_refused(rtdb: Rtdb, arguments: tuple[str, ...]
     assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
 
 
+def test_a_variable_that_is_set_and_empty_opens_nothing(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A password that came out empty is refused, also on loopback, where the page would be open without one."""
+    monkeypatch.setenv("FIRECRON_PAGE_PASSWORD", "")
+    result = call("page", "--port", "0")
+    assert (result.exit_code, "needs a user without a colon, and a password" in result.stderr) == (2, True)
+
+
 def test_a_port_that_is_taken_is_named(rtdb: Rtdb) -> None:
     """Where something else listens, the command says which port it is."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

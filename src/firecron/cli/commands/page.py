@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import threading
 from typing import TYPE_CHECKING, Annotated
@@ -55,7 +56,8 @@ Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to lis
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Show everything, and change nothing.")]
 User = Annotated[str, typer.Option("--user", help="User who goes with the password.")]
 Password = Annotated[
-    str | None, typer.Option("--password", envvar=PAGE_PASSWORD, help="Password that the browser asks for.")
+    str | None,
+    typer.Option("--password", help=f"Password that the browser asks for; without the option that of {PAGE_PASSWORD}."),
 ]
 IapAudience = Annotated[
     str | None, typer.Option("--iap-audience", metavar="PATH", help="Believe Identity-Aware Proxy, for this audience.")
@@ -78,6 +80,10 @@ def _page(
 ) -> None:
     output = Output(as_json=False)
     with answering(output):
+        # Read here, because the oldest typer that is allowed reads no variable for an option. A variable that is set
+        # and empty is refused as the option is: a page that was meant to be closed isn't opened.
+        if password is None:
+            password = os.environ.get(PAGE_PASSWORD)
         if password is not None and iap_audience is not None:
             raise Failure("a password and an IAP audience are two ways in: leave one of them out", Exit.USAGE)
         is_closed = password is not None or iap_audience is not None
