@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from tests.simulation.world import NAME, START, slot
 from tests.unit.locks import lock_of
-from tests.unit.runs.test_body import running_loop
+from tests.unit.runs.bodies import running_loop
 from tests.unit.threads import PATIENCE, Followed, ended
 
 from firecron import FireCron, Run, distributed_cron

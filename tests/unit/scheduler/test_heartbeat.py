@@ -12,9 +12,8 @@ from tests.simulation.fleet import Fleet
 from tests.simulation.instance import Instance
 from tests.simulation.network import failing
 from tests.simulation.world import START, slot
-from tests.unit.lock.test_keeper import Resting
 from tests.unit.locks import lock_of
-from tests.unit.threads import PATIENCE, ended, named
+from tests.unit.threads import PATIENCE, Resting, ended, named
 
 from firecron import FireCron, Unavailable, distributed_cron
 from firecron.base.clocks import Deadline
