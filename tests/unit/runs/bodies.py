@@ -1,4 +1,4 @@
-"""What tests of bodies share: a run, a function's job, an application's loop, and time that passes while it is waited."""
+"""What tests of bodies share: a run, a function's job, an application's loop, and time that passes in waits."""
 
 from __future__ import annotations
 
