@@ -1,4 +1,4 @@
-"""Real threads in tests: how long one is waited for before that is a failure, and locks and clocks that tell of waits."""
+"""Real threads in tests: how long a test waits for one before it fails, and locks and clocks that tell of waits."""
 
 from __future__ import annotations
 
