@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from firecron.base.clocks import Deadline
-from firecron.base.instants import in_utc, to_datetime, to_milliseconds, to_text
+from firecron.base.instants import to_datetime, to_milliseconds, to_text
+from firecron.cron.shown import schedule_fields
 from firecron.cron.words import without_place
 from firecron.errors import Denied
 from firecron.jobs.catalogue import Declared, read_declared
@@ -58,14 +59,10 @@ class Row:
     def to_json(self) -> dict[str, object]:
         """Return the row for programs: it always has every field, and instants are texts."""
         declared = self.declared
-        schedule = None if declared is None else declared.schedule
         return {
             **self.verdict.to_json(),
             "warning": self.verdict.is_warning,
-            "line": schedule and schedule.line,
-            "timezone": schedule and schedule.timezone,
-            "every": None if schedule is None or schedule.every is None else int(schedule.every.total_seconds()),
-            "starting": None if schedule is None or schedule.starting is None else in_utc(schedule.starting),
+            **schedule_fields(None if declared is None else declared.schedule),
             "words": self.words,
             "next": None if self.next is None else to_text(self.next),
             "lock": self.lock and self.lock.to_json(),
