@@ -33,7 +33,7 @@ FOLLOWS = in_file(
 
 HEARING = in_file(
     "lock/hearing.py",
-    ("return 0\n    if not isinstance", "return inf\n    if not isinstance", HEARS),
+    ("return 0  # the answer to the ask says so", "return inf", HEARS),
     ("or is_paused(current.kept, now)", "or False", HEARS),
     ("or is_paused(current.kept, now)", "or is_paused(current.kept, 0)", HEARS),
     ("(margin if current.releasedAt is None else 0)", "margin", HEARS),

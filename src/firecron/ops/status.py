@@ -125,7 +125,7 @@ class Status:
         try:
             groups: tuple[Group, ...] | None = read_groups(self._read(self._paths.groups, ends))
         except Denied:
-            groups = None
+            groups = None  # the rules are older than the groups
         return Nodes(catalogue, locks, groups, self._locks.clock.now(ends).server)
 
     def catalogue(self, ends: Deadline | None = None) -> dict[str, Declared | None]:
