@@ -145,7 +145,7 @@ def _schedule(row: Row) -> str:
 
 
 def _is_said(verdict: JobVerdict) -> bool:
-    """Return whether people are told why: of a job that is as it should be, they needn't know."""
+    """Return whether `why` is shown. It is not for a job that is as it should be."""
     return verdict.word != "ok"
 
 

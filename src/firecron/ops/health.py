@@ -56,11 +56,11 @@ ALERT_MARGIN = 60_000
 
 @dataclass(frozen=True, slots=True)
 class JobVerdict:
-    """What is to be said of one job. Instants are milliseconds of RTDB's clock.
+    """The verdict about one job. Instants are milliseconds of RTDB's clock.
 
     `since` is when this state began, `due` the first tick that is late; None where there is none, or it is not known.
-    `why` is one sentence for people. `is_warning` marks what is no alarm, but should be looked at, as a pause of more
-    than a day.
+    `why` is one sentence for people. `is_warning` marks a state that is no alarm but needs a look, such as a
+    pause of more than a day.
     """
 
     job: str
@@ -96,7 +96,7 @@ def judge(
 ) -> JobVerdict:
     """Return the verdict about a job at the time `now` of RTDB's clock, given the node of its lock.
 
-    Without `groups`, because they can't be read, somebody is taken to have the job. Durations are milliseconds.
+    Without `groups`, because they can't be read, no job is retired or unattended. Durations are milliseconds.
     """
     job, fields = plain(declared.name), node if isinstance(node, dict) else {}
     if groups is not None and retired(declared, groups, now):
@@ -183,7 +183,7 @@ def _late_before(
 
 
 def _since_when(declared: Declared, record: LockRecord | None, fields: Mapping[str, object], now: int) -> Iterator[int]:
-    """Yield the instants after which nothing speaks against a tick's run. A tick has to be newer than each of them."""
+    """Yield the instants up to which something spoke against a run. A late tick is newer than each of them."""
     if record is not None:
         yield freed_at(record)
         if record.slot is not None:
@@ -231,5 +231,5 @@ def _ended(job: str, declared: Declared, record: LockRecord | None) -> JobVerdic
 
 
 def _service(declared: Declared) -> str:
-    """Return what a person starts, and whose log a person reads. Outside of Cloud Run it has no name."""
+    """Return the service to start, or whose log to read, in words. Outside of Cloud Run it has no name."""
     return "its program" if declared.service in ("", "local") else plain(declared.service)

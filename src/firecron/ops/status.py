@@ -147,7 +147,7 @@ class Status:
         ]
 
     def judge(self, nodes: Nodes, names: Collection[str] | None = None) -> SeenJobs:
-        """Return what these nodes say of all jobs, or of those of these names, without their histories."""
+        """Return all jobs, or those of these names, as these nodes show them, without entries of histories."""
         rows = (
             self._row(name, verdict, nodes)
             for name, verdict in zip(sorted(nodes.catalogue), self.verdicts(nodes), strict=True)
@@ -202,7 +202,7 @@ class Status:
 
 
 def _is_settled(earlier: Row, row: Row, at: int) -> bool:
-    """Return whether the history that was read with the row `earlier`, at this time, has no newer entry now."""
+    """Return whether the entry that was read `at` this time, with the row `earlier`, is still the newest."""
     changes, others = ([one.since, one.released_at] if one else [None, None] for one in (earlier.lock, row.lock))
     return changes == others and all(change is None or change < at - _SETTLED for change in changes)
 
