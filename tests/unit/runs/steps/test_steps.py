@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import pytest
 from tests.simulation.fleet import Fleet
 from tests.simulation.world import NAME, slot
 from tests.unit.runs.steps.sync_jobs import Calls, steps_of
@@ -178,6 +179,28 @@ def test_a_lost_reply_is_no_second_call_and_no_second_record() -> None:
     fleet.body = body
     (result,) = one.turn(slot())
     assert (result.outcome, calls.seen) == ("succeeded", [1])
+
+
+@pytest.mark.parametrize("is_overtaken", [True, False])
+def test_a_refused_write_of_a_holder_that_was_overtaken_is_a_lost_lease(is_overtaken: bool) -> None:
+    """Rules refuse the steps of a zombie: its lock tells that it is one. A lock that is still held tells that not."""
+    fleet = Fleet()
+    one = fleet.instance()
+
+    def body(run: Run) -> None:
+        if is_overtaken:
+            fleet.world.edit(holder="another", fence=10**15)
+        one.network.next("swap", before=denied, times=2)
+        run.step("a", Calls(), 1)
+
+    fleet.body = body
+    (result,) = one.turn(slot())
+    assert isinstance(result.error, LeaseLost if is_overtaken else Denied)
+    assert result.outcome == ("lost" if is_overtaken else "failed")
+
+
+def denied() -> None:
+    raise Denied("no")
 
 
 def test_steps_may_be_nested_and_side_by_side() -> None:

@@ -7,29 +7,7 @@ from tests.simulation.fleet import Fleet
 from tests.simulation.world import slot
 from tests.unit.runs.steps.sync_jobs import STEPS, Calls, run_once, steps_of
 
-from firecron import ConfigurationError, Denied, LeaseLost, Run, StepInDoubt
-
-
-@pytest.mark.parametrize("is_overtaken", [True, False])
-def test_a_refused_write_of_a_holder_that_was_overtaken_is_a_lost_lease(is_overtaken: bool) -> None:
-    """Rules refuse the steps of a zombie: its lock tells that it is one. A lock that is still held tells that not."""
-    fleet = Fleet()
-    one = fleet.instance()
-
-    def body(run: Run) -> None:
-        if is_overtaken:
-            fleet.world.edit(holder="another", fence=10**15)
-        one.network.next("swap", before=denied, times=2)
-        run.step("a", Calls(), 1)
-
-    fleet.body = body
-    (result,) = one.turn(slot())
-    assert isinstance(result.error, LeaseLost if is_overtaken else Denied)
-    assert result.outcome == ("lost" if is_overtaken else "failed")
-
-
-def denied() -> None:
-    raise Denied("no")
+from firecron import ConfigurationError, LeaseLost, Run, StepInDoubt
 
 
 def test_i47_a_zombies_result_never_replaces_its_successors() -> None:
