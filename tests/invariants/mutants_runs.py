@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.invariants.mutants import in_file
+from tests.invariants.mutants import Mutant
 
 AROUND = "tests/unit/runs/test_around.py"
 GIVEN = "tests/unit/jobs/test_around.py"
@@ -14,8 +14,12 @@ GRACE = "tests/unit/scheduler/test_engine_grace.py"
 BODY = "tests/unit/runs/test_body.py"
 
 
+def _in(file: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
+    return tuple(Mutant(file, *change) for change in changes)
+
+
 RUN_MUTANTS = (
-    *in_file(
+    *_in(
         "jobs/around.py",
         ("    if callable(around):\n", "    if False:\n", GIVEN),
         ("    if not callable(around):\n", "    if False:\n", GIVEN),
@@ -45,7 +49,7 @@ RUN_MUTANTS = (
         ("and not issubclass(kind, AbstractContextManager)", "", GIVEN),
         ("get_origin(made) or made", "made", GIVEN),
     ),
-    *in_file(
+    *_in(
         "runs/surroundings.py",
         ("if not isinstance(made, AbstractContextManager):", "if False:", AROUND),
         ("if isinstance(made, AbstractAsyncContextManager):", "if False:", AROUND),
@@ -68,13 +72,13 @@ RUN_MUTANTS = (
             AROUND,
         ),
     ),
-    *in_file(
+    *_in(
         "runs/connections.py",
         ("return _Connections() if has_django() else nullcontext()", "return nullcontext()", DJANGO),
         ('    if "django.db" not in sys.modules:\n', "    if False:\n", DJANGO),
         ("return bool(settings.configured)", "return True", DJANGO),
     ),
-    *in_file(
+    *_in(
         "runs/body.py",
         ("(connections, *self._job.around())", "(*self._job.around(),)", DJANGO),
         ("(connections, *self._job.around())", "(connections,)", AROUND),
@@ -82,7 +86,7 @@ RUN_MUTANTS = (
         ("is_cut and subject.stopping", "is_cut", BODY),
         ("if subject.lost and (is_cut", "if (is_cut", BODY),
     ),
-    *in_file(
+    *_in(
         "jobs/registry.py",
         ("check_fit(self._given, one.name, one.where, is_async=one.is_async)", "pass", GIVEN),
         (
@@ -95,7 +99,7 @@ RUN_MUTANTS = (
         ("for other in self._outer if other is not around", "for other in self._outer", AROUND),
         ("given if given.around is not nothing else", "", AROUND),
     ),
-    *in_file(
+    *_in(
         "jobs/run.py",
         ("        if not isinstance(text, str):\n", "        if False:\n", NOTES),
         ("        if self._has_ended:\n", "        if False:\n", NOTES),
@@ -107,13 +111,13 @@ RUN_MUTANTS = (
         ('.encode("utf-8", "replace").decode()', "", NOTES),
         ('[: LONGEST_NOTE - 1]}…") or None', '[: LONGEST_NOTE - 1]}…")', NOTES),
     ),
-    *in_file(
+    *_in(
         "runs/execution.py",
         ("        run.end()\n", "", NOTES),
         ("            note=run.noted,\n        )\n", "        )\n", NOTES),
         ("took=took, note=run.noted", "took=took", NOTES),
     ),
-    *in_file(
+    *_in(
         "runs/beginning.py",
         ("to_milliseconds(slot) - 1", "to_milliseconds(slot)", BEGINNING),
         (
@@ -134,7 +138,7 @@ RUN_MUTANTS = (
         ("attempt, key = resumed.attempt,", "attempt, key = 1,", "tests/unit/runs/test_resuming.py"),
         ("claimed.bid.request.fenced and fence is not None", "fence is not None", BEGINNING),
     ),
-    *in_file(
+    *_in(
         "scheduler/engine.py",
         (
             "        if not self.runner.stopping:\n            self._ends = ends",
@@ -145,7 +149,7 @@ RUN_MUTANTS = (
         ("return max(0.0, min(most, (self._ends", "return max(-9.0, min(most, (self._ends", GRACE),
         ("min(most, (self._ends - self._timing.mono()) / 1000)", "most", GRACE),
     ),
-    *in_file(
+    *_in(
         "otel.py",
         ('"lost" if run.lost else outcome_of(run, error)', "outcome_of(run, error)", SPANS),
         ('if outcome in ("failed", "lost"):', 'if outcome in ("failed",):', SPANS),

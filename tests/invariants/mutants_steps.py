@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.invariants.mutants import Mutant, in_file
+from tests.invariants.mutants import Mutant
 
 RECORDS = "tests/unit/lock/test_step_record.py"
 EXCHANGES = "tests/unit/lock/test_step_protocol.py"
@@ -16,12 +16,16 @@ HISTORY = "tests/unit/runs/test_history.py"
 RESUMING = "tests/unit/runs/test_resuming.py"
 
 
+def _in(file: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
+    return tuple(Mutant(file, *change) for change in changes)
+
+
 def _of(number: int, tests: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
     return tuple(Mutant(*change, f"{tests} -k test_i{number:02}_") for change in changes)
 
 
 STEP_MUTANTS = (
-    *in_file(
+    *_in(
         "lock/step_record.py",
         ("if not isinstance(node, dict):", "if False:", RECORDS),
         ("if fence is None or started_at is None:", "if fence is None:", RECORDS),
@@ -47,7 +51,7 @@ STEP_MUTANTS = (
         ('return "write" if found == allowed else "in_doubt"', 'return "write"', RECORDS),
         ('return "write" if found == allowed else "in_doubt"', 'return "in_doubt"', RECORDS),
     ),
-    *in_file(
+    *_in(
         "lock/step_protocol.py",
         ("known if known is not None else (yield from reading())", "known", EXCHANGES),
         ('        if verdict == "overtaken":\n', "        if False:\n", EXCHANGES),
@@ -59,14 +63,14 @@ STEP_MUTANTS = (
         ("            was_denied = True\n", "", EXCHANGES),
         ("        yield from overtaken(tries)\n", "", EXCHANGES),
     ),
-    *in_file(
+    *_in(
         "lock/writing.py",
         ("            if lease.renew():\n                raise\n", "            raise\n", STEPS),
         ("            if lease.renew():\n                raise\n", "            pass\n", STEPS),
         ("                case Lost(why):\n                    lease.lose(why)\n", "", STEPS),
         ("    while not lease.lost:\n", "    while True:\n", STEPS),
     ),
-    *in_file(
+    *_in(
         "runs/steps/protocol.py",
         ("        if step.in_doubt and not step.may_retry:\n", "        if step.in_doubt:\n", STEPS),
         ("        if step.in_doubt and not step.may_retry:\n", "        if False:\n", STEPS),
@@ -76,7 +80,7 @@ STEP_MUTANTS = (
         ("        step.may_retry = False\n        step.returned", "        step.returned", STEPS),
         ("    if step is None or not step.in_doubt:\n", "    if step is None:\n", STEPS),
     ),
-    *in_file(
+    *_in(
         "runs/steps/steps.py",
         ("if not self._is_async and _is_async(function):", "if False:", STEPS),
         ("            if self._is_over:\n", "            if False:\n", STEPS),
@@ -88,18 +92,18 @@ STEP_MUTANTS = (
         ("{} if is_first else None", "None", STEPS),
         ("            answer, cancelled = await", "            answer, _ = await", ASYNC),
     ),
-    *in_file(
+    *_in(
         "lock/kinds.py",
         ("if wanted is not None and slot is not None:", "if False:", ONCE),
         ("if kind is not None and kind != wanted:", "if False:", ONCE),
     ),
-    *in_file(
+    *_in(
         "runs/history.py",
         ("if tick < kept[0]]", "if True]", HISTORY),
         ("for key in old if key != unfinished]", "for key in old]", HISTORY),
         ("for tick in ticks if tick != unfinished]", "for tick in ticks]", HISTORY),
     ),
-    *in_file(
+    *_in(
         "runs/resuming.py",
         ("    if entry is None and not is_unfinished:\n", "    if entry is None:\n", RESUMING),
         ("    if entry is None and not is_unfinished:\n", "    if False:\n", RESUMING),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.invariants.mutants import in_file
+from tests.invariants.mutants import Mutant
 
 HEALTH = "tests/unit/ops/test_health.py"
 DAEMON = "tests/unit/ops/test_health_daemon.py"
@@ -10,8 +10,12 @@ REPORT = "tests/unit/ops/test_health_report.py"
 LATENESS = "tests/unit/scheduler/test_lateness.py"
 
 
+def _in(file: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
+    return tuple(Mutant(file, *change) for change in changes)
+
+
 VERDICT_MUTANTS = (
-    *in_file(
+    *_in(
         "ops/health.py",
         ("return self.word in ALARMS", "return True", HEALTH),
         # The order of the words, and when each of them holds.
@@ -81,7 +85,7 @@ VERDICT_MUTANTS = (
         ("if failures > 1 else", "if failures else", HEALTH),
         ("freed_at(record) if failures == declared.alert_after else None", "freed_at(record)", HEALTH),
     ),
-    *in_file(
+    *_in(
         "ops/health_report.py",
         ("if self._timing.mono() >= self._until:", "if True:", REPORT),
         ("if self._timing.mono() >= self._until:", "if self._timing.mono() > self._until:", REPORT),
@@ -89,7 +93,7 @@ VERDICT_MUTANTS = (
         ("self._report.problem is not None and before.problem is None", "self._report.problem is not None", REPORT),
         ("        if report.problem is not None:\n            return None\n", "", REPORT),
     ),
-    *in_file(
+    *_in(
         "scheduler/lateness.py",
         ("if judge is None or moment is None:", "if moment is None:", LATENESS),
         ("before not in (None, self._last)", "before != self._last", LATENESS),

@@ -145,7 +145,7 @@ def _schedule(row: Row) -> str:
 
 
 def _is_said(verdict: JobVerdict) -> bool:
-    """Return whether `why` is shown. It is not for a job that is as it should be."""
+    """Return whether people are told why: of a job that is as it should be, they needn't know."""
     return verdict.word != "ok"
 
 

@@ -59,8 +59,8 @@ class JobVerdict:
     """The verdict about one job. Instants are milliseconds of RTDB's clock.
 
     `since` is when this state began, `due` the first tick that is late; None where there is none, or it is not known.
-    `why` is one sentence for people. `is_warning` marks a state that is no alarm but needs a look, such as a
-    pause of more than a day.
+    `why` is one sentence for people. `is_warning` marks what is no alarm, but should be looked at, as a pause of more
+    than a day.
     """
 
     job: str
@@ -231,5 +231,5 @@ def _ended(job: str, declared: Declared, record: LockRecord | None) -> JobVerdic
 
 
 def _service(declared: Declared) -> str:
-    """Return the service to start, or whose log to read, in words. Outside of Cloud Run it has no name."""
+    """Return what a person starts, and whose log a person reads. Outside of Cloud Run it has no name."""
     return "its program" if declared.service in ("", "local") else plain(declared.service)
