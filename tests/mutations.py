@@ -25,7 +25,9 @@ from functools import cache
 from pathlib import Path
 
 from tests.invariants.equivalent_mutants import EQUIVALENT
-from tests.invariants.mutants import LOCK_MUTANTS, Mutant
+from tests.invariants.mutants import RECORD_MUTANTS, Mutant
+from tests.invariants.mutants_hearing import HEARING_MUTANTS
+from tests.invariants.mutants_holding import HOLDING_MUTANTS
 from tests.invariants.mutants_invariants import INVARIANTS
 from tests.invariants.mutants_runs import RUN_MUTANTS
 from tests.invariants.mutants_steps import STEP_MUTANTS
@@ -37,6 +39,7 @@ from tests.mutation.overlay import ROOT, Overlay, each
 from tests.mutation.reach import Reach, collect, digest, meaning
 from tests.mutation.trial import Judged, Trials
 
+LOCK_MUTANTS = HEARING_MUTANTS + RECORD_MUTANTS + HOLDING_MUTANTS
 MUTANTS = LOCK_MUTANTS + INVARIANTS + STEP_MUTANTS + RUN_MUTANTS + VERDICT_MUTANTS
 
 # All mutants of these are listed by hand, so that none are generated.

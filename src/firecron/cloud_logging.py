@@ -133,7 +133,7 @@ def _said(record: logging.LogRecord) -> str:
         if isinstance(message, Mapping):
             return str(message["message"])
         return record.getMessage()
-    except Exception:
+    except Exception:  # the program's mistake: its arguments don't fit, or one of them has no text
         return message if isinstance(message, str) else f"a {type(message).__name__}"
 
 

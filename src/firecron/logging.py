@@ -95,7 +95,7 @@ def _shortened(message: str, error: BaseException) -> str:
     """Return the message with a long error cut to its beginning: the traceback below it shows the whole error."""
     try:
         text = redacted(str(error))
-    except Exception:
+    except Exception:  # an error that has no text is in no message
         return message
     beginning = text.partition("\n")[0][:_LONGEST_ERROR]
     return message if beginning == text else message.replace(text, f"{beginning}…")

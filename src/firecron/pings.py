@@ -9,8 +9,8 @@ A run without a tick, such as a run by hand, sends none, and neither does an ins
 is interrupted sends nothing at its end either: the instance that reruns it does, or the service misses it.
 
 No ping delays a run. They wait in a queue of bounded length, and one thread sends them, in their order. Each has five
-seconds and two tries. If none of them is taken, or the queue is full, `ping.failed` says so: the ping is lost, and
-nothing else. What is still in the queue when the instance stops has two more seconds, within its grace.
+seconds and two tries. If the service accepts neither, or the queue is full, the event `ping.failed` says so. The ping
+is lost, and nothing else. What is still in the queue when the instance stops has two more seconds, within its grace.
 
 A ping's URL is a secret, for whoever knows it can send pings. It is in no log and in no error.
 """
@@ -210,7 +210,7 @@ class _Sender:
         self._reset()
 
     def add(self, ping: _Ping) -> None:
-        """Have it sent; or report that it can't be."""
+        """Put a ping into the queue, or report that it can't be sent."""
         with self._changed:
             if self._is_closed:
                 return
@@ -239,7 +239,7 @@ class _Sender:
             self._changed.notify_all()
 
     def _start(self) -> str | None:
-        """Start the thread, unless it runs; return why that is impossible, if it is."""
+        """Start the thread unless it runs. Return why it can't be started; None if it runs."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="firecron-pings", daemon=True)
             try:
@@ -271,7 +271,7 @@ class _Sender:
             return None if self._is_closed else self._waiting.popleft()
 
     def _send(self, ping: _Ping) -> str | None:
-        """Send it, twice if need be; return why nobody took it, if nobody did."""
+        """Send a ping, in two tries at most. Return why the service didn't accept it; None if it did."""
         why = None
         for tries in range(_TRIES):
             if tries:

@@ -8,9 +8,9 @@
     monitor(crons)
 
 Needs `pip install 'firecron[sentry]'`. Only the instance that runs a tick checks in, at the run's start and at its end,
-so any number of instances make one run of it. Each check-in says what the monitor should expect, so a monitor is made
-by its first one, and follows the job when the job's options change. A run without a tick, such as a run by hand, checks
-in nowhere, and neither does an instance outside of production.
+so any number of instances count as one run. Each check-in says what the monitor should expect. So the first one creates
+the monitor, and later ones change it with the job's options. A run without a tick, such as a run by hand, checks in
+nowhere, and neither does an instance outside of production.
 
 Sentry can't expect everything: a monitor has whole minutes, and neither `L` nor `#`. A job of another schedule is left
 out, and `monitor` says so in one line. A line's fixed second is cut off.

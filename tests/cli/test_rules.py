@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from tests.cli.calls import call, complaint
 from tests.stores.least_privilege import OVERRIDE, RULES, Row
-from tests.stores.least_privilege_rows import FORBIDDEN, LEGAL
+from tests.stores.least_privilege_forbidden import FORBIDDEN
+from tests.stores.least_privilege_legal import LEGAL
 from tests.stores.rule_questions import question
 
 from firecron.cli.commands.rules import shipped

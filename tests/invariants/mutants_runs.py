@@ -63,12 +63,12 @@ RUN_MUTANTS = (
         ("    made.__enter__()\n", "", AROUND),
         (
             "        made.__exit__(kind, error, traceback)\n",
-            "        return made.__exit__(kind, error, traceback)  # type: ignore\n",
+            "        return made.__exit__(kind, error, traceback)\n",
             AROUND,
         ),
         (
             "        await made.__aexit__(kind, error, traceback)\n",
-            "        return await made.__aexit__(kind, error, traceback)  # type: ignore\n",
+            "        return await made.__aexit__(kind, error, traceback)\n",
             AROUND,
         ),
     ),

@@ -6,7 +6,10 @@ from tests.invariants.mutants import Mutant
 
 RECORDS = "tests/unit/lock/test_step_record.py"
 EXCHANGES = "tests/unit/lock/test_step_protocol.py"
-STEPS = "tests/unit/runs/steps/test_steps.py"
+STEPS = (
+    "tests/unit/runs/steps/test_steps.py tests/unit/runs/steps/test_steps_doubts.py"
+    " tests/unit/runs/steps/test_steps_refused.py"
+)
 ASYNC = "tests/unit/runs/steps/test_steps_async.py"
 ONCE = "tests/unit/lock/test_once.py"
 HISTORY = "tests/unit/runs/test_history.py"

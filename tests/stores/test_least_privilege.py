@@ -25,7 +25,9 @@ from tests.stores.least_privilege import (
     put,
     without,
 )
-from tests.stores.least_privilege_rows import DAY, FORBIDDEN, LEGAL
+from tests.stores.least_privilege_forbidden import FORBIDDEN
+from tests.stores.least_privilege_legal import LEGAL
+from tests.stores.least_privilege_values import DAY
 from tests.stores.rule_mutants import Mutant, mutants
 from tests.stores.rule_questions import question
 

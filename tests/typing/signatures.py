@@ -91,7 +91,7 @@ async def signatures_survive(jobs: Jobs, run: Run) -> None:
     assert_type(distributed_cron("partial", "* * * * *")(partial(function, 1)), partial[float])
 
 
-# In the functions below each ignored error is what the test wants: without the error, mypy complains of the comment.
+# The reason of every `type: ignore` below: its error is what the test wants. Without the error mypy complains of it.
 def calls_are_checked(jobs: Jobs) -> None:
     function("one")  # type: ignore[arg-type]
     function(1, "other")  # type: ignore[call-arg]

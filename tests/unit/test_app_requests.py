@@ -34,7 +34,7 @@ class Instance:
     """
 
     def __init__(self, function: Callable[[], object], **options: object) -> None:
-        job = distributed_cron(NAME, "* * * * * *", lock_ttl=30, **options)(function)  # type: ignore[arg-type]
+        job = distributed_cron(NAME, "* * * * * *", lock_ttl=30, **options)(function)  # type: ignore[arg-type]  # any options
         settings = load(request_timeout=20, acquire_timeout=20, release_timeout=20)
         self.crons = FireCron(job, settings=settings, enabled=True, has_threads=False, crew=Inline(), chance=Chance())
         mono = int(SystemTiming().mono())

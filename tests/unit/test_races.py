@@ -13,9 +13,9 @@ from typing import TypeVar
 import pytest
 from tests.simulation.world import START, slot
 from tests.unit.interrupts import instructions_of, interrupt_instruction
-from tests.unit.lock.test_keeper import Kept
+from tests.unit.lock.kept import Kept
 from tests.unit.locks import replace_lock
-from tests.unit.runs.test_body import body_of, job_of, make_run
+from tests.unit.runs.bodies import body_of, job_of, make_run
 from tests.unit.scheduler.test_ticker import Bench as TickerBench
 from tests.unit.scheduler.test_ticker import make_job
 from tests.unit.threads import PATIENCE, ended, named

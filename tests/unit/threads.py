@@ -1,4 +1,4 @@
-"""Real threads in tests: how long one is waited for before that is a failure, and a lock that tells who wants it."""
+"""Real threads in tests: how long a test waits for one before it fails, and locks and clocks that tell of waits."""
 
 from __future__ import annotations
 
@@ -42,6 +42,26 @@ class Watched:
     def wait(self) -> None:
         """Return once somebody has asked for it, once for each who did."""
         assert self._asked.acquire(timeout=PATIENCE), "nobody asks for the lock"
+
+
+class Resting(FakeTiming):
+    """Time that is moved by hand, and tells when a thread waits; one whose time has come `ends` there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends = False
+        self.condition = threading.Condition()
+        self._waits = threading.Semaphore(0)
+
+    def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+        self.condition = condition
+        self._waits.release()
+        super().wait(condition, seconds)
+        if self.ends:
+            raise SystemExit
+
+    def rests(self) -> None:
+        assert self._waits.acquire(timeout=PATIENCE), "the thread doesn't come to rest"
 
 
 class Followed(FakeTiming):

@@ -24,6 +24,6 @@ def ask_metadata(path: str, environment: Mapping[str, str] = os.environ) -> str 
     try:
         reply = requests.get(f"http://{host}/computeMetadata/v1/{path}", headers=headers, timeout=_TIMEOUT)
     except requests.RequestException:
-        return None
+        return None  # this machine is not on Google Cloud, or its network is down
     value = reply.text.strip()
     return value if reply.ok and _VALUE.fullmatch(value) else None

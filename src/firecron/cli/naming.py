@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from firecron.cli.output import Output
 from firecron.errors import Denied
 from firecron.ops.findings import database_in_words
+from firecron.ops.forgetting import Catalogue
 from firecron.ops.operator import Operator
 from firecron.rtdb.target import find_target
 from firecron.settings import Settings
@@ -25,10 +26,10 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
-def close_to(operator: Operator, name: str) -> str:
-    """Return `did_you_mean` for the names in the database."""
+def close_to(place: Operator | Catalogue, name: str) -> str:
+    """Return `did_you_mean` for the names of the locks, or of the jobs in the catalogue."""
     try:
-        return did_you_mean(name, operator.names())
+        return did_you_mean(name, place.names())
     except Denied:
         return ""  # a user who may not list the names gets no suggestion
 

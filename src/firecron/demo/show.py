@@ -136,7 +136,7 @@ class Show:
             try:
                 name, event = lines.get(timeout=left)
             except queue.Empty:
-                return
+                return  # it has lasted long enough
             self._hear(name, event)
             over = sum(tick.is_over for tick in self._ticks.values())
             if self.killed is None and event["slug"] == "run.started" and over >= self._wanted // 2:

@@ -1,4 +1,4 @@
-"""Around a run: what a program wants its jobs to be called in, such as a span, a session or a log context.
+"""Around a run: the context managers in which a program's jobs are called, such as a span, a session or a log context.
 
     @contextmanager
     def session(run: Run) -> Iterator[None]:
@@ -7,9 +7,9 @@
 
     crons = FireCron(Digests(), around=[session])
 
-Each is called with the run, anew for each try, and gives a context manager. The first is the outermost. `with` enters
-those around a sync job, and `async with` those around an async job that can be entered so. An async job may have sync
-ones as well. This module says what may be given; `runs.surroundings` enters them.
+Each function is called with the run, anew for each try, and returns a context manager. The first one is the outermost.
+Around a sync job all of them are sync. Around an async job they may be of both kinds: `async with` enters those that
+have it, and `with` the others. This module checks what is given; `runs.surroundings` enters it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _EXAMPLE = "give around=[…] functions of the run that return a context manager
 
 
 def nothing() -> tuple[()]:
-    """Return what is around a job or a leader that no FireCron has yet."""
+    """Return what is around a job or a leader without a FireCron: nothing."""
     return ()
 
 
 def checked(around: Iterable[Around]) -> tuple[Around, ...]:
-    """Return what was given as `around`. Raise ConfigurationError for what can't be around a run."""
+    """Return the functions given as `around`. Raise ConfigurationError for one that can't be around a run."""
     if callable(around):
         raise ConfigurationError(f"around={_named(around)} is not a list: {_EXAMPLE}")
     arounds = tuple(around)
@@ -55,7 +55,7 @@ def check_fit(arounds: Sequence[Around], name: str, where: str, *, is_async: boo
 
 
 def not_entered(around: object, job: str) -> str:
-    """Return why an async one can't be around a sync job, and the remedy."""
+    """Return why an async context manager can't be around a sync job, and the remedy."""
     return (
         f"around= has {_named(around)}, an async context manager, and the job {job} is sync: declare the job with "
         "async def, or give a sync one, such as a function with contextlib.contextmanager"
@@ -63,7 +63,7 @@ def not_entered(around: object, job: str) -> str:
 
 
 def no_context(around: object, made: object) -> str:
-    """Return why what it returned can't be entered, and the remedy."""
+    """Return why the object that was returned can't be entered, and the remedy."""
     return f"around= has {_named(around)}, which returned {made!r:.80}, and that is no context manager: {_EXAMPLE}"
 
 

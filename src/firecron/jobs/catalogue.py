@@ -5,10 +5,10 @@ service declared it. Durations are seconds, as in the program. `since` and `decl
 
 An entry has the `line` and its `timezone`, or `every` and `starting`; and `grace`, `overlap`, `catchUp`, `oncePerTick`,
 `disabled`, `expectedRuntime`, `alertAfter` and `role` as the job's options have them. `where` is the job's function,
-`ticks` is false if only triggers run the job. `service` and `revision` are of the program that declared it last; an
-empty `service` says that no program has declared the job that has its role.
+`ticks` is false if only triggers run the job. `service` and `revision` are those of the program that declared the job
+last. An empty `service` means that no program with the job's role has declared it yet.
 
-An entry that can't be read is None: the tools show the job without a schedule, and nothing is judged by a guess.
+An entry that can't be read is None: the tools show the job without a schedule, and its verdict is `unknown`.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def declared(options: JobOptions, *, where: str, ticks: bool, service: str, revi
 
 
 def probe(name: str) -> Declared:
-    """Return an entry of no program, to find out whether entries can be written. Nobody misses its job."""
+    """Return a disabled entry that belongs to no program. It is written to find out whether entries can be written."""
     return Declared(
         name,
         Schedule("0 0 * * *"),

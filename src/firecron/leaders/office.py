@@ -211,7 +211,7 @@ class Office:
         try:
             before = parse(tenure.replaced, tenure.started.server)
         except Malformed:
-            return
+            return  # no claim replaces a malformed record
         if not isinstance(before, LockRecord) or before.releasedAt is not None or before.kept.get("kind") != LEADER:
             return
         if before.fence is None or before.acquiredAt is None:

@@ -2,7 +2,7 @@
 
     act     pause, resume, unlock, cancel, run, forget, or depose: the cancel of a leader's term
     name    the lock, which has its job's or leader's name
-    who     what the command line claims (`user@host`), or what its caller has authenticated; a program, its instance
+    who     `user@host` as the command line claims, a visitor as the page has authenticated it, or a program's instance
     at      when, in milliseconds of RTDB's clock
     why     the reason that was given, without what looks like a secret
 

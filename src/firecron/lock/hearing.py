@@ -112,7 +112,7 @@ def _free_at(node: object, now: int, margin: int) -> float:
     try:
         current = parse(node, now)
     except Malformed:
-        return 0
+        return 0  # the answer to the ask says so
     if not isinstance(current, LockRecord) or is_paused(current.kept, now):
         return 0
     return float(current.expiresAt) + (margin if current.releasedAt is None else 0)

@@ -338,7 +338,7 @@ def _is_cancelled(node: object, holder: str, fence: int, now: int) -> bool:
     try:
         record = parse(node, now)
     except Malformed:
-        return False
+        return False  # the write that would follow is refused, with the reason
     return isinstance(record, LockRecord) and (record.holder, record.fence) == (holder, fence) and record.is_cancelled
 
 

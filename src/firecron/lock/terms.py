@@ -97,7 +97,7 @@ class Terms:
             if pause:
                 self._candidate.listen()
                 # Not `wait_for`: in Python 3.11 it loses a cancellation that comes together with what it waits for.
-                with suppress(TimeoutError):
+                with suppress(TimeoutError):  # the pause is over
                     async with asyncio.timeout(pause):
                         await self._woken.wait()
                 self._woken.clear()

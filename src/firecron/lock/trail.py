@@ -1,8 +1,8 @@
-"""The trail: pauses and what else operators do, as it is written. Each act leaves an entry in `cron-acts`.
+"""The trail: writes pauses, and an entry in `cron-acts` for each act of an operator.
 
 A pause and its end are one write with their entry: both are there, or none. Any other act is recorded after it was
-done. An entry that can't be written undoes nothing: it is said in a WARNING, `act.failed`. So where the rules are older
-than acts, a pause is written without its entry.
+done. An entry that can't be written undoes nothing: a WARNING, `act.failed`, says so. So where the rules are older than
+acts, a pause is written without its entry.
 
     two acts at the same time     both are there; the second may leave one more than are kept, and the next act prunes
     a pause and a claim           the claim's compare-and-swap fails, or comes first, and the run goes on to its end
@@ -40,7 +40,7 @@ class Trail:
         self._deadline = deadline
 
     def pause(self, name: str, by: str, why: str | None = None, until: int | None = None) -> None:
-        """Pause a lock until it is resumed, or until this instant of RTDB's clock. What a pause before it said is gone.
+        """Pause a lock until it is resumed, or until this instant of RTDB's clock. It replaces an earlier pause.
 
         Raise ConfigurationError if the instant is over, and StoreError if the pause can't be written.
         """

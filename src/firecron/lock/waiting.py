@@ -122,7 +122,7 @@ class Waking:
             return
         while (seconds := waiting.seconds()) > 0:
             # Not `wait_for`: in Python 3.11 it loses a cancellation that comes together with what it waits for.
-            with suppress(TimeoutError):
+            with suppress(TimeoutError):  # the pause is over
                 async with asyncio.timeout(seconds):
                     await self._is_woken.wait()
             self._is_woken.clear()

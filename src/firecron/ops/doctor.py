@@ -245,7 +245,7 @@ def _versions() -> Iterator[tuple[str, str]]:
     yield "firecron", __version__
     yield "Python", platform.python_version()
     for package in _PACKAGES:
-        with suppress(PackageNotFoundError):
+        with suppress(PackageNotFoundError):  # it is not installed here
             yield package, version(package)
 
 

@@ -56,7 +56,7 @@ ALERT_MARGIN = 60_000
 
 @dataclass(frozen=True, slots=True)
 class JobVerdict:
-    """What is to be said of one job. Instants are milliseconds of RTDB's clock.
+    """The verdict about one job. Instants are milliseconds of RTDB's clock.
 
     `since` is when this state began, `due` the first tick that is late; None where there is none, or it is not known.
     `why` is one sentence for people. `is_warning` marks what is no alarm, but should be looked at, as a pause of more
@@ -96,7 +96,7 @@ def judge(
 ) -> JobVerdict:
     """Return the verdict about a job at the time `now` of RTDB's clock, given the node of its lock.
 
-    Without `groups`, because they can't be read, somebody is taken to have the job. Durations are milliseconds.
+    Without `groups`, because they can't be read, no job is retired or unattended. Durations are milliseconds.
     """
     job, fields = plain(declared.name), node if isinstance(node, dict) else {}
     if groups is not None and retired(declared, groups, now):
@@ -183,7 +183,7 @@ def _late_before(
 
 
 def _since_when(declared: Declared, record: LockRecord | None, fields: Mapping[str, object], now: int) -> Iterator[int]:
-    """Yield the instants after which nothing speaks against a tick's run. A tick has to be newer than each of them."""
+    """Yield the instants up to which something spoke against a run. A late tick is newer than each of them."""
     if record is not None:
         yield freed_at(record)
         if record.slot is not None:

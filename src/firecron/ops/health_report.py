@@ -44,12 +44,12 @@ class Report:
 
     @property
     def alarms(self) -> list[JobVerdict]:
-        """The verdicts that somebody has to be told."""
+        """The verdicts that are alarms."""
         return [verdict for verdict in self.verdicts if verdict.is_alarm]
 
     @property
     def status(self) -> HealthWord:
-        """All that a monitoring service needs to know."""
+        """The word for a monitoring service. It is `unknown` if the database could not be read."""
         if self.problem is not None:
             return "unknown"
         return "failing" if self.alarms else "ok"
@@ -84,7 +84,7 @@ class HealthReport:
             return self._report
 
     def judged(self) -> Sequence[Judged] | None:
-        """Return what is said of each job; None if the database can't be read."""
+        """Return the verdict about each job; None if the database can't be read."""
         report = self.get()
         if report.problem is not None:
             return None

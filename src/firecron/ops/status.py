@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from firecron.base.clocks import Deadline
-from firecron.base.instants import in_utc, to_datetime, to_milliseconds, to_text
+from firecron.base.instants import to_datetime, to_milliseconds, to_text
+from firecron.cron.shown import schedule_fields
 from firecron.cron.words import without_place
 from firecron.errors import Denied
 from firecron.jobs.catalogue import Declared, read_declared
@@ -58,14 +59,10 @@ class Row:
     def to_json(self) -> dict[str, object]:
         """Return the row for programs: it always has every field, and instants are texts."""
         declared = self.declared
-        schedule = None if declared is None else declared.schedule
         return {
             **self.verdict.to_json(),
             "warning": self.verdict.is_warning,
-            "line": schedule and schedule.line,
-            "timezone": schedule and schedule.timezone,
-            "every": None if schedule is None or schedule.every is None else int(schedule.every.total_seconds()),
-            "starting": None if schedule is None or schedule.starting is None else in_utc(schedule.starting),
+            **schedule_fields(None if declared is None else declared.schedule),
             "words": self.words,
             "next": None if self.next is None else to_text(self.next),
             "lock": self.lock and self.lock.to_json(),
@@ -128,7 +125,7 @@ class Status:
         try:
             groups: tuple[Group, ...] | None = read_groups(self._read(self._paths.groups, ends))
         except Denied:
-            groups = None
+            groups = None  # the rules are older than the groups
         return Nodes(catalogue, locks, groups, self._locks.clock.now(ends).server)
 
     def catalogue(self, ends: Deadline | None = None) -> dict[str, Declared | None]:
@@ -150,7 +147,7 @@ class Status:
         ]
 
     def judge(self, nodes: Nodes, names: Collection[str] | None = None) -> SeenJobs:
-        """Return what these nodes say of all jobs, or of those of these names, without their histories."""
+        """Return all jobs, or those of these names, as these nodes show them, without entries of histories."""
         rows = (
             self._row(name, verdict, nodes)
             for name, verdict in zip(sorted(nodes.catalogue), self.verdicts(nodes), strict=True)
@@ -205,7 +202,7 @@ class Status:
 
 
 def _is_settled(earlier: Row, row: Row, at: int) -> bool:
-    """Return whether the history that was read with the row `earlier`, at this time, has no newer entry now."""
+    """Return whether the entry that was read `at` this time, with the row `earlier`, is still the newest."""
     changes, others = ([one.since, one.released_at] if one else [None, None] for one in (earlier.lock, row.lock))
     return changes == others and all(change is None or change < at - _SETTLED for change in changes)
 

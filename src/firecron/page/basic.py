@@ -52,7 +52,7 @@ class BasicGate:
 
 
 def _digest(text: bytes) -> bytes:
-    """Return a digest, so that what is compared has one length."""
+    """Return a digest, so that all compared values have the same length."""
     return sha256(text).digest()
 
 

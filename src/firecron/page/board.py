@@ -1,11 +1,11 @@
 """The board: all jobs as the page shows them, read once for all who look.
 
     the locks       by a stream of the database while somebody follows the page live; else every three seconds
-    the groups      every minute: so it is told a minute later that nobody attends a job any more
+    the groups      every minute: so the page calls a job unattended up to a minute late
     the catalogue   every five minutes, and when there is another group: its jobs may be new
     the histories   the newest entry of a job, when its lock has changed
 
-So a page that nobody looks at asks nothing, and one that many look at asks no more than one that one looks at.
+So a page without visitors reads nothing, and one with many visitors reads no more than one with a single visitor.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ class Board:
         return None if self._follow is None else self._follow.heard
 
     def follow(self, wake: Callable[[], object]) -> None:
-        """Be told of changes of the locks from now on. `wake` is called after each, by another thread."""
+        """Follow the changes of the locks from now on. `wake` is called after each, by another thread."""
         self._follow = Follow(self._locks.paths.locks, wake)
         self._locks.streams.add(self._follow)
 
     def unfollow(self) -> None:
-        """Be told no more."""
+        """Follow the changes no more."""
         follow, self._follow = self._follow, None
         if follow is not None:
             self._locks.streams.discard(follow)
@@ -108,7 +108,7 @@ class Board:
         return self._nodes.get() if heard is None else children(heard.node, self._locks.paths.locks)
 
     def _read_groups(self) -> tuple[Group, ...] | None:
-        """Return the groups; of those that are live it is said for as long as they are not read again."""
+        """Return the groups. One that is live counts as live until the groups are read again."""
         try:
             groups = read_groups(self._locks.store.read(self._locks.paths.groups, self._deadline()).node)
         except Denied:

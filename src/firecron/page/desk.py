@@ -1,4 +1,4 @@
-"""The desk: decides for a request of any framework what it gets. The shells of the frameworks only carry it out.
+"""The desk: makes the reply to a request of any framework. The shells of the frameworks only pass both on.
 
     admit   whether the visitor is served at all: the Host, and the gate
     plan    whether the request is one that the page takes: its path, its method, and for a POST what keeps it safe

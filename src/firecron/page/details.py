@@ -15,6 +15,7 @@ from firecron.base.clocks import Deadline, Timing
 from firecron.base.exact import number
 from firecron.base.instants import in_utc, to_datetime, to_text
 from firecron.cron.clock_changes import special_nights
+from firecron.cron.shown import schedule_fields
 from firecron.errors import Denied, UnknownJob
 from firecron.jobs.catalogue import Declared
 from firecron.jobs.groups import Group, read_groups
@@ -168,12 +169,8 @@ def _lock(seen: SeenJobs, row: Row | None, name: str) -> dict[str, object] | Non
 
 
 def _options(declared: Declared) -> dict[str, object]:
-    schedule = declared.schedule
     return {
-        "line": schedule.line,
-        "timezone": schedule.timezone,
-        "every": None if schedule.every is None else int(schedule.every.total_seconds()),
-        "starting": None if schedule.starting is None else in_utc(schedule.starting),
+        **schedule_fields(declared.schedule),
         "grace": declared.grace / 1000,
         "overlap": plain(declared.overlap),
         "catchUp": plain(declared.catch_up),

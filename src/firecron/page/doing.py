@@ -1,7 +1,7 @@
-"""What a POST does: run, pause, resume, unlock, cancel. Each passes on who did it.
+"""What a POST does: run, pause, resume, unlock, cancel. Each act is recorded with its visitor.
 
     200   done; a run has ended, whatever its outcome
-    400   the body says something that can't be meant
+    400   the body is not valid for the act
     404   there is no such job or lock
     409   not done: this process has no code for the job, the lock refuses the run, or it has changed since it was seen
     503   the database is away, or this instance is stopping

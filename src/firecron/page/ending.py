@@ -34,7 +34,7 @@ _endable: WeakSet[Endable] = WeakSet()
 
 
 class _Watched:
-    """The handler of a signal, with what was the handler before."""
+    """The handler of a signal, and the handler before it."""
 
     def __init__(self, before: Handler) -> None:
         self.before = before

@@ -88,7 +88,7 @@ def _leaves_no_trace(row: Row) -> bool:
 
 
 def _has_come(row: Row, entry: Entry | None) -> bool:
-    """Return whether the entry is of the run that the lock shows last, or nothing is known that could come."""
+    """Return whether the entry is that of the last run in the lock, or the lock shows no run that has ended."""
     lock = row.lock
     if lock is None or lock.released_at is None or (lock.fence is None and lock.slot is None):
         return True

@@ -58,7 +58,7 @@ class Viewer:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What the viewers know: each row without what a renewal changes, and what else there is; or that RTDB is away."""
+    """What the viewers know: each row without the fields that renewals change, and the rest; or that RTDB is away."""
 
     rows: dict[str, str] = field(default_factory=dict)
     rest: dict[str, str] = field(default_factory=dict)
@@ -85,12 +85,12 @@ class Live:
 
     @property
     def viewers(self) -> int:
-        """How many watch now."""
+        """The number of viewers."""
         with self._changed:
             return len(self._viewers)
 
     def join(self, push: Push) -> Viewer | None:
-        """Tell this viewer from now on; None if there are as many as there may be, or this process ends."""
+        """Return a new viewer, which gets messages from now on; None if there are too many, or this process ends."""
         with self._changed:
             viewer = Viewer(push)
             self._viewers[viewer] = None
@@ -111,7 +111,7 @@ class Live:
         return viewer
 
     def leave(self, viewer: Viewer) -> None:
-        """Tell this viewer nothing any more. A second call changes nothing."""
+        """Send this viewer no more messages. A second call changes nothing."""
         with self._changed:
             if viewer in self._viewers:
                 del self._viewers[viewer]

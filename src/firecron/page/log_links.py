@@ -1,7 +1,7 @@
 """Links to the log lines of a run in Cloud Logging.
 
-Each line of a run has the run's key in a label, which `firecron.logging.setup` writes on Cloud Run. A job of another
-place has no link. The project is the environment's, or the metadata server's; without one the console takes the one
+Each line of a run has the run's key in a label, which `firecron.logging.setup` writes on Cloud Run. A job that runs
+elsewhere has no link. The project is the environment's, or the metadata server's; without one the console takes the one
 that the visitor used last.
 """
 
@@ -25,7 +25,7 @@ _MANUAL = "-manual-"
 
 
 def log_link(name: str, entry: Entry, service: str | None, project: str | None) -> str | None:
-    """Return the URL of a run's log lines; None for a run that has none, or not there."""
+    """Return the URL of a run's log lines; None for a run without any in Cloud Logging."""
     if service in (None, "local") or entry.started_at is None or entry.recorded_by is not None:
         return None
     ended = entry.started_at if entry.ended_at is None else entry.ended_at

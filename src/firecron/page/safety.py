@@ -4,8 +4,8 @@
     415   a POST without JSON: a form of another site can send no JSON
     421   on loopback, another Host: a name that an attacker's DNS has led here
 
-A page without scripts of others can't be made to run any: the policy allows its own file only, and no text becomes
-markup. No reply is stored by a browser or a proxy.
+The page runs no script but its own: the policy allows only its own file, and no text becomes markup. No reply is stored
+by a browser or a proxy.
 """
 
 from __future__ import annotations

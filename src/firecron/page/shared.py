@@ -23,7 +23,7 @@ _MOST = 100
 class _Value(Generic[T]):
     """A value, or the error instead of it, and when it was read on the monotonic clock.
 
-    `changes` counts how often it was said to have changed, and `seen` how many of these the reading has seen.
+    `changes` counts the changes that were reported, and `seen` those before the last reading began.
     """
 
     def __init__(self) -> None:

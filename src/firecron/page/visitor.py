@@ -1,4 +1,4 @@
-"""Who looks at the page: a `Visitor` is what `access` is asked about, an `Access` is what it returns."""
+"""The visitors of the page: `access` is called with a `Visitor` and returns an `Access`."""
 
 from __future__ import annotations
 

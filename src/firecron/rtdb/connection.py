@@ -73,7 +73,7 @@ class OpenReply:
     def shut(self) -> None:
         """End a `read` that waits, and every later one. The connection is still to be closed."""
         # A socket's own method: that of a TLS socket would take the state away that a read is using.
-        with suppress(OSError):
+        with suppress(OSError):  # it is closed already
             socket.socket.shutdown(getattr(self._sock, "socket", self._sock), socket.SHUT_RDWR)
 
     def close(self) -> None:

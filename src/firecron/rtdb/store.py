@@ -305,7 +305,7 @@ def _error_text(reply: Reply) -> str:
     try:
         body = json.loads(reply.content)
     except (ValueError, RecursionError):
-        body = None
+        body = None  # it is not RTDB's: the reply's status says what is known
     text = body.get("error") if isinstance(body, dict) else None
     return str(text).strip() if text else reply.reason or "no reason given"
 
@@ -319,4 +319,4 @@ def _retry_after(reply: Reply) -> float | None:
         # Both instants are on the server's clock, so this machine's clock doesn't matter.
         return min(max(0.0, (until - at).total_seconds()), _LONGEST_REST)
     except (ValueError, TypeError, OverflowError):
-        return None
+        return None  # it has none, or none that makes sense

@@ -161,7 +161,7 @@ def _app() -> firebase_admin.App:
         try:
             return firebase_admin.get_app(*name)
         except ValueError:
-            continue
+            continue  # the program has no app of this name
     try:
         # Without options it reads FIREBASE_CONFIG, which may contain an override that must not get lost.
         return firebase_admin.initialize_app(name=APP_NAME)

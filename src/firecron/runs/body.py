@@ -274,4 +274,4 @@ def _running_loop() -> Loop | None:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
-        return None
+        return None  # none runs on this thread

@@ -335,5 +335,5 @@ def _record(node: object, now: int) -> LockRecord | None:
     try:
         current = parse(node, now)
     except Malformed:
-        return None
+        return None  # `decide` refuses it, with the reason
     return current if isinstance(current, LockRecord) else None

@@ -13,7 +13,7 @@ from firecron.jobs.around import Context
 
 
 def connections(subject: object) -> Context:
-    """Return what is around a run or a term in this program."""
+    """Return the context manager around a run or a term. It does nothing in a program without Django."""
     return _Connections() if has_django() else nullcontext()
 
 

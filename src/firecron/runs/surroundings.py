@@ -5,8 +5,8 @@
     what the program gave     `FireCron(around=…)`, for jobs
 
 They are entered on the thread, or in the task, in which the function is called, and inside the lease. What was entered
-is left in the opposite order, also if a later one can't be entered, and if the task is cancelled. Each learns how the
-function ended, as it learns it in a `with` statement: none of them can keep that from the others, or from the run.
+is left in the opposite order, also if a later one can't be entered, and if the task is cancelled. Each is told how the
+function ended, as in a `with` statement. None of them can hide an exception from the others, or from the run.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class Declaring:
         self.forget()
 
     def forget(self) -> None:
-        """Stop ticking: what is still to be looked at is dropped, and what is under way says nothing any more."""
+        """Stop ticking: the looks that are due are dropped, and one that is under way reports nothing more."""
         with self._lock:
             self._term = object()
             self._ticks = False
@@ -103,7 +103,7 @@ class Declaring:
             self.served(job)
 
     def served(self, job: Job) -> None:
-        """Look at a job that was run here for a trigger, unless it was looked at within an hour; at all if none was."""
+        """Look at a job that was run here for a trigger, as `won` does. Where nothing ticks, begin with all jobs."""
         looked = self._looked.get(job.name)
         if not self._looked and not self._ticks:
             self._ask_for(other.name for other in self._registry.jobs())

@@ -9,8 +9,8 @@ requests of the looks don't grow with the fleet. The first look comes as soon as
 late since last night. Other instances are the first in the next interval. They pass over what is late for more than two
 intervals, unless they have just started, so a lateness of hours isn't told by one instance after the other.
 
-Who judges the jobs is handed in, because this room doesn't know how to. A look waits for the database, so it is made on
-another thread than the beats.
+`judge` is handed in, because this room doesn't know how jobs are judged. A look waits for the database, so it is made
+on another thread than the beats.
 """
 
 from __future__ import annotations

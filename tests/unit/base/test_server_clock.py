@@ -206,7 +206,7 @@ def test_a_reading_is_right_to_within_its_uncertainty(
     bench = Bench(samples=len(trips))
     server = bench.server
     # The server's clock runs faster or slower than this machine's.
-    server.true = lambda: ORIGIN + origin + bench.timing.mono() * speed  # type: ignore[method-assign]
+    server.true = lambda: ORIGIN + origin + bench.timing.mono() * speed  # type: ignore[method-assign]  # for this one
     for wait in (0.0, *waits):
         server.trips.extend(trips)
         bench.timing.advance(wait / 1000)

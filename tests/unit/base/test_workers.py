@@ -44,7 +44,7 @@ def test_there_are_as_many_threads_as_allowed(number: int) -> None:
         workers.submit(gate)
     gate.wait_for(number)
     for index in range(20):
-        workers.submit(lambda index=index: then(index))  # type: ignore[misc]
+        workers.submit(lambda index=index: then(index))  # type: ignore[misc]  # bound at once
     assert (order, len(gate.threads)) == ([], number)
     gate.open.set()
     for _ in range(20):
@@ -87,7 +87,7 @@ def test_under_load_all_is_done_once() -> None:
 
     def submit(first: int) -> None:
         for index in range(first, first + 100):
-            workers.submit(lambda index=index: work(index))  # type: ignore[misc]
+            workers.submit(lambda index=index: work(index))  # type: ignore[misc]  # bound at once
 
     submitters = [threading.Thread(target=submit, args=(100 * number,)) for number in range(8)]
     for thread in submitters:
@@ -152,7 +152,7 @@ def test_a_thread_that_does_not_linger_ends_with_its_work() -> None:
         gate, done = Gate(), threading.Event()
         workers.submit(gate)
         for index in range(3):
-            workers.submit(lambda index=index: order.append(index))  # type: ignore[misc]
+            workers.submit(lambda index=index: order.append(index))  # type: ignore[misc]  # bound at once
         workers.submit(done.set)
         gate.wait_for(1)
         gate.open.set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.runs.test_body import make_run
+from tests.unit.runs.bodies import make_run
 
 from firecron import LeaseLost, Stopping
 

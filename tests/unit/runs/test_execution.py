@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from tests.unit.runs.test_body import Passing, job_of, make_run, raising, running_loop
+from tests.unit.runs.bodies import Passing, job_of, make_run, raising, running_loop
 from tests.unit.threads import PATIENCE, ended
 
 from firecron.base.events import Event, Events

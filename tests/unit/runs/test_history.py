@@ -24,11 +24,6 @@ def write(one: Instance, entry: Entry) -> None:
     one.crons.history.record(NAME, entry)
 
 
-@pytest.fixture
-def fleet() -> Fleet:
-    return Fleet()
-
-
 RUN, LATER_RUN, UNFENCED = finished(5), finished(6), finished(None)
 ABANDONED, LATER_ABANDONED = unrun(slot(), "abandoned", 1, 5), unrun(slot(), "abandoned", 2, 6)
 MISSED = unrun(slot(), "missed")
@@ -179,6 +174,18 @@ def test_keys_sort_by_time(fleet: Fleet) -> None:
     fleet.world.store.set(f"cron-runs/{NAME}", {key: {"outcome": "succeeded"} for key in reversed(keys)})
     assert list(one.crons.history.read(NAME)) == keys
     assert one.crons.history.read("nothing") == {}
+
+
+def test_half_a_character_in_an_error_is_written_down(fleet: Fleet) -> None:
+    """What RTDB would refuse in the text of an error doesn't cost the history its entry."""
+    one = fleet.instance()
+
+    def fail(run: object) -> None:
+        raise ValueError("no such file: caf\udce9")
+
+    fleet.body = fail
+    one.turn(slot())
+    assert fleet.world.history()[slot()]["error"] == "ValueError: no such file: caf?"
 
 
 def test_an_error_is_cut(fleet: Fleet) -> None:

@@ -32,7 +32,7 @@ MINUTELY, SECONDLY = "* * * * *", "* * * * * *"
 def options(line: str = MINUTELY, /, **given: object) -> JobOptions:
     """Those of a job; grace is 10 seconds."""
 
-    @distributed_cron("job", line, **{"lock_ttl": 30, "grace": 10, **given})  # type: ignore[arg-type]
+    @distributed_cron("job", line, **{"lock_ttl": 30, "grace": 10, **given})  # type: ignore[arg-type]  # any options
     def job() -> None: ...
 
     (found,) = declared(job)

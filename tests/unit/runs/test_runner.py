@@ -33,11 +33,6 @@ def failing(error: BaseException, times: int = 1_000) -> object:
     return body
 
 
-@pytest.fixture
-def fleet() -> Fleet:
-    return Fleet()
-
-
 def test_a_run_knows_what_it_is_for(fleet: Fleet) -> None:
     """The body is handed its slot, attempt, fence, key and trigger, and finds the same run as `current_run`."""
     one = fleet.instance()

@@ -14,11 +14,6 @@ from firecron.runs.execution import Performer
 from firecron.runs.lanes import Lanes
 
 
-@pytest.fixture
-def fleet() -> Fleet:
-    return Fleet()
-
-
 @pytest.mark.parametrize("hold", [0, 20])
 def test_a_minimum_hold_keeps_others_out(hold: int) -> None:
     """With hold_at_least the next tick is refused until that time is over, though the run ended long before."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from tests.simulation.world import NAME, START, slot
 from tests.unit.locks import lock_of
-from tests.unit.runs.test_body import running_loop
+from tests.unit.runs.bodies import running_loop
 from tests.unit.threads import PATIENCE, Followed, ended
 
 from firecron import FireCron, Run, distributed_cron
@@ -26,7 +26,7 @@ class Bench:
     def __init__(self, function: Callable[..., object], line: str = "* * * * *", **options: object) -> None:
         self.timing = Followed(wall=START)
         self.store = MemoryStore(self.timing.now)
-        job = distributed_cron(NAME, line, **{"lock_ttl": 60, **options})(function)  # type: ignore[arg-type]
+        job = distributed_cron(NAME, line, **{"lock_ttl": 60, **options})(function)  # type: ignore[arg-type]  # any options
         self.crons = FireCron(job, store=self.store, timing=self.timing, settings=load(), enabled=True)
         self.runner = self.crons.engine.runner
         self.heard: list[Event] = []
@@ -236,7 +236,7 @@ def test_the_history_is_written_before_a_stop_returns(go_on: threading.Event) ->
         assert go_on.wait(PATIENCE)
         record(*arguments)  # type: ignore[arg-type]  # handed through
 
-    bench.crons.history.record = slowly  # type: ignore[method-assign,assignment]
+    bench.crons.history.record = slowly  # type: ignore[method-assign,assignment]  # the same, slowly
     bench.turn()
     assert writing.wait(PATIENCE)
     stop = bench.stop()

@@ -25,7 +25,7 @@ PATIENCE = 20
 
 
 def make_job(line: str = "* * * * *", name: str = "job", **options: object) -> Job:
-    @distributed_cron(name, line, **{"lock_ttl": 30, **options})  # type: ignore[arg-type]
+    @distributed_cron(name, line, **{"lock_ttl": 30, **options})  # type: ignore[arg-type]  # any options
     def job() -> None: ...
 
     (found,) = explore(job)

@@ -29,7 +29,7 @@ class Threaded(Bench):
             self.waits.release()
             wait(condition, seconds)
 
-        self.timing.wait = watched  # type: ignore[method-assign]
+        self.timing.wait = watched  # type: ignore[method-assign]  # the same, and watched
 
     def rests(self) -> None:
         assert self.waits.acquire(timeout=PATIENCE), "the ticker doesn't come to rest"

@@ -24,7 +24,7 @@ HEARTBEAT = 30
 
 
 def make_job(line: str = "* * * * *", called: str = "job", **options: object) -> Job:
-    @distributed_cron(called, line, **{"lock_ttl": 30, **options})  # type: ignore[arg-type]
+    @distributed_cron(called, line, **{"lock_ttl": 30, **options})  # type: ignore[arg-type]  # any options
     def job() -> None: ...
 
     (found,) = explore(job)

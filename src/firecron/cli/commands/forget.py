@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from firecron.base.instants import in_utc, to_text
-from firecron.cli.naming import database_of, did_you_mean
+from firecron.base.instants import to_text
+from firecron.cli.naming import close_to, database_of
 from firecron.cli.options import Json, Why, check_why
 from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.cli.reporting import tell_events
-from firecron.errors import Denied
+from firecron.cron.shown import schedule_fields
 from firecron.jobs.catalogue import Declared
 from firecron.lock.service import LockService
 from firecron.ops.forgetting import Catalogue, SeenEntry
@@ -55,7 +55,7 @@ def forget(names: Names, force: Force = False, why: Why = None, as_json: Json = 
 
 def _check(catalogue: Catalogue, seen: SeenEntry, database: str, *, force: bool) -> None:
     if not seen.is_there:
-        said = f"there is no job {seen.name} in the catalogue of {database}{_close_to(catalogue, seen.name)}"
+        said = f"there is no job {seen.name} in the catalogue of {database}{close_to(catalogue, seen.name)}"
         raise Failure(f"nothing was forgotten: {said}", Exit.USAGE)
     if seen.live and not force:
         who = next((group for group in seen.live if group.jobs is not None), seen.live[0])
@@ -69,24 +69,12 @@ def _check(catalogue: Catalogue, seen: SeenEntry, database: str, *, force: bool)
         )
 
 
-def _close_to(catalogue: Catalogue, name: str) -> str:
-    try:
-        return did_you_mean(name, catalogue.names())
-    except Denied:
-        return ""  # a user who may not list the names gets no suggestion
-
-
 def _value(seen: SeenEntry) -> dict[str, object]:
     """Return what was forgotten: it always has every field, null if the entry could not be read."""
     job = seen.declared
-    schedule = None if job is None else job.schedule
-    every = None if schedule is None or schedule.every is None else int(schedule.every.total_seconds())
     return {
         "name": seen.name,
-        "line": None if schedule is None else schedule.line,
-        "timezone": None if schedule is None else schedule.timezone,
-        "every": every,
-        "starting": None if schedule is None or schedule.starting is None else in_utc(schedule.starting),
+        **schedule_fields(None if job is None else job.schedule),
         "service": None if job is None else plain(job.service),
         "revision": None if job is None or job.revision is None else plain(job.revision),
         "where": None if job is None else plain(job.where),

@@ -21,6 +21,7 @@ from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.cli.schedules import given_instant, given_schedule
 from firecron.cron.clock_changes import Change, special_nights
 from firecron.cron.schedule import Schedule
+from firecron.cron.shown import schedule_fields
 from firecron.cron.words import in_words
 
 # Wide enough to explain a repeated hour of which only one pass is shown.
@@ -108,13 +109,7 @@ def ticks_after(schedule: Schedule, start: datetime, number: int) -> list[dateti
 
 def schedule_value(schedule: Schedule) -> dict[str, object]:
     """Return what a schedule is and means, as JSON for programs."""
-    return {
-        "line": schedule.line,
-        "timezone": schedule.timezone,
-        "every": None if schedule.every is None else int(schedule.every.total_seconds()),
-        "starting": None if schedule.starting is None else in_utc(schedule.starting),
-        "words": in_words(schedule),
-    }
+    return {**schedule_fields(schedule), "words": in_words(schedule)}
 
 
 def tick_in_words(tick: datetime, timezone: str) -> str:

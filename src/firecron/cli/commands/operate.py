@@ -33,9 +33,7 @@ def pause(name: Name, why: Why = None, until: Until = None, yes: Yes = False, as
     """
     output = Output(as_json=as_json)
     with answering(output):
-        check_why(why)
-        operator = _operator(output)
-        seen = operator.look(name)
+        operator, seen = _look(output, name, why)
         _check_usable(seen)
         if seen.view.state == "absent" and not yes:
             raise Failure(
@@ -54,9 +52,7 @@ def resume(name: Name, why: Why = None, as_json: Json = False) -> None:
     """Resume a paused lock, so that instances can acquire it again."""
     output = Output(as_json=as_json)
     with answering(output):
-        check_why(why)
-        operator = _operator(output)
-        seen = operator.look(name)
+        operator, seen = _look(output, name, why)
         _check_usable(seen)
         if seen.view.state == "absent":
             remark_on(output, operator, name)
@@ -76,9 +72,7 @@ def cancel(name: Name, why: Why = None, as_json: Json = False) -> None:
     """
     output = Output(as_json=as_json)
     with answering(output):
-        check_why(why)
-        operator = _operator(output)
-        seen = operator.look(name)
+        operator, seen = _look(output, name, why)
         _check_readable(seen, "can't be cancelled")
         problem = seen.view.why_not_cancelled
         if problem is not None:
@@ -103,9 +97,7 @@ def unlock(name: Name, why: Why = None, yes: Yes = False, as_json: Json = False)
     """
     output = Output(as_json=as_json)
     with answering(output):
-        check_why(why)
-        operator = _operator(output)
-        seen = operator.look(name)
+        operator, seen = _look(output, name, why)
         _check_readable(seen, "can't be unlocked")
         if not seen.view.is_taken:
             if seen.view.state == "absent":
@@ -119,10 +111,13 @@ def unlock(name: Name, why: Why = None, yes: Yes = False, as_json: Json = False)
         _answer(output, operator, name, "unlocked", changed=True)
 
 
-def _operator(output: Output) -> Operator:
+def _look(output: Output, name: str, why: str | None) -> tuple[Operator, Seen]:
+    """Return the operator, and the lock as it is now. Raise Failure for a reason that is too long."""
+    check_why(why)
     locks = LockService()
     tell_events(locks.events, output, frozenset())
-    return Operator(locks)
+    operator = Operator(locks)
+    return operator, operator.look(name)
 
 
 def _check_readable(seen: Seen, what: str) -> None:

@@ -67,7 +67,7 @@ class ProcessGroup:
         """Send a signal to the whole group. Once the group is closed, do nothing."""
         with self._open:
             if self._is_open:
-                # If only zombies are left in the group, macOS raises PermissionError.
+                # The group has ended. If only zombies are left in it, macOS raises PermissionError.
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(self.number, number)
 

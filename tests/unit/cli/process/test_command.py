@@ -16,7 +16,7 @@ import pytest
 from tests.simulation.instance import Instance
 from tests.simulation.world import World
 from tests.unit.listeners import recorded
-from tests.unit.runs.test_body import make_run
+from tests.unit.runs.bodies import make_run
 from tests.unit.threads import PATIENCE, ended, named
 
 from firecron import FireCron, LockService, distributed_cron

@@ -1,0 +1,305 @@
+"""What takes, holds and gives back a lock, broken in turn: a list for `tests.mutations`."""
+
+from __future__ import annotations
+
+from tests.invariants.mutants import in_file
+
+EXCHANGES = "tests/unit/lock/test_protocol.py tests/unit/lock/test_protocol_holding.py"
+LEASE = "tests/unit/lock/test_lease.py tests/unit/lock/test_lease_release.py"
+I_HOLDER = "tests/invariants/test_holder.py"
+I_LEASE = "tests/invariants/test_lease.py tests/invariants/test_renewal.py"
+I_STORE = "tests/invariants/test_store.py"
+PATIENCE = "tests/unit/lock/test_waiting.py"
+PAUSED = "tests/unit/lock/test_pauses.py"
+TRAIL = "tests/unit/lock/test_acts.py tests/unit/lock/test_trail.py"
+EVENTS = "tests/unit/base/test_events.py"
+BLOCKS = "tests/process/test_lock_blocks.py"
+ASYNC = "tests/process/test_lock_async.py"
+ASYNC_WORK = "tests/process/test_lock_async_work.py"
+CONTENDS = "tests/unit/lock/test_contender.py"
+GENERATED = "tests/unit/lock/test_blocks.py"
+REFUSALS = "tests/unit/lock/test_refusal.py"
+SILENT = "tests/unit/lock/test_instances.py tests/simulation/test_silent_holders.py"
+REQUESTS = "tests/stores/test_lock_requests.py"
+
+PROTOCOL = in_file(
+    "lock/protocol.py",
+    ("snapshot = known or ABSENT", "snapshot = ABSENT", EXCHANGES),
+    ("if isinstance(decision, Mine | Refused) and not is_fresh:", "if False:", EXCHANGES),
+    ("if choose is not None and not isinstance(decision, Mine):", "if choose is not None:", EXCHANGES),
+    ("        written.setdefault(decision.term.expires_at, decision.term)\n", "", EXCHANGES),
+    (
+        "        except Unavailable as error:\n            tries += 1\n            yield Pause(tries, error)\n"
+        "            try:\n                snapshot, is_fresh",
+        "        except Unavailable as error:\n            try:\n                snapshot, is_fresh",
+        EXCHANGES,
+    ),
+    ("snapshot if was_denied else None", "snapshot", EXCHANGES),
+    ("snapshot if was_denied else None", "None", EXCHANGES),
+    ("            if refused == ABSENT:\n", "            if False:\n", EXCHANGES),
+    ("            if refused is not None:\n", "            if refused == ABSENT:\n", EXCHANGES),
+    ("if snapshot != ABSENT and snapshot == refused:", "if snapshot == refused:", EXCHANGES),
+    ("if snapshot != ABSENT and snapshot == refused:", "if False:", EXCHANGES),
+    ("            if isinstance(error, Unavailable):\n", "            if True:\n", EXCHANGES),
+    (
+        "if not request.momentary and not decision.term.is_trusted(answer.mono, request.margin):",
+        "if False:",
+        EXCHANGES,
+    ),
+    ("    if tries > 1:\n", "    if tries > 2:\n", EXCHANGES),
+    ("    if tries > 1:\n", "    if False:\n", I_STORE),
+    *(
+        (f"{before}        tries += 1\n        yield from overtaken(tries)\n", before, I_STORE)
+        for before in (
+            "            return Held(decision.record, decision.term, Snapshot(answer.etag, node))\n"
+            "        snapshot = expect(answer, Snapshot)\n",
+            "            return Snapshot(answer.etag, node)\n        snapshot = expect(answer, Snapshot)\n",
+        )
+    ),
+    ("if not held.term.is_trusted(answer.mono, margin):", "if False:", EXCHANGES),
+    (
+        "if not held.term.is_trusted(answer.mono, margin):",
+        "if not decision.term.is_trusted(answer.mono, margin):",
+        EXCHANGES,
+    ),
+    (
+        "renewed(snapshot.node, holder, ttl, now, held.term, margin)",
+        "renewed(held.record.to_json(), holder, ttl, now, held.term, margin)",
+        EXCHANGES,
+    ),
+    ("        if sent and (\n", "        if (\n", EXCHANGES),
+    ("        if sent and (\n", "        if False and (\n", EXCHANGES),
+    (" and held.term.is_trusted(now.mono, margin))", ")", EXCHANGES),
+    ("            sent = True\n", "", EXCHANGES),
+    ("    if node is None:\n        return True\n", "    if node is None:\n        return False\n", EXCHANGES),
+    (' and node.get("holder") == holder', "", EXCHANGES),
+    (
+        "            tries += 1\n            yield Pause(tries, error)\n\n\ndef overtaken",
+        "            yield Pause(tries, error)\n\n\ndef overtaken",
+        EXCHANGES,
+    ),
+    ("    if not isinstance(answer, kind):", "    if False:", EXCHANGES),
+    ("        if _is_cancelled(snapshot.node, holder, fence, now.server):\n", "        if False:\n", EXCHANGES),
+    ("            if snapshot == denied:\n                raise\n", "            raise\n", EXCHANGES),
+    ("expect(answer, Snapshot)\n        yield from overtaken(tries)\n", "_expect(answer, Snapshot)\n", EXCHANGES),
+    ("            if snapshot == denied:\n", "            if False:\n", EXCHANGES),
+    ("(record.holder, record.fence) == (holder, fence) and", "record.fence == fence and", EXCHANGES),
+    ("(record.holder, record.fence) == (holder, fence) and", "record.holder == holder and", EXCHANGES),
+    ("== (holder, fence) and record.is_cancelled", "== (holder, fence)", EXCHANGES),
+    (
+        "        if isinstance(after, Lost):\n            return after\n        node = after.to_json()",
+        "        node = after.to_json()",
+        EXCHANGES,
+    ),
+)
+
+LEASES = in_file(
+    "lock/lease.py",
+    ("timing.mono() >= self.ends:", "timing.mono() > self.ends:", I_LEASE),
+    ("timing.mono() >= self.ends:", "timing.mono() < 0:", LEASE),
+    ("        if self.lost:\n            raise LeaseLost", "        if False:\n            raise LeaseLost", LEASE),
+    (
+        "        if self.cancelled:\n            raise Cancelled",
+        "        if False:\n            raise Cancelled",
+        LEASE,
+    ),
+    ("        self._look_for_cancel()\n        if", "        if", LEASE),
+    ("self.cancel(why if isinstance(why, str) else None)", "self.cancel()", LEASE),
+    ("self.cancel(why if isinstance(why, str) else None)", "self.cancel(why)", LEASE),
+    ("if self._fence is not None and self._held.record.is_cancelled:", "if self._held.record.is_cancelled:", LEASE),
+    ("if self._fence is not None and self._held.record.is_cancelled:", "if self._fence is not None:", LEASE),
+    ('if self._state != "held" or self._cancelled:', "if self._cancelled:", LEASE),
+    ('if self._state != "held" or self._cancelled:', 'if self._state != "held":', LEASE),
+    ("            if not self._cancelled:\n", "            if True:\n", LEASE),
+    ("            if not self._cancelled:\n", "            if False:\n", LEASE),
+    ('if self._state in ("releasing", "released"):', 'if self._state == "released":', LEASE),
+    ('if self._state in ("releasing", "released"):', 'if self._state == "releasing":', LEASE),
+    ('            self._state = "releasing"  # from here on', "            pass  # from here on", LEASE),
+    ("isinstance(left, Lost) and not was_lost:", "isinstance(left, Lost):", LEASE),
+    ("isinstance(left, Lost) and not was_lost:", "False:", LEASE),
+    ("            self._lost.set()\n        self._on_end", "        self._on_end", LEASE),
+    ("            self._was_lost = was_lost or isinstance(left, Lost)\n", "", LEASE),
+    ("            if not was_lost:\n", "            if True:\n", LEASE),
+    ("            self._was_lost = True\n", "", LEASE),
+    ("if not self.is_held() or self.lost:", "if not self.is_held():", LEASE),
+    (
+        "            if not self.is_held():\n                return False\n            exchange",
+        "            exchange",
+        LEASE,
+    ),
+    (
+        "self.driver.deadline(min(seconds, (self.ends - self.driver.timing.mono()) / 1000))",
+        "self.driver.deadline(seconds)",
+        I_LEASE,
+    ),
+    ("self._path, deadline, self.ends)", "self._path, deadline)", I_LEASE),
+    ("                self._held = answer\n", "                pass\n", LEASE),
+    ("            self.lose(answer.why)\n", "", I_STORE),
+    ('            if self._state != "held":\n', "            if False:\n", LEASE),
+    ("        self._report_lost(why)\n        self._on_end(self, None)\n", "        self._report_lost(why)\n", LEASE),
+    ("            if not self._was_lost:\n", "            if True:\n", LEASE),
+    ('        self._state = "released"\n        # A new flag', "        # A new flag", LEASE),
+    ("        self._lost = Flag()\n        self._lost.set()\n", "        self._lost = Flag()\n", LEASE),
+    ("            self._lost.set()  # before the loss is reported", "            # before the loss is reported", LEASE),
+    (
+        "        except Exception as error:\n            # This may run",
+        "        except KeyError as error:\n            # This may run",
+        LEASE,
+    ),
+    (
+        "release_timeout)\n        if not self._request_lock.acquire(timeout=deadline.remaining()):",
+        "release_timeout)\n        if not self._request_lock.acquire():",
+        LEASE,
+    ),
+    (
+        "        except Exception as error:\n            # Every exception counts",
+        "        except StoreError as error:\n            # Every exception counts",
+        LEASE,
+    ),
+    (
+        "self.driver.deadline(self.driver.settings.release_timeout)",
+        "self.driver.deadline(self.ends / 1000 - self.driver.timing.mono() / 1000)",
+        I_HOLDER,
+    ),
+)
+
+CONTENDER = in_file(
+    "lock/contender.py",
+    ("        check_name(name)\n        for_ms", "        for_ms", CONTENDS),
+    ("        self._settings.check_ttl(for_ms)\n", "", I_LEASE),
+    ("        if at_least > for_ms:\n", "        if False:\n", I_LEASE),
+    ("        if at_least > for_ms:\n", "        if at_least >= for_ms:\n", I_LEASE),
+    ("            holder=new_holder(),\n", '            holder="me",\n', I_HOLDER),
+    ("self._settings.acquire_timeout, bid.request.ttl / 3000", "self._settings.acquire_timeout", I_LEASE),
+    ("self._settings.acquire_timeout, bid.request.ttl / 3000", "bid.request.ttl / 3000", I_STORE),
+    (
+        '            return not_known(bid.name, "unavailable", error)\n        except',
+        "            raise\n        except",
+        I_HOLDER,
+    ),
+    ('            return not_known(bid.name, "denied", error)', "            raise", I_STORE),
+    (
+        "        if isinstance(answer, Refused):\n"
+        "            return refusal_of(bid.name, answer, bid.request, self.roster)\n",
+        "",
+        PATIENCE,
+    ),
+    ("acquiring(bid.request, self.known.get(bid.name),", "acquiring(bid.request, None,", REQUESTS),
+    ("            self.known.put(lease.name, left)", "            pass", REQUESTS),
+    ("        self.keeper.forget(lease)\n", "", LEASE),
+    (
+        "self.keeper.keep(lease, renews=bid.request.renews, limit=limit)",
+        "self.keeper.keep(lease, renews=True, limit=limit)",
+        ASYNC_WORK,
+    ),
+    (
+        "self.keeper.keep(lease, renews=bid.request.renews, limit=limit)",
+        "self.keeper.keep(lease, renews=False, limit=limit)",
+        I_LEASE,
+    ),
+    (
+        'await asyncio.shield(off_loop(lease.release, self._pool("release").submit))',
+        'await off_loop(lease.release, self._pool("release").submit)',
+        CONTENDS,
+    ),
+    (", unwanted=self.give_back)", ")", ASYNC),
+    ("        if isinstance(answer, Lease):\n            try:\n", "        if False:\n            try:\n", ASYNC),
+    ("if higher == level or key in self._told:", "if False:", EVENTS),
+    ("if higher == level or key in self._told:", "if True:", EVENTS),
+    ("logging.WARNING if refusal.is_strange else", "", REFUSALS),
+    ("            self.known.forget(lease.name)", "            self.known.put(lease.name, left)", CONTENDS),
+)
+
+UNDER_LOCK = in_file(
+    "lock/blocks.py",
+    (
+        "        if isinstance(lease, Refusal):\n            return lease\n        result = fn()\n",
+        "        result = fn()\n",
+        I_HOLDER,
+    ),
+    ("        contender.give_back(lease)\n", "        pass\n", I_HOLDER),
+    ("    if isawaitable(result):\n", "    if False:\n", BLOCKS),
+    ("        if lease.lost and work.cancelled() and", "        if False and", I_LEASE),
+    ("    lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))\n", "", ASYNC_WORK),
+    ("            raise NotAcquired(answer) from answer.error", "            pass", I_HOLDER),
+    ("        self._leave().release()\n", "        self._leave()\n", I_HOLDER),
+    ("if isgeneratorfunction(fn) or isasyncgenfunction(fn):", "if isgeneratorfunction(fn):", GENERATED),
+    ("if isgeneratorfunction(fn) or isasyncgenfunction(fn):", "if isasyncgenfunction(fn):", GENERATED),
+    ("    if isgenerator(result) or isasyncgen(result):\n", "    if isgenerator(result):\n", GENERATED),
+    ("    return _done(fn, result)\n", "    return result\n", GENERATED),
+    ("return _done(fn, await while_held(lease, fn))", "return await while_held(lease, fn)", GENERATED),
+)
+
+RECENT = in_file(
+    "base/recent.py",
+    ("        if len(self._values) > self.most:\n", "        if False:\n", CONTENDS),
+    ("        self._values.pop(key, None)\n        self._values[key]", "        self._values[key]", CONTENDS),
+)
+
+REFUSAL = in_file(
+    "lock/refusal.py",
+    ("    if refused.is_stuck:\n", "    if False:\n", REFUSALS),
+    ("            if not refused.is_stuck:\n", "            if True:\n", REFUSALS),
+    ('who = "this instance" if is_own else', "who =", REFUSALS),
+    (
+        "    def __bool__(self) -> Literal[False]:\n        return False",
+        "    def __bool__(self) -> bool:\n        return True",
+        I_LEASE,
+    ),
+)
+
+ROSTER = (
+    in_file(
+        "lock/instances.py",
+        (" and at > now - DAY}", "}", SILENT),
+        ("if instance not in last_seen and", "if", SILENT),
+        ("max(at, found.get(instance, at))", "at", SILENT),
+        (" or record.releasedAt is not None:", ":", SILENT),
+        (", whole(record.acquiredAt or 0)", "", SILENT),
+        (", whole(record.expiresAt) - ttl)", ")", SILENT),
+        ("return last if last < limit else None", "return last", SILENT),
+        ("if instance in left or at >= old_limit}", "if at >= old_limit}", SILENT),
+        ("if instance in left or at >= old_limit}", "if instance in left}", SILENT),
+        ("if instance in left or at >= old_limit}", "}", SILENT),
+        ("if record.instance in left and not _is_scheduled_run(record):", "if record.instance in left:", SILENT),
+        ("if record.instance in left and not _is_scheduled_run(record):", "if False:", SILENT),
+    )
+    + in_file(
+        "lock/refusal.py", ('    if refused.reason != "held" or record is None:\n', "    if record is None:\n", SILENT)
+    )
+    + in_file("runs/policy.py", ("free(record, end, silent_since)", "free(record, end)", SILENT))
+    + in_file("runs/missing.py", ("min(freed_at(record), silent_since)", "silent_since", SILENT))
+    + in_file("scheduler/heartbeat.py", ("        self._roster.note(", "        _ = (", SILENT))
+)
+
+PAUSES = in_file(
+    "lock/pauses.py",
+    ("if value is None or value is False:", "if value is None:", PAUSED),
+    ("if value is None or value is False:", "if value is not True:", PAUSED),
+    ("self.until is None or now < self.until", "self.until is None or now <= self.until", PAUSED),
+    ("self.until is None or now < self.until", "self.until is not None and now < self.until", PAUSED),
+    ("return max((instant", "return min((instant", PAUSED),
+    ("if pause is None or pause.holds(now) else", "if pause is None else", PAUSED),
+)
+
+ACTS = in_file(
+    "lock/acts.py",
+    ("sorted(keys)[: -(KEPT - 1)]", "sorted(keys)[:-KEPT]", TRAIL),
+    ("sorted(keys)[: -(KEPT - 1)]", "sorted(keys)[: -(KEPT - 2)]", TRAIL),
+    ("sorted(keys)[: -(KEPT - 1)]", "sorted(keys)[KEPT - 1 :]", TRAIL),
+    ("sorted(keys)", "list(keys)", TRAIL),
+    ("_cut(redacted(why), LONGEST_WHY)", "_cut(why, LONGEST_WHY)", TRAIL),
+    ("{at % 1000:03d}", "{at % 1000}", TRAIL),
+    ("whole[: 2 * longest]", "whole", TRAIL),
+)
+
+TRAILING = in_file(
+    "lock/trail.py",
+    ("until <= act.at:", "until < act.at:", TRAIL),
+    ('{**dict.fromkeys(PAUSE_FIELDS), "resumedAt": act.at}', "dict.fromkeys(PAUSE_FIELDS)", TRAIL),
+    ("            self._store.merge(self._paths.prefix, changes, self._deadline())\n", "            pass\n", TRAIL),
+    ('{**{f"{acts}/{key}": None for key in old}, f"{acts}/{act.key}"', '{f"{acts}/{act.key}"', TRAIL),
+    ("            self._tell(act.act, act.name, act.who, error)\n", "            pass\n", TRAIL),
+)
+
+HOLDING_MUTANTS = PROTOCOL + LEASES + CONTENDER + UNDER_LOCK + RECENT + REFUSAL + ROSTER + PAUSES + ACTS + TRAILING

@@ -1,0 +1,330 @@
+"""The requests that the shipped rules must refuse."""
+
+from __future__ import annotations
+
+from tests.stores.least_privilege import (
+    BEAT,
+    CALLED,
+    CLAIMED,
+    COUNTED,
+    DECLARED,
+    DID,
+    HARMED,
+    HELD,
+    LED,
+    LOCKED,
+    NOW,
+    ONE_MORE,
+    ORIGINAL,
+    OVERRIDE,
+    RAN,
+    RELEASED,
+    RUNNING,
+    TAKEN,
+    TICKET,
+    Row,
+    delete,
+    get,
+    patch,
+    put,
+    without,
+)
+from tests.stores.least_privilege_ill_typed import ill_typed
+from tests.stores.least_privilege_legal import LEGAL
+from tests.stores.least_privilege_values import (
+    ACT,
+    BOUNDS,
+    CANCELLED,
+    DAY,
+    DONE,
+    ENTRY,
+    FAILED,
+    GOOD_SLOT,
+    GROUP,
+    HOUR,
+    IMPOSSIBLE,
+    INSTANCE,
+    LONGEST,
+    MINUTE,
+    OLDER,
+    OVER,
+    PAUSED,
+    RERUN,
+    RUN,
+    SHARED,
+    STEP,
+    TICK,
+    a_day_ahead,
+    beside_of,
+)
+
+OF_STRANGERS = (
+    "record a step of a tick",
+    "prune the steps of one tick",
+    "take a lock that is not there",
+    "release a plain lock",
+    "record a run",
+    "ask for the time",
+    "take a ticket",
+    "remove a counter",
+    "record an act",
+    "prune an act",
+    "declare a job",
+    "forget a job",
+)
+STRANGERS = {"nobody": None, "another user": {"uid": "somebody"}, "a user without a uid": {"admin": True}}
+
+
+FORBIDDEN = [
+    # 1. slots and fences
+    put("a slot falls", {**CLAIMED, "slot": "2026-11-18T08:59:49Z"}, RELEASED),
+    put("a slot vanishes", without(CLAIMED, "slot"), RELEASED),
+    put("a slot falls under its holder", {**RUNNING, "slot": "2026-11-18T08:59:49Z"}, RUNNING),
+    put("a fence falls", {**CLAIMED, "fence": NOW - 10_001}, RELEASED),
+    put("a fence vanishes", without(CLAIMED, "fence"), RELEASED),
+    patch("a fence is taken away", {"fence": None}, RUNNING),
+    # 1. successes
+    put("a success falls", {**CLAIMED, "succeededSlot": OLDER}, {**RELEASED, "succeededSlot": RELEASED["slot"]}),
+    put("a success vanishes", CLAIMED, {**RELEASED, "succeededSlot": OLDER}),
+    patch("a success is taken away", {"succeededSlot": None}, {**RUNNING, "succeededSlot": OLDER}),
+    put("a success of a lock without a slot", {**TAKEN, "fence": NOW, "succeededSlot": OLDER}),
+    # 1. kinds
+    put("a kind vanishes", without({**LED, "fence": NOW + 1}, "kind"), {**LED, "expiresAt": NOW}),
+    patch("a kind becomes another", {"kind": "once"}, LED),
+    patch("a kind is no word", {"kind": 7}),
+    put("a leader has a slot", {**CLAIMED, "kind": "leader"}),
+    # 2. the same acquisition
+    patch("a cancel names a higher fence", {"cancel": NOW - 9_999}, RUNNING),
+    patch("a cancel names a lower fence", {"cancel": NOW - 10_001}, RUNNING),
+    patch("a cancel of a lock without a fence", {"cancel": NOW}, HELD),
+    put("a release is undone", without(RELEASED, "releasedAt"), RELEASED),
+    put("a release is undone in a minimum hold", HELD, {**HELD, "releasedAt": NOW - 1, "expiresAt": NOW + 90_000}),
+    patch("a release is moved", {"releasedAt": NOW - 4_999}, RELEASED),
+    # 2. a live lock that is made to look expired, to be taken by the next write
+    patch("an expiry is moved into the past", {"expiresAt": NOW - 1}, RUNNING),
+    patch("an expiry is moved a little nearer", {"expiresAt": NOW + 49_999}, HELD),
+    patch("the original's expiry is taken away", {"expiresAt": None}, ORIGINAL),
+    patch("the original is released without an expiry", {"expiresAt": None, "releasedAt": NOW}, ORIGINAL),
+    patch("the greatest expiry is moved nearer", {"expiresAt": NOW}, {**RUNNING, "expiresAt": NOW + DAY + MINUTE}),
+    patch(
+        "a minimum hold is cut short", {"expiresAt": NOW}, {**HELD, "releasedAt": NOW - 1, "expiresAt": NOW + 90_000}
+    ),
+    patch(
+        "a minimum hold is made longer",
+        {"expiresAt": NOW + 90_001},
+        {**HELD, "releasedAt": NOW - 1, "expiresAt": NOW + 90_000},
+    ),
+    # 3. another acquisition
+    put("a live lock is taken, a millisecond early", CLAIMED, {**RUNNING, "expiresAt": NOW + 1}),
+    put("a live plain lock is taken", TAKEN, HELD),
+    put("a live lock of the original is taken", TAKEN, ORIGINAL),
+    put("a live lock is taken by its holder's token", {**TAKEN, "holder": "theirs"}, HELD),
+    put("a live lock is taken in its holder's instant", {**HELD, "holder": "mine"}, HELD),
+    put("a live lock is given to nobody", without(HELD, "holder"), HELD),
+    patch("a live lock's holder is replaced", {"holder": "mine"}, RUNNING),
+    put("a cancelled tick is rerun", RERUN, {**CANCELLED, "expiresAt": NOW}),
+    put("a cancelled tick is rerun after a release", RERUN, {**CANCELLED, "releasedAt": NOW - 1, "expiresAt": NOW - 1}),
+    put(
+        "a run by hand leaves a cancelled tick unfinished",
+        {**RUNNING, **TAKEN, "fence": NOW},
+        {**CANCELLED, "expiresAt": NOW},
+    ),
+    put("a minimum hold is ignored", CLAIMED, {**RELEASED, "expiresAt": NOW + 60_001}),
+    put("a paused lock is taken", {**CLAIMED, "paused": True}, {**RELEASED, "paused": True}),
+    put("a lock that is paused with a word is taken", TAKEN, {"paused": "no"}),
+    put("a lock that is paused with a list is taken", TAKEN, {"paused": {"by": "Ann"}}),
+    put("a lock is taken before its pause ends", {**CLAIMED, **PAUSED}, {**RELEASED, **PAUSED}),
+    *(
+        put(
+            f"a lock that is paused until {until} is taken",
+            {**TAKEN, **OVER, "pausedUntil": until},
+            {**OVER, "pausedUntil": until},
+        )
+        for until in (NOW + 60_001, "soon", True, 946_684_799_999)
+    ),
+    put("a pause is taken away with the lock", CLAIMED, {**RELEASED, "paused": True}),
+    put("a fence falls that can rise for ages", {**CLAIMED, "fence": NOW}, {**RELEASED, "fence": 9 * 10**15 - 1}),
+    put(
+        "a slot falls that may come to be", {**CLAIMED, "slot": GOOD_SLOT}, {**RELEASED, "slot": "2099-12-31T23:59:59Z"}
+    ),
+    patch("a wrong slot vanishes", {"slot": None}, HARMED),
+    *(
+        put(
+            f"the count of failures goes from {before!r} to {after!r}",
+            {**FAILED, "failures": after},
+            {**RUNNING, "failures": before},
+        )
+        for before, after in ((2, 4), (2, 1), (2, 0), (2, "3"), (-1, 0), ("many", 2))
+    ),
+    put("the count of failures begins with 2", FAILED, RUNNING),
+    # 4. deletions
+    delete("a node with a slot is deleted", without(RUNNING, "fence")),
+    delete("a node with a fence is deleted", without(RUNNING, "slot", "unfinished")),
+    delete("a minimum hold is deleted", {**HELD, "releasedAt": NOW - 1}),
+    delete("a paused lock is deleted", {**HELD, "paused": True}),
+    put("a node with a slot is put to nothing", {}, RUNNING),
+    # what is written
+    put("a lock with a digit in front", TAKEN, path="cron-locks/1job"),
+    put("a lock with a space in its name", TAKEN, path="cron-locks/my job"),
+    put("a lock with a name of 101 characters", TAKEN, path=f"cron-locks/{LONGEST}j"),
+    put("a text in place of a record", "locked"),
+    put("a holder without an expiry", without(TAKEN, "expiresAt")),
+    patch("an expiry is taken away", {"expiresAt": None}, RUNNING),
+    patch("a pause by a number", {"pausedBy": 7}, RUNNING),
+    patch("a pause by too long a name", {"pausedBy": "w" * 201}, RUNNING),
+    patch("a pause for a number", {"pausedWhy": 7}, RUNNING),
+    patch("a pause for too long a reason", {"pausedWhy": "w" * 501}, RUNNING),
+    patch("a pause until a word", {"pausedUntil": "soon"}, RUNNING),
+    put("an act is changed", {**DONE, "who": "eve@laptop"}, DONE, ACT),
+    *(put(f"an act without {name}", without(DONE, name), path=ACT) for name in ("act", "at", "name", "who")),
+    *(
+        put(f"an act whose {name} is {value!r:.20}", {**DONE, name: value}, path=ACT)
+        for name, value in (
+            ("act", 7),
+            ("act", "a" * 51),
+            ("name", "my job"),
+            ("name", f"{LONGEST}j"),
+            ("who", 7),
+            ("who", "w" * 201),
+            ("why", 7),
+            ("why", "w" * 501),
+        )
+    ),
+    *(
+        put(f"an act under the key {key}", DONE, path=f"cron-acts/{key}")
+        for key in (
+            "latest",
+            ACT[10:30],
+            ACT[10:34],
+            f"{ACT[10:]}0",
+            f"{ACT[10:-1]}g",
+            *(f"{day}-000-a1b2c3" for day in IMPOSSIBLE),
+        )
+    ),
+    put("a run of no job", RAN, path=RUN.replace("job", "1job")),
+    put("a run of a job with too long a name", RAN, path=RUN.replace("job", f"{LONGEST}j")),
+    put("a run under a key that is no instant", RAN, path="cron-runs/job/latest"),
+    put("a run without an outcome", without(RAN, "outcome"), path=RUN),
+    put("an instance that was never seen", without(BEAT, "seenAt"), path=INSTANCE),
+    put("an instance that is seen in the future", {**BEAT, "seenAt": NOW + 1}, path=INSTANCE),
+    put("a clock without a time", {"note": 1}, path="cron-instances/clock"),
+    *(
+        patch(f"a counter that goes from 7 to {beats}", {**TICKET, "beats": beats}, COUNTED, GROUP)
+        for beats in (6, 9, "8", None)
+    ),
+    patch("a counter that begins with 2", {**TICKET, "beats": 2}, path=GROUP),
+    patch("a counter without a time", {"beats": ONE_MORE}, path=GROUP),
+    *(
+        patch(f"a ticket at {later} ms", {**TICKET, "seenAt": NOW + later}, {**COUNTED, "seenAt": NOW}, GROUP)
+        for later in (-1, 1)
+    ),
+    patch("a ticket without a time", {"beats": ONE_MORE}, COUNTED, GROUP),
+    *(
+        patch(f"a ticket of the group {name}", TICKET, path=f"cron-groups/{name}")
+        for name in ("0123456789abcde", "0123456789abcdef0", "0123456789ABCDEF", "0123456789abcdeg")
+    ),
+    *(
+        delete(f"remove a counter with the time {at}", {**COUNTED, "seenAt": at}, GROUP)
+        for at in (NOW, NOW - HOUR, "long ago")
+    ),
+    # the catalogue
+    *(
+        patch(f"a job without its {'and '.join(names)}", without(DECLARED, *names), path=ENTRY)
+        for names in (("since",), ("service",), ("ticks",), ("where",), ("declaredAt",), ("line",), ("timezone",))
+    ),
+    *(
+        patch(f"a job declared {later} ms later", {**DECLARED, "declaredAt": NOW + later}, path=ENTRY)
+        for later in (-1, 1)
+    ),
+    patch("a job of a line and a distance", {**DECLARED, "every": 60}, path=ENTRY),
+    patch("a job with a field that is changed alone", {"grace": 5}, {**DECLARED, "declaredAt": NOW - 9}, ENTRY),
+    patch("a job with a digit in front", DECLARED, path="cron-jobs/1job"),
+    patch("a job with a name of 101 characters", DECLARED, path=f"cron-jobs/{LONGEST}j"),
+    *ill_typed(),
+    # numbers and instants
+    *(
+        patch(f"{name} = {value} in {path}", {**node, name: value}, path=path, beside=beside_of(path))
+        for path, node, name, least, greatest in BOUNDS
+        for value in (least - 1, greatest + 1)
+    ),
+    *a_day_ahead(1),
+    put("a fence that leaps", {**CLAIMED, "fence": NOW + 60_002}, {**RELEASED, "fence": NOW + 60_000}),
+    put(
+        "a run's fence that is beyond the lock's",
+        {**RAN, "fence": 9 * 10**12 + 1},
+        path=RUN,
+        beside={"cron-locks/job": {**RELEASED, "fence": 9 * 10**12}, "cron-locks/job2": {"fence": 10**13}},
+    ),
+    *(put(f"a run under the key {key}", {"outcome": "missed"}, path=f"cron-runs/job/{key}") for key in IMPOSSIBLE),
+    put("a run of another slot", {**RAN, "slot": "2026-11-18T08:59:00Z"}, path=RUN),
+    put("a run of a part of its slot", {**RAN, "slot": "2026-11-18"}, path=RUN),
+    # the steps
+    put("a step without its lock", DID, path=STEP),
+    put("a step of another job", DID, path=STEP.replace("job", "job2"), beside=LOCKED),
+    put("a zombie's step", {**DID, "fence": NOW - 10_001}, path=STEP, beside=LOCKED),
+    put("a step of a fence to come", {**DID, "fence": NOW}, path=STEP, beside=LOCKED),
+    put("a step after the release", DID, path=STEP, beside={"cron-locks/job": RELEASED}),
+    put("a result in place of one's own", {**DID, "result": "2"}, DID, STEP, beside=LOCKED),
+    put("a zombie's result in place of its successor's", DID, {**DID, "fence": NOW}, STEP, beside=LOCKED),
+    put("an intent in place of a result", CALLED, DID, STEP, beside=LOCKED),
+    put("a result without its time", without(DID, "doneAt"), path=STEP, beside=LOCKED),
+    put("a time without a result", without(DID, "result"), path=STEP, beside=LOCKED),
+    put("a step without its start", without(DID, "startedAt"), path=STEP, beside=LOCKED),
+    put("a step that is a text", "done", path=STEP, beside=LOCKED),
+    put("a fence that is none in the lock either", without(DID, "fence"), path=STEP, beside={"cron-locks/job": HELD}),
+    put(
+        "a fence that is a text in the lock, too",
+        {**DID, "fence": "1"},
+        path=STEP,
+        beside={"cron-locks/job": {**RUNNING, "fence": "1"}},
+    ),
+    put("a result that is too long", {**DID, "result": "x" * 65_537}, path=STEP, beside=LOCKED),
+    put("a result that is no text", {**DID, "result": 1}, path=STEP, beside=LOCKED),
+    put("an attempt that is a text", {**DID, "attempt": "1"}, path=STEP, beside=LOCKED),
+    put("an instance that is a number", {**DID, "instance": 1}, path=STEP, beside=LOCKED),
+    put("a step done at a text", {**DID, "doneAt": "1"}, path=STEP, beside=LOCKED),
+    put("a step started at a text", {**DID, "startedAt": "1"}, path=STEP, beside=LOCKED),
+    put("a step of no tick", DID, path="cron-steps/job/latest/x", beside=LOCKED),
+    put("a step of a part of a tick", DID, path="cron-steps/job/2026-11-18/x", beside=LOCKED),
+    put("a step of a tick and more", DID, path=f"{TICK}-manual/x", beside=LOCKED),
+    put("a step of no job", DID, path=STEP.replace("job", "1job"), beside={"cron-locks/1job": RUNNING}),
+    put(
+        "a step of a job with too long a name",
+        DID,
+        path=STEP.replace("job", f"{LONGEST}j"),
+        beside={f"cron-locks/{LONGEST}j": RUNNING},
+    ),
+    put("all steps of a tick", {"a": DID}, path=TICK, beside=LOCKED),
+    patch(
+        "an intent is deleted beside a lock without a fence",
+        {"a": None},
+        {"a": CALLED, "b": CALLED},
+        TICK,
+        {"cron-locks/job": HELD},
+    ),
+    patch("one of two steps is deleted", {"a": None}, {"a": DID, "b": DID}, TICK, LOCKED),
+    Row("the unfinished tick is deleted", "DELETE", None, {"a": DID}, TICK, OVERRIDE, beside=LOCKED),
+    delete("what was done once is deleted", {"done": DID}, "cron-steps/job/once"),
+    delete("all steps of a job are deleted", {TICK[-20:]: {"a": DID}}, "cron-steps/job"),
+    # other paths
+    get("read everything", ""),
+    put("write everything", {"cron-locks": {"job": TAKEN}}, path=""),
+    put("write beside", 1, path="orders/1"),
+    *(
+        put(f"write all of {path}", {"a": {"b": 1}}, path=path)
+        for path in ("cron-locks", "cron-runs", "cron-steps", *SHARED)
+    ),
+    put("write all runs of a job", {RUN[-20:]: RAN}, path="cron-runs/job"),
+    *(
+        delete(f"delete all of {path}", {"a": {"b": 1}}, path)
+        for path in ("cron-locks", "cron-runs", "cron-steps", *SHARED)
+    ),
+    delete("delete all runs of a job", {RUN[-20:]: RAN}, "cron-runs/job"),
+    # other people
+    *(
+        Row(f"{who}: {row}", row.method, row.body, row.before, row.path, auth, beside=row.beside)
+        for who, auth in STRANGERS.items()
+        for row in LEGAL
+        if row.title in OF_STRANGERS or row.method == "GET"
+    ),
+]

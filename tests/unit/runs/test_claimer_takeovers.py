@@ -1,0 +1,187 @@
+"""A newer tick takes over what waits: with which token, and what is said of a tick whose claim is in doubt."""
+
+from __future__ import annotations
+
+import pytest
+from tests.simulation.fleet import Fleet
+from tests.simulation.world import NAME, slot
+from tests.unit.runs.outages import busy, mend, up
+
+from firecron.runs.turn import WantedClaim
+
+
+@pytest.mark.parametrize("is_trying", [False, True])
+def test_a_newer_tick_takes_over_what_waits(is_trying: bool) -> None:
+    """Of the ticks that can't be claimed while the database is down the newest is tried on, the one before is missed;
+    the same if it comes in the middle of a try.
+    """
+    fleet = Fleet("*/20 * * * * *")
+    one = fleet.instance()
+    older, newer = (one.runner.turn(one.job(), WantedClaim(slot(seconds), "schedule")) for seconds in (0, 20))
+    one.network.is_down = True
+
+    def come(method: str, path: str) -> None:
+        one.network.before = lambda method, path: None
+        fleet.world.until(20)
+        assert one.runner.go_on(newer) is None
+
+    if is_trying:
+        one.network.before = come
+    delay = one.runner.go_on(older)
+    assert (delay is None) is is_trying
+    mend(one)
+    fleet.world.until(20)
+    if not is_trying:
+        assert one.runner.go_on(newer) is None
+    assert one.runner.go_on(older) is None
+    fleet.world.advance(1)
+    assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]
+    assert fleet.slots() == [slot(20)]
+    assert one.said("run.skipped") == []
+
+
+def test_what_takes_over_has_the_same_token() -> None:
+    """A claim whose reply was lost is won by the tick that took over, which runs the slot claimed first, then its
+    own.
+    """
+    fleet = Fleet("*/5 * * * * *")
+    one = fleet.instance()
+    older = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
+    one.network.lose_reply()
+    one.network.before = lambda method, path: setattr(one.network, "is_down", method == "read")
+    assert one.runner.go_on(older) is not None
+    mend(one)
+    fleet.world.until(max(5, fleet.world.mono() / 1000))
+    newer = one.runner.turn(one.job(), WantedClaim(slot(5), "schedule"))
+    assert one.runner.go_on(newer) is None
+    assert fleet.slots() == [slot(), slot(5)]
+
+
+def test_a_run_by_hand_between_two_tries_ends_the_claim() -> None:
+    """A tick that waits for its next try is skipped if the job's body runs here by then."""
+    fleet = Fleet()
+    one = fleet.instance()
+    one.network.is_down = True
+    turn = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
+    assert one.runner.go_on(turn) is not None
+    up(one)
+    goes_on: list[float | None] = []
+    fleet.body = lambda run: goes_on.append(one.runner.go_on(turn))
+    one.crons.registry.trigger(NAME)
+    assert (fleet.slots(), goes_on) == ([None], [None])
+    assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot()]
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_claim_whose_reply_was_lost_is_what_it_was(fleet: Fleet, is_ours: bool) -> None:
+    """A tick whose claim is found by the next tick's turn runs as a tick of the schedule, and is not called missed; a
+    claim that never landed is.
+    """
+    one = fleet.instance()
+    one.network.lose_reply()
+
+    def before(method: str, path: str) -> None:
+        if path.startswith("cron-locks") and (method == "read" or not is_ours):
+            busy(method, path)
+
+    one.network.before = before
+    first = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
+    assert one.runner.go_on(first)
+    fleet.world.until(20)
+    second = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
+    assert one.runner.go_on(second)
+    assert one.said("run.missed") == []
+    mend(one)
+    fleet.world.until(25 if is_ours else 61)
+    one.runner.go_on(second)
+    fleet.world.until(61)
+    one.runner.go_on(second)
+    triggers = [run.trigger for run in fleet.runs]
+    missed = [event.fields["slot"] for event in one.said("run.missed")]
+    assert (triggers, missed) == ((["schedule", "schedule"], []) if is_ours else (["schedule"], [slot()]))
+    assert fleet.slots()[-1] == slot(60)
+
+
+def test_i25_what_was_in_doubt_is_said_once_it_is_known(fleet: Fleet) -> None:
+    """A tick whose claim may have landed is called missed as soon as an answer shows that it did not."""
+    one = fleet.instance()
+    one.network.before = busy
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(), "schedule")))
+    fleet.world.until(20)
+    second = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
+    assert one.runner.go_on(second)
+    assert one.said("run.missed") == []
+    mend(one)
+    fleet.world.put({"paused": True})
+    assert one.runner.go_on(second) is None
+    assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]
+
+
+def test_i25_what_is_in_doubt_to_the_end_is_said_at_the_end(fleet: Fleet) -> None:
+    """Where the database stays away, each tick of a turn is called missed once, also one that may have been claimed."""
+    one = fleet.instance()
+    one.network.before = busy
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(), "schedule")))
+    fleet.world.until(60)
+    second = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
+    assert one.runner.go_on(second)
+    fleet.world.until(121)
+    assert one.runner.go_on(second) is None
+    assert [event.fields["slot"] for event in one.said("run.missed")] == [slot(), slot(60)]
+    assert [event.fields["slot"] for event in one.said("run.delayed")] == [slot(), slot(60)]
+
+
+def test_i25_a_tick_that_another_holder_keeps_out_is_in_no_doubt(fleet: Fleet) -> None:
+    """A tick whose write was not answered, and that then finds another holder, is skipped as soon as a newer one
+    comes.
+    """
+    fleet = Fleet(overlap="queue")
+    one, other = fleet.instance(), fleet.instance()
+    one.network.before = busy
+    first = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
+    assert one.runner.go_on(first)
+    mend(one)
+    lease = other.locks.acquire(NAME, 90)
+    assert lease
+    assert one.runner.go_on(first)
+    one.network.before = busy
+    fleet.world.until(20)
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(60), "schedule")))
+    assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot()]
+
+
+def test_i25_a_tick_that_was_not_asked_for_is_in_no_doubt(fleet: Fleet) -> None:
+    """A tick for which RTDB was not even asked for its time is missed as soon as a newer one comes."""
+    one = fleet.instance()
+    one.network.is_down = True
+    one.timing.step_wall(3_600)
+    assert one.locks.clock.peek() is None
+    for seconds in (0, 60):
+        fleet.world.until(seconds)
+        assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(seconds), "schedule")))
+    assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]
+
+
+def test_i25_each_tick_of_a_turn_may_be_the_one_that_was_claimed(fleet: Fleet) -> None:
+    """Of three ticks that shared a token the second was claimed: it runs, and is not called missed; the first is."""
+    fleet = Fleet("*/20 * * * * *")
+    one = fleet.instance()
+    one.network.before = busy
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(), "schedule")))
+
+    def unread(method: str, path: str) -> None:
+        if path.startswith("cron-locks") and method == "read":
+            busy(method, path)
+
+    one.network.lose_reply()
+    one.network.before = unread
+    fleet.world.until(20)
+    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(20), "schedule")))
+    one.network.before = busy
+    fleet.world.until(40)
+    third = one.runner.turn(one.job(), WantedClaim(slot(40), "schedule"))
+    assert one.runner.go_on(third)
+    mend(one)
+    one.runner.go_on(third)
+    assert fleet.slots() == [slot(20), slot(40)]
+    assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]
