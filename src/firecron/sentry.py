@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Callable, Collection, Iterable
 from datetime import timedelta
 from functools import cache
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from firecron.jobs.job import Job
 
 LONGEST_SLUG = 50
+MOST_FAILURES = 720
 LAST_MOMENTS = 2.0
 
 Status: TypeAlias = Literal["in_progress", "ok", "error"]
@@ -72,7 +74,7 @@ _STATUSES: dict[str, Status] = {
 def monitor(crons: FireCron) -> Callable[[], None]:
     """Check in from now on. Return a function that ends this.
 
-    The slug of a job's monitor is its name in lower case, of which Sentry keeps 50 characters. Raises
+    The slug of a job's monitor is what Sentry makes of its name: 50 characters in lower case, with single hyphens. Raises
     ConfigurationError if two jobs have the same one.
 
     Args:
@@ -124,7 +126,8 @@ def monitor_config(job: Job) -> MonitorConfig | None:
         "checkin_margin": _minutes(options.grace + options.jitter),
         # Without it Sentry takes half an hour, and calls a longer run dead.
         "max_runtime": _minutes(options.expected_runtime or options.max_runtime),
-        "failure_issue_threshold": options.alert_after,
+        # Of a config with a larger number Sentry takes nothing.
+        "failure_issue_threshold": min(options.alert_after, MOST_FAILURES),
     }
     if schedule.every is not None:
         if schedule.every % timedelta(minutes=1):
@@ -140,8 +143,8 @@ def monitor_config(job: Job) -> MonitorConfig | None:
 
 
 def slug_of(name: str) -> str:
-    """Return the slug of a job's monitor."""
-    return name.lower()[:LONGEST_SLUG]
+    """Return the slug of a job's monitor, as Sentry changes what it is sent."""
+    return re.sub("-+", "-", name.lower()).strip("-_")[:LONGEST_SLUG].strip("-")
 
 
 def _check_in(crons: FireCron, event: Event, status: Status) -> None:
@@ -168,7 +171,7 @@ def _check_slugs(names: Iterable[str]) -> None:
         if other != name:
             raise ConfigurationError(
                 f"the jobs {other} and {name} have one monitor, {slug_of(name)!r}, between them: Sentry tells names "
-                f"apart by their first {LONGEST_SLUG} characters, in lower case. Rename one"
+                f"apart by their first {LONGEST_SLUG} characters, in lower case and with single hyphens. Rename one"
             )
 
 

@@ -54,8 +54,8 @@ def declared(name: str = "Report", line: str | None = "0 9 * * *", **options: An
         if run.name == "bad":
             sentry_sdk.capture_message("inside")
             raise ValueError("boom")
-        if run.name == "ended":
-            run.stopping.set()
+        if run.name in ("ended", "cancelled"):
+            (run.stopping if run.name == "ended" else run.cancelled).set()
             run.check()
 
     return distributed_cron(name, line, **options)(work)
@@ -87,9 +87,11 @@ def test_a_run_is_one_check_in_with_a_start_and_an_end(sentry: Kept) -> None:
     assert len(sentry.check_ins) == 2
 
 
-@pytest.mark.parametrize(("name", "status"), [("bad", "error"), ("ended", "error")])
+@pytest.mark.parametrize(("name", "status"), [("bad", "error"), ("ended", "error"), ("cancelled", "ok")])
 def test_a_run_that_did_not_do_its_work_is_an_error(sentry: Kept, name: str, status: str) -> None:
-    """A failure and an interruption end the check-in; nothing waits for Sentry's own time limit."""
+    """A failure and an interruption end the check-in; nothing waits for Sentry's own time limit. A run that somebody
+    has cancelled is no error.
+    """
     crons = FireCron(declared(name))
     stop = monitor(crons)
     run(crons, name)
@@ -155,6 +157,14 @@ def test_a_long_job_is_given_its_time() -> None:
     assert (config["max_runtime"], config["checkin_margin"]) == (120, 3)
 
 
+def test_no_more_failures_are_waited_for_than_sentry_knows() -> None:
+    """Sentry takes nothing of a config that has a larger number, and the check-in is lost with it."""
+    (job,) = FireCron(declared(alert_after=1000)).registry.jobs()
+    config = monitor_config(job)
+    assert config is not None
+    assert config["failure_issue_threshold"] == 720
+
+
 def test_what_sentry_can_not_expect_is_said_once(sentry: Kept) -> None:
     """A job of a schedule that Sentry doesn't know doesn't check in, and one line names all of them."""
     crons = FireCron(declared("ends", "0 9 L * *"), declared("ticks", "* * * * * *"), declared())
@@ -169,12 +179,27 @@ def test_what_sentry_can_not_expect_is_said_once(sentry: Kept) -> None:
     assert "the schedules of ends, ticks:" in said.message
 
 
-def test_two_jobs_do_not_share_a_monitor() -> None:
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("a" * LONGEST_SLUG + "1", "a" * LONGEST_SLUG + "2"),
+        ("Report", "report"),
+        ("send-mail", "send--mail"),
+        ("send-mail", "send-mail-_"),
+        ("a" * 48 + "--b", "a" * 48 + "-b"),
+        ("a" * 49 + "-b", "a" * 49),
+    ],
+)
+def test_two_jobs_do_not_share_a_monitor(one: str, other: str) -> None:
     """Two names that Sentry can't tell apart are refused, with the reason."""
-    long = "a" * LONGEST_SLUG
-    crons = FireCron(declared(f"{long}1"), declared(f"{long}2"))
+    crons = FireCron(declared(one), declared(other))
     with pytest.raises(ConfigurationError, match=r"have one monitor, .* first 50 characters, in lower case"):
         monitor(crons)
+
+
+def test_names_that_sentry_tells_apart_have_a_monitor_each(sentry: Kept) -> None:
+    """An underscore inside of a name is none of the hyphens that Sentry puts together."""
+    monitor(FireCron(declared("send-mail"), declared("send_mail"), declared("send__mail"), declared("sendmail")))()
 
 
 def test_a_sentry_that_hangs_delays_no_run(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
