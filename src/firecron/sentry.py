@@ -74,8 +74,8 @@ _STATUSES: dict[str, Status] = {
 def monitor(crons: FireCron) -> Callable[[], None]:
     """Check in from now on. Return a function that ends this.
 
-    The slug of a job's monitor is what Sentry makes of its name: 50 characters in lower case, with single hyphens. Raises
-    ConfigurationError if two jobs have the same one.
+    The slug of a job's monitor is what Sentry makes of its name: 50 characters in lower case, with single hyphens.
+    Raises ConfigurationError if two jobs have the same one.
 
     Args:
         crons: The jobs.

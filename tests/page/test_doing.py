@@ -165,6 +165,14 @@ def test_a_pause_says_who_and_until_when(rtdb: Rtdb, shell: Shell) -> None:
     assert acts(page) == [("pause", "digest", WHO, "the feed is down"), ("resume", "digest", WHO, None)]
 
 
+def test_a_pause_that_is_over_can_be_removed(rtdb: Rtdb) -> None:
+    """Older versions and rules stay paused by what a pause has left behind, until it is resumed."""
+    declare(rtdb, "digest")
+    rtdb.set("/cron-locks/digest", {"paused": True, "pausedUntil": int(time.time() * 1000) - 1000})
+    assert Page(**ACTING).post(f"{DIGEST}/resume").body == {"message": "digest is resumed"}
+    assert rtdb.get("/cron-locks/digest/paused") is None
+
+
 @pytest.mark.parametrize(
     "body",
     [

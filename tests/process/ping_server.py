@@ -25,10 +25,10 @@ class Pinged:
 
 
 class PingServer:
-    """`longest` is the length of the longest path with its query. `statuses` are those of the next replies, 200 after them. While `may_answer` isn't set, none ends.
+    """`statuses` are those of the next replies, 200 after them. While `may_answer` isn't set, none ends.
 
-    With `drips` a reply's head comes a byte at a time, and its end when `may_answer` is set. With `floods` a reply's body
-    has no end.
+    With `drips` a reply's head comes a byte at a time, and its end when `may_answer` is set. With `floods` a reply has a
+    body without end. `longest` is the length of the longest path with its query.
     """
 
     def __init__(self, url: str) -> None:

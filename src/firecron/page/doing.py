@@ -99,7 +99,7 @@ class Doing:
         seen = self._seen(name)
         if isinstance(seen, Reply):
             return seen
-        if not seen.view.is_paused:
+        if not seen.view.has_pause:
             return _done(f"{name} was not paused: nothing was changed")
         self._operator.resume(name, why, by=who)
         return _done(f"{name} is resumed")

@@ -44,7 +44,7 @@ class _Needs(threading.local):
 class Transport:
     """Calls to the host of `url`, from any thread, over a pool that keeps up to `pool_size` connections.
 
-    `most` is for a host that isn't trusted with this instance's memory: of a reply's body no more bytes are kept or read.
+    `most` is for a host that isn't trusted with this instance's memory: no more bytes of a reply's body are kept.
     The environment's settings for proxies and certificates are read once, here. Raises ConfigurationError if they name
     a proxy or a file that can't be used.
     """

@@ -51,7 +51,10 @@ def pause(name: Name, why: Why = None, until: Until = None, yes: Yes = False, as
 
 
 def resume(name: Name, why: Why = None, as_json: Json = False) -> None:
-    """Resume a paused lock, so that instances can acquire it again."""
+    """Resume a paused lock, so that instances can acquire it again.
+
+    Of a pause that is over by itself, the fields are removed: older versions and rules stay paused by them.
+    """
     output = Output(as_json=as_json)
     with answering(output):
         check_why(why)
@@ -60,7 +63,7 @@ def resume(name: Name, why: Why = None, as_json: Json = False) -> None:
         _check_usable(seen)
         if seen.view.state == "absent":
             remark_on(output, operator, name)
-        if not seen.view.is_paused:
+        if not seen.view.has_pause:
             _answer(output, operator, name, "it was not paused: nothing was changed", changed=False)
             return
         operator.resume(name, why)

@@ -43,16 +43,15 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _work(app: AppPath) -> None:
-    with answering(Output(as_json=False)):
-        # Signals come first: a signal may arrive at any time.
-        with Signals() as signals, signals.going_to(_end_at_second()):
-            crons = load_crons(app)
-            if not logging.getLogger("firecron").hasHandlers():
-                firecron.logging.setup()
-            if signals.received is None:
-                crons.start()
-            signals.pause()
-            crons.stop()
+    # Signals come before the application: a signal may arrive at any time.
+    with answering(Output(as_json=False)), Signals() as signals, signals.going_to(_end_at_second()):
+        crons = load_crons(app)
+        if not logging.getLogger("firecron").hasHandlers():
+            firecron.logging.setup()
+        if signals.received is None:
+            crons.start()
+        signals.pause()
+        crons.stop()
 
 
 def _end_at_second() -> Callable[[int], None]:
