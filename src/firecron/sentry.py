@@ -18,7 +18,8 @@ out, and `monitor` says so in one line. A line's fixed second is cut off.
 No check-in delays a run: Sentry's SDK has a queue and a thread of its own. What is in the queue when the instance stops
 has two more seconds, within its grace.
 
-Errors that are reported from inside a run have the tags `firecron.job`, `firecron.slot` and `firecron.attempt`.
+Errors that are reported from inside a run have the tags `firecron.job`, `firecron.slot` and `firecron.attempt`, and so
+does the error of a run that failed, which Sentry's SDK takes from the log.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -37,12 +38,12 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"{error}: pip install 'firecron[sentry]'", name=error.name) from error
 
-from firecron.base.events import Event
+from firecron.base.events import Event, logger
 from firecron.base.identity import attempt_id
 from firecron.base.instants import to_text
 from firecron.cron.line import CronLine
 from firecron.errors import ConfigurationError, UnknownJob
-from firecron.jobs.run import current_run
+from firecron.jobs.run import Run, current_run
 from firecron.scheduler.guard import is_production
 
 if TYPE_CHECKING:
@@ -99,11 +100,10 @@ def monitor(crons: FireCron) -> Callable[[], None]:
             sentry_sdk.flush(crons.engine.seconds_left(LAST_MOMENTS))
 
     def tag(event: SentryEvent, hint: Hint) -> SentryEvent:
-        run = current_run() if is_on else None
-        if run is not None and event.get("type") is None:
-            slot = None if run.slot is None else to_text(run.slot)
-            found = {"firecron.job": run.name, "firecron.slot": slot, "firecron.attempt": str(run.attempt)}
-            event["tags"] = {**{name: value for name, value in found.items() if value}, **(event.get("tags") or {})}
+        if is_on and event.get("type") is None:
+            found = _tags_of(current_run(), hint.get("log_record"))
+            if found:
+                event["tags"] = {**found, **(event.get("tags") or {})}
         return event
 
     unsubscribe = crons.events.subscribe(hear)
@@ -162,6 +162,18 @@ def _check_in(crons: FireCron, event: Event, status: Status) -> None:
         duration=took / 1000 if isinstance(took, int) else None,
         monitor_config=config,
     )
+
+
+def _tags_of(run: Run | None, record: object) -> dict[str, str]:
+    """Return the tags of what was reported in this run, or by firecron's line in the log about a run that has ended."""
+    found: Mapping[str, object] = {}
+    if run is not None:
+        found = {"job": run.name, "slot": None if run.slot is None else to_text(run.slot), "attempt": run.attempt}
+    elif isinstance(record, logging.LogRecord) and record.name == logger.name:
+        fields = getattr(record, "json_fields", None)
+        if isinstance(fields, Mapping) and "attempt" in fields:
+            found = {**fields, "job": fields.get("lock")}
+    return {f"firecron.{tag}": str(found[tag]) for tag in ("job", "slot", "attempt") if found.get(tag) is not None}
 
 
 def _check_slugs(names: Iterable[str]) -> None:

@@ -27,8 +27,8 @@ class Pinged:
 class PingServer:
     """`statuses` are those of the next replies, 200 after them. While `may_answer` isn't set, none ends.
 
-    With `drips` a reply's head comes a byte at a time, and its end when `may_answer` is set. With `floods` a reply has a
-    body without end. `longest` is the length of the longest path with its query.
+    With `drips` a reply's head comes a byte at a time, and its end when `may_answer` is set. With `floods` a body has no
+    end. `longest` is the length of the longest path with its query.
     """
 
     def __init__(self, url: str) -> None:

@@ -113,6 +113,25 @@ def test_errors_from_inside_a_run_have_its_tags(sentry: Kept) -> None:
     assert not any(name.startswith("firecron.") for name in outside.get("tags") or {})
 
 
+def test_the_error_of_a_failed_run_has_its_tags(sentry: Kept) -> None:
+    """Sentry's SDK takes that error from firecron's log, once the run has ended: its tags are there nevertheless."""
+    sentry_sdk.init(dsn="http://key@127.0.0.1:1/1", transport=sentry)  # with Sentry's own integrations, as by default
+    crons = FireCron(declared("bad"))
+    stop = monitor(crons)
+    run(crons, "bad")
+    logging.getLogger("firecron").error("about no run")
+    stop()
+    tags = {
+        payload["logentry"]["message"]: payload.get("tags") or {}
+        for payload in sentry.payloads
+        if "logentry" in payload
+    }
+    assert tags.pop("about no run") == {}
+    ((_, of_run),) = tags.items()
+    assert (of_run["firecron.job"], of_run["firecron.attempt"]) == ("bad", "1")
+    assert of_run["firecron.slot"].endswith("Z")
+
+
 def test_only_ticks_of_production_check_in(sentry: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run by hand is no run that Sentry expects, and staging is no production."""
     crons = FireCron(declared())
