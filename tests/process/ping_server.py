@@ -27,7 +27,7 @@ class Pinged:
 class PingServer:
     """`statuses` are those of the next replies, 200 after them. While `may_answer` isn't set, none ends.
 
-    With `drips` a reply's head comes a byte at a time, and its end when `may_answer` is set. With `floods` a body has no
+    With `drips` a head comes a byte at a time, and its end when `may_answer` is set. With `floods` a body has no
     end. `longest` is the length of the longest path with its query.
     """
 
