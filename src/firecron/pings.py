@@ -149,6 +149,11 @@ def _check(healthchecks: str | None, templates: Mapping[Kind, str | None]) -> di
                 "healthchecks= is no ping key: it is in the settings of the project, or write the URL of your own "
                 "server with the key, https://HOST/ping/KEY"
             )
+        if not {"?", "#"}.isdisjoint(base):
+            raise ConfigurationError(
+                "healthchecks= has a query or a fragment, and the job's slug comes after it: end it with the key, "
+                "https://HOST/ping/KEY"
+            )
         base = base.replace("{", "{{").replace("}", "}}")
         given = {
             "start": f"{base}/{{slug}}/start?rid={{rid}}",

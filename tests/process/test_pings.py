@@ -342,6 +342,7 @@ def test_a_forked_child_sends_nothing_of_its_parents(server: PingServer) -> None
         ({}, "either healthchecks=, or at least one of start=, success= and fail="),
         ({"healthchecks": "k" * 22, "fail": "https://x.example"}, "either healthchecks="),
         ({"healthchecks": "my secret key"}, "healthchecks= is no ping key"),
+        ({"healthchecks": "https://secret.example/ping/key?a=b"}, "healthchecks= has a query or a fragment"),
         ({"healthchecks": "ftp://secret.example/ping/key"}, "healthchecks= is no URL"),
         ({"success": "secret.example/{job}"}, "success= is no URL"),
         ({"fail": "https://secret.example/{name}"}, "fail= has the field {name}"),
