@@ -121,9 +121,9 @@ def monitor(crons: FireCron) -> Callable[[], None]:
 def monitor_config(job: Job) -> MonitorConfig | None:
     """Return what Sentry should expect of the job; None for a schedule that Sentry doesn't know."""
     options = job.options
-    schedule = options.schedule
+    schedule, late = options.schedule, options.grace + options.jitter
     config: MonitorConfig = {
-        "checkin_margin": _minutes(options.grace + options.jitter),
+        "checkin_margin": _minutes(late),
         # Without it Sentry takes half an hour, and calls a longer run dead.
         "max_runtime": _minutes(options.expected_runtime or options.max_runtime),
         # Of a config with a larger number Sentry takes nothing.
@@ -134,11 +134,13 @@ def monitor_config(job: Job) -> MonitorConfig | None:
             return None
         config["schedule"] = {"type": "interval", "value": schedule.every // timedelta(minutes=1), "unit": "minute"}
         return config
-    line = _in_minutes(schedule.line)
-    if line is None:
+    found = _in_minutes(schedule.line)
+    if found is None:
         return None
+    line, second = found
     config["schedule"] = {"type": "crontab", "value": line}
     config["timezone"] = schedule.timezone
+    config["checkin_margin"] = _minutes(late + second * 1000)
     return config
 
 
@@ -188,8 +190,8 @@ def _check_slugs(names: Iterable[str]) -> None:
 
 
 @cache
-def _in_minutes(text: str) -> str | None:
-    """Return the line in five fields of plain numbers; None if that is another schedule.
+def _in_minutes(text: str) -> tuple[str, int] | None:
+    """Return the line in five fields of plain numbers, and the second that is cut off; None for another schedule.
 
     Names, ranges that wrap around and steps mean different things to different readers of cron lines. Numbers don't.
     """
@@ -197,15 +199,14 @@ def _in_minutes(text: str) -> str | None:
     days = line.days
     if len(line.seconds) > 1 or (days.of_month and days.of_month.last) or (days.of_week and _is_of_month(days.of_week)):
         return None
-    return " ".join(
-        (
-            _field(line.minutes, 60),
-            _field(line.hours, 24),
-            _field(days.of_month.numbers, 0) if days.of_month else "*",
-            _field(days.months, 12),
-            _field(days.of_week.each, 0) if days.of_week else "*",
-        )
+    fields = (
+        _field(line.minutes, 60),
+        _field(line.hours, 24),
+        _field(days.of_month.numbers, 0) if days.of_month else "*",
+        _field(days.months, 12),
+        _field(days.of_week.each, 0) if days.of_week else "*",
     )
+    return " ".join(fields), min(line.seconds)
 
 
 def _is_of_month(days: WeekDays) -> bool:

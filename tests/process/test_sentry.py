@@ -176,6 +176,15 @@ def test_a_long_job_is_given_its_time() -> None:
     assert (config["max_runtime"], config["checkin_margin"]) == (120, 3)
 
 
+@pytest.mark.parametrize(("line", "margin"), [("0 9 * * *", 1), ("0 0 9 * * *", 1), ("59 0 9 * * *", 2)])
+def test_a_second_that_is_cut_off_is_waited_for(line: str, margin: int) -> None:
+    """Sentry expects the run at the full minute; it may start so much later, and then within its grace."""
+    (job,) = FireCron(declared(line=line, grace=60)).registry.jobs()
+    config = monitor_config(job)
+    assert config is not None
+    assert config["checkin_margin"] == margin
+
+
 def test_no_more_failures_are_waited_for_than_sentry_knows() -> None:
     """Sentry takes nothing of a config that has a larger number, and the check-in is lost with it."""
     (job,) = FireCron(declared(alert_after=1000)).registry.jobs()

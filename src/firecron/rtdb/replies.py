@@ -91,7 +91,7 @@ def read_reply(sock: socket.socket, deadline: Deadline, most: int | None = None)
             break
     # Nothing was asked for that could follow, so bytes that follow must not be taken for the next reply.
     is_over = is_cut or not (head.is_framed and head.is_kept) or stream.has_more
-    return Reply(head.status, head.reason, head.headers, bytes(content[:most]), is_over=is_over)
+    return Reply(head.status, head.reason, head.headers, bytes(content[:most] if is_cut else content), is_over=is_over)
 
 
 def open_reply(sock: socket.socket, deadline: Deadline) -> tuple[Head, Iterator[bytes]]:
