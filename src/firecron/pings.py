@@ -163,7 +163,12 @@ def _check(healthchecks: str | None, templates: Mapping[Kind, str | None]) -> di
     for kind, template in given.items():
         name = kind if healthchecks is None else "healthchecks"
         try:
-            used = {field for _, field, _, _ in string.Formatter().parse(template) if field is not None}
+            # What a format string may do besides is no field: it could fail at each ping.
+            used = {
+                f"{field}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}"
+                for _, field, form, conversion in string.Formatter().parse(template)
+                if field is not None
+            }
             parts = urlsplit(template)
             has_host = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         except ValueError:

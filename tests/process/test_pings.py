@@ -346,6 +346,8 @@ def test_a_forked_child_sends_nothing_of_its_parents(server: PingServer) -> None
         ({"healthchecks": "ftp://secret.example/ping/key"}, "healthchecks= is no URL"),
         ({"success": "secret.example/{job}"}, "success= is no URL"),
         ({"fail": "https://secret.example/{name}"}, "fail= has the field {name}"),
+        ({"fail": "https://secret.example/{job:{x}}"}, "fail= has the field {job:{x}}: there are"),
+        ({"fail": "https://secret.example/{job!z}"}, "fail= has the field {job!z}: there are"),
         ({"fail": "https://secret.example/{"}, "fail= is no URL"),
         ({"fail": "https://secret.example:port/"}, "fail= is no URL"),
         ({"fail": "https://secret.example/a b"}, "fail= has a character that no URL has"),
