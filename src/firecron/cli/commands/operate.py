@@ -146,8 +146,7 @@ def _ask(output: Output, seen: Seen) -> None:
     instead = f" To end the term first, run: firecron cancel {seen.view.name}" if seen.view.is_leaders else ""
     output.out.print(
         f"\nThis sets expiresAt to 0, so that another instance can acquire the lock at once. {stays} "
-        f"If the holder is alive, its run goes on until the next renewal, beside the run of the next holder.{instead}",
-        markup=False,
+        f"If the holder is alive, its run goes on until the next renewal, beside the run of the next holder.{instead}"
     )
     if not typer.confirm("Unlock it?"):
         raise Failure("nothing was changed")
