@@ -146,7 +146,7 @@ def monitor_config(job: Job) -> MonitorConfig | None:
 
 def slug_of(name: str) -> str:
     """Return the slug of a job's monitor, as Sentry changes what it is sent."""
-    return re.sub("-+", "-", name.lower()).strip("-_")[:LONGEST_SLUG].strip("-")
+    return re.sub("-+", "-", name.lower()).strip("-_")[:LONGEST_SLUG].strip("-_")
 
 
 def _check_in(crons: FireCron, event: Event, status: Status) -> None:

@@ -216,6 +216,7 @@ def test_what_sentry_can_not_expect_is_said_once(sentry: Kept) -> None:
         ("send-mail", "send-mail-_"),
         ("a" * 48 + "--b", "a" * 48 + "-b"),
         ("a" * 49 + "-b", "a" * 49),
+        ("a" * 49 + "_b", "a" * 49),
     ],
 )
 def test_two_jobs_do_not_share_a_monitor(one: str, other: str) -> None:
