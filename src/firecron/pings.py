@@ -53,6 +53,10 @@ LAST_MOMENTS = 2.0
 
 _TRIES = 2
 _LONGEST_ERROR = 1_000
+# In a URL a character takes up to 12, and servers take some 8,000.
+_LONGEST_IN_URL = 500
+# Bytes of a reply. Its status is all that counts.
+_MOST_READ = 10_000
 _FIELDS = frozenset(("job", "slug", "rid", "error"))
 _KEY = re.compile(r"[A-Za-z0-9_-]{8,64}")
 # Which ping an event is. A run that is lost may still go on, without its lock: that needs a look, too.
@@ -91,12 +95,13 @@ def pings(
     templates = _check(healthchecks, {"start": start, "success": success, "fail": fail})
     if healthchecks is not None:
         _check_slugs([job.name for job in crons.registry.jobs()])
-    sender = _Sender(crons.events, lambda: crons.engine.seconds_left(LAST_MOMENTS))
+    has_checks = healthchecks is not None
+    sender = _Sender(crons.events, lambda: crons.engine.seconds_left(LAST_MOMENTS), has_checks=has_checks)
 
     def hear(event: Event) -> None:
         kind = _KINDS.get(event.slug)
         if kind is not None and "slot" in event.fields and kind in templates and _is_wanted(crons, event.name, kind):
-            sender.add(_Ping(event.name, kind, *_filled(templates[kind], event, kind, healthchecks is not None)))
+            sender.add(_Ping(event.name, kind, *_filled(templates[kind], event, kind, has_checks)))
         elif event.slug == "crons.stopped":
             sender.flush()
 
@@ -144,6 +149,11 @@ def _check(healthchecks: str | None, templates: Mapping[Kind, str | None]) -> di
                 "healthchecks= is no ping key: it is in the settings of the project, or write the URL of your own "
                 "server with the key, https://HOST/ping/KEY"
             )
+        if not {"?", "#"}.isdisjoint(base):
+            raise ConfigurationError(
+                "healthchecks= has a query or a fragment, and the job's slug comes after it: end it with the key, "
+                "https://HOST/ping/KEY"
+            )
         base = base.replace("{", "{{").replace("}", "}}")
         given = {
             "start": f"{base}/{{slug}}/start?rid={{rid}}",
@@ -153,7 +163,12 @@ def _check(healthchecks: str | None, templates: Mapping[Kind, str | None]) -> di
     for kind, template in given.items():
         name = kind if healthchecks is None else "healthchecks"
         try:
-            used = {field for _, field, _, _ in string.Formatter().parse(template) if field is not None}
+            # What a format string may do besides is no field: it could fail at each ping.
+            used = {
+                f"{field}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}"
+                for _, field, form, conversion in string.Formatter().parse(template)
+                if field is not None
+            }
             parts = urlsplit(template)
             has_host = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         except ValueError:
@@ -179,18 +194,23 @@ def _check_slugs(names: Sequence[str]) -> None:
 def _filled(template: str, event: Event, kind: Kind, has_body: bool) -> tuple[str, bytes | None]:
     """Return the URL, and for Healthchecks the body of a failure."""
     rid = attempt_id(str(event.fields["key"]), event.fields["attempt"])
-    error = event.message.partition("\n")[0][:_LONGEST_ERROR] if kind == "fail" else ""
+    longest = _LONGEST_ERROR if has_body else _LONGEST_IN_URL
+    error = event.message.partition("\n")[0][:longest] if kind == "fail" else ""
     values = {"job": event.name, "slug": event.name.lower(), "rid": str(rid), "error": error}
     url = template.format_map({name: quote(value, safe="") for name, value in values.items()})
     return url, error.encode("utf-8", "replace") if has_body and error else None
 
 
 class _Sender:
-    """A bounded queue of pings, and the thread that sends them. At the end they have so many `last_moments`."""
+    """A bounded queue of pings, and the thread that sends them. At the end they have so many `last_moments`.
 
-    def __init__(self, events: Events, last_moments: Callable[[], float]) -> None:
+    `has_checks` says that the service is a Healthchecks, which has a check for each job.
+    """
+
+    def __init__(self, events: Events, last_moments: Callable[[], float], *, has_checks: bool) -> None:
         self._events = events
         self._last_moments = last_moments
+        self._has_checks = has_checks
         self._timing = SystemTiming()
         self._reset()
         tell_after_fork(self)
@@ -286,8 +306,10 @@ class _Sender:
                 return None
             # Its own words for the status may quote the URL.
             why = f"the service returned {reply.status}"
-            if reply.status in (404, 410):
+            if reply.status in (404, 410) and self._has_checks:
                 return f"{why}: it has no check for this job; create one with the slug {ping.job.lower()!r}"
+            if 300 <= reply.status < 400:
+                return f"{why}: redirects are not followed; give the URL that this one leads to"
             if reply.status < 500 and reply.status != 429:
                 break
         return why
@@ -297,7 +319,7 @@ class _Sender:
         credentials, _, place = parts.netloc.rpartition("@")
         host = f"{parts.scheme}://{place}"
         if host not in self._transports:
-            self._transports[host] = Transport(host, 1)
+            self._transports[host] = Transport(host, 1, most=_MOST_READ)
         target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
         headers = {"User-Agent": f"firecron/{__version__}"}
         if credentials:

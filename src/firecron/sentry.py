@@ -18,14 +18,16 @@ out, and `monitor` says so in one line. A line's fixed second is cut off.
 No check-in delays a run: Sentry's SDK has a queue and a thread of its own. What is in the queue when the instance stops
 has two more seconds, within its grace.
 
-Errors that are reported from inside a run have the tags `firecron.job`, `firecron.slot` and `firecron.attempt`.
+Errors that are reported from inside a run have the tags `firecron.job`, `firecron.slot` and `firecron.attempt`, and so
+does the error of a run that failed, which Sentry's SDK takes from the log.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection, Iterable
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -36,12 +38,12 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"{error}: pip install 'firecron[sentry]'", name=error.name) from error
 
-from firecron.base.events import Event
+from firecron.base.events import Event, logger
 from firecron.base.identity import attempt_id
 from firecron.base.instants import to_text
 from firecron.cron.line import CronLine
 from firecron.errors import ConfigurationError, UnknownJob
-from firecron.jobs.run import current_run
+from firecron.jobs.run import Run, current_run
 from firecron.scheduler.guard import is_production
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from firecron.jobs.job import Job
 
 LONGEST_SLUG = 50
+MOST_FAILURES = 720
 LAST_MOMENTS = 2.0
 
 Status: TypeAlias = Literal["in_progress", "ok", "error"]
@@ -72,8 +75,8 @@ _STATUSES: dict[str, Status] = {
 def monitor(crons: FireCron) -> Callable[[], None]:
     """Check in from now on. Return a function that ends this.
 
-    The slug of a job's monitor is its name in lower case, of which Sentry keeps 50 characters. Raises
-    ConfigurationError if two jobs have the same one.
+    The slug of a job's monitor is what Sentry makes of its name: 50 characters in lower case, with single hyphens.
+    Raises ConfigurationError if two jobs have the same one.
 
     Args:
         crons: The jobs.
@@ -97,11 +100,10 @@ def monitor(crons: FireCron) -> Callable[[], None]:
             sentry_sdk.flush(crons.engine.seconds_left(LAST_MOMENTS))
 
     def tag(event: SentryEvent, hint: Hint) -> SentryEvent:
-        run = current_run() if is_on else None
-        if run is not None and event.get("type") is None:
-            slot = None if run.slot is None else to_text(run.slot)
-            found = {"firecron.job": run.name, "firecron.slot": slot, "firecron.attempt": str(run.attempt)}
-            event["tags"] = {**{name: value for name, value in found.items() if value}, **(event.get("tags") or {})}
+        if is_on and event.get("type") is None:
+            found = _tags_of(current_run(), hint.get("log_record"))
+            if found:
+                event["tags"] = {**found, **(event.get("tags") or {})}
         return event
 
     unsubscribe = crons.events.subscribe(hear)
@@ -119,29 +121,32 @@ def monitor(crons: FireCron) -> Callable[[], None]:
 def monitor_config(job: Job) -> MonitorConfig | None:
     """Return what Sentry should expect of the job; None for a schedule that Sentry doesn't know."""
     options = job.options
-    schedule = options.schedule
+    schedule, late = options.schedule, options.grace + options.jitter
     config: MonitorConfig = {
-        "checkin_margin": _minutes(options.grace + options.jitter),
+        "checkin_margin": _minutes(late),
         # Without it Sentry takes half an hour, and calls a longer run dead.
         "max_runtime": _minutes(options.expected_runtime or options.max_runtime),
-        "failure_issue_threshold": options.alert_after,
+        # Of a config with a larger number Sentry takes nothing.
+        "failure_issue_threshold": min(options.alert_after, MOST_FAILURES),
     }
     if schedule.every is not None:
         if schedule.every % timedelta(minutes=1):
             return None
         config["schedule"] = {"type": "interval", "value": schedule.every // timedelta(minutes=1), "unit": "minute"}
         return config
-    line = _in_minutes(schedule.line)
-    if line is None:
+    found = _in_minutes(schedule.line)
+    if found is None:
         return None
+    line, second = found
     config["schedule"] = {"type": "crontab", "value": line}
     config["timezone"] = schedule.timezone
+    config["checkin_margin"] = _minutes(late + second * 1000)
     return config
 
 
 def slug_of(name: str) -> str:
-    """Return the slug of a job's monitor."""
-    return name.lower()[:LONGEST_SLUG]
+    """Return the slug of a job's monitor, as Sentry changes what it is sent."""
+    return re.sub("-+", "-", name.lower()).strip("-_")[:LONGEST_SLUG].strip("-_")
 
 
 def _check_in(crons: FireCron, event: Event, status: Status) -> None:
@@ -161,6 +166,18 @@ def _check_in(crons: FireCron, event: Event, status: Status) -> None:
     )
 
 
+def _tags_of(run: Run | None, record: object) -> dict[str, str]:
+    """Return the tags of what was reported in this run, or by firecron's line in the log about a run that has ended."""
+    found: Mapping[str, object] = {}
+    if run is not None:
+        found = {"job": run.name, "slot": None if run.slot is None else to_text(run.slot), "attempt": run.attempt}
+    elif isinstance(record, logging.LogRecord) and record.name == logger.name:
+        fields = getattr(record, "json_fields", None)
+        if isinstance(fields, Mapping) and "attempt" in fields:
+            found = {**fields, "job": fields.get("lock")}
+    return {f"firecron.{tag}": str(found[tag]) for tag in ("job", "slot", "attempt") if found.get(tag) is not None}
+
+
 def _check_slugs(names: Iterable[str]) -> None:
     taken: dict[str, str] = {}
     for name in names:
@@ -168,13 +185,13 @@ def _check_slugs(names: Iterable[str]) -> None:
         if other != name:
             raise ConfigurationError(
                 f"the jobs {other} and {name} have one monitor, {slug_of(name)!r}, between them: Sentry tells names "
-                f"apart by their first {LONGEST_SLUG} characters, in lower case. Rename one"
+                f"apart by their first {LONGEST_SLUG} characters, in lower case and with single hyphens. Rename one"
             )
 
 
 @cache
-def _in_minutes(text: str) -> str | None:
-    """Return the line in five fields of plain numbers; None if that is another schedule.
+def _in_minutes(text: str) -> tuple[str, int] | None:
+    """Return the line in five fields of plain numbers, and the second that is cut off; None for another schedule.
 
     Names, ranges that wrap around and steps mean different things to different readers of cron lines. Numbers don't.
     """
@@ -182,15 +199,14 @@ def _in_minutes(text: str) -> str | None:
     days = line.days
     if len(line.seconds) > 1 or (days.of_month and days.of_month.last) or (days.of_week and _is_of_month(days.of_week)):
         return None
-    return " ".join(
-        (
-            _field(line.minutes, 60),
-            _field(line.hours, 24),
-            _field(days.of_month.numbers, 0) if days.of_month else "*",
-            _field(days.months, 12),
-            _field(days.of_week.each, 0) if days.of_week else "*",
-        )
+    fields = (
+        _field(line.minutes, 60),
+        _field(line.hours, 24),
+        _field(days.of_month.numbers, 0) if days.of_month else "*",
+        _field(days.months, 12),
+        _field(days.of_week.each, 0) if days.of_week else "*",
     )
+    return " ".join(fields), min(line.seconds)
 
 
 def _is_of_month(days: WeekDays) -> bool:

@@ -197,12 +197,20 @@ def test_a_pause_says_why_and_until_when(rtdb: Rtdb) -> None:
     assert (rtdb.get(PATH), rtdb.get("/cron-acts")) == before
 
 
-def test_a_pause_that_is_over_can_be_set_anew(rtdb: Rtdb) -> None:
-    """What a pause has left behind pauses nothing, is not resumed, and is replaced by the next one."""
+def test_a_pause_that_is_over_can_be_removed(rtdb: Rtdb) -> None:
+    """What a pause has left behind pauses versions and rules that don't know its end: `resume` takes it away."""
     rtdb.set(PATH, {"paused": True, "pausedUntil": NOW})
-    said = call("resume", "job").stdout
-    assert "it was not paused: nothing was changed" in said
-    assert "its pause has been over since" in said
+    assert "its pause has been over since" in call("locks", "job").stdout
+    assert answer(CHANGED, "resume", "job")["changed"] is True
+    left = rtdb.get(PATH)
+    assert isinstance(left, dict)
+    assert left.keys() == {"resumedAt"}
+    assert answer(CHANGED, "resume", "job")["changed"] is False
+
+
+def test_a_pause_that_is_over_can_be_set_anew(rtdb: Rtdb) -> None:
+    """What a pause has left behind pauses nothing, and is replaced by the next one."""
+    rtdb.set(PATH, {"paused": True, "pausedUntil": NOW})
     assert answer(CHANGED, "pause", "job")["changed"] is True
     assert rtdb.get(f"{PATH}/pausedUntil") is None
 

@@ -107,11 +107,16 @@ def test_a_tick_is_resumed(rtdb: Rtdb) -> None:
     ],
 )
 def test_a_refused_run_says_why(rtdb: Rtdb, node: object, reason: str) -> None:
-    """A job that is paused, held or malformed is not run, and the reply is 409 with the reason."""
+    """A job that is paused, held or malformed is not run: the reply is 409 with the reason, and nothing was done."""
     runs: list[Run] = []
     rtdb.set("/cron-locks/digest", node)
-    reply = Page(jobs(runs), **ACTING).post(f"{DIGEST}/run")
+    page = Page(jobs(runs), **ACTING)
+    reply = page.post(f"{DIGEST}/run")
     assert (reply.status, reply.body["result"], runs) == (409, reason, [])
+    for thread in threading.enumerate():
+        if thread.name == "firecron-act":
+            thread.join(20)
+    assert acts(page) == []
 
 
 @pytest.mark.parametrize("options", [{"role": "mailer"}, {"disabled": True}, None])
@@ -163,6 +168,14 @@ def test_a_pause_says_who_and_until_when(rtdb: Rtdb, shell: Shell) -> None:
     assert rtdb.get("/cron-locks/digest/paused") is None
     assert "nothing was changed" in page.post(f"{DIGEST}/resume").body["message"]
     assert acts(page) == [("pause", "digest", WHO, "the feed is down"), ("resume", "digest", WHO, None)]
+
+
+def test_a_pause_that_is_over_can_be_removed(rtdb: Rtdb) -> None:
+    """Older versions and rules stay paused by what a pause has left behind, until it is resumed."""
+    declare(rtdb, "digest")
+    rtdb.set("/cron-locks/digest", {"paused": True, "pausedUntil": int(time.time() * 1000) - 1000})
+    assert Page(**ACTING).post(f"{DIGEST}/resume").body == {"message": "digest is resumed"}
+    assert rtdb.get("/cron-locks/digest/paused") is None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -27,14 +27,17 @@ class Pinged:
 class PingServer:
     """`statuses` are those of the next replies, 200 after them. While `may_answer` isn't set, none ends.
 
-    With `drips` a reply's head comes a byte at a time, and its end when `may_answer` is set.
+    With `drips` a head comes a byte at a time, and its end when `may_answer` is set. With `floods` a body has no
+    end. `longest` is the length of the longest path with its query.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.pinged: list[Pinged] = []
+        self.longest = 0
         self.statuses: list[int] = []
         self.drips = False
+        self.floods = False
         self.may_answer = threading.Event()
         self.may_answer.set()
         self._changed = threading.Condition()
@@ -42,6 +45,7 @@ class PingServer:
     def take(self, path: str, body: str, authorization: str | None) -> int:
         parts = urlsplit(path)
         with self._changed:
+            self.longest = max(self.longest, len(path))
             rid = parse_qs(parts.query)["rid"][0]
             self.pinged.append(Pinged(parts.path.removeprefix("/ping/key/"), rid, body, authorization))
             self._changed.notify_all()
@@ -73,6 +77,11 @@ def ping_server() -> Iterator[PingServer]:
                 self.close_connection = True
                 return
             self.send_response(status)
+            if service.floods:
+                self.end_headers()
+                with suppress(OSError):  # the sender hangs up
+                    while True:
+                        self.wfile.write(bytes(1 << 20))
             self.send_header("Content-Length", "0")
             self.end_headers()
 

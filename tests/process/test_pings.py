@@ -159,6 +159,21 @@ def test_templates_are_filled_and_quoted(server: PingServer) -> None:
     assert jobs.said() == [("Report/report", "")]
 
 
+def test_an_error_in_a_url_is_no_longer_than_servers_take(server: PingServer) -> None:
+    """In a URL a character may take twelve; a server that refuses the line would lose the failure."""
+    jobs = Jobs(server)
+    stop = pings(jobs.crons, fail=f"{server.url}?rid={{rid}}&why={{error}}")
+
+    def fail(run: Run) -> None:
+        raise ValueError("\N{SEEDLING}" * 2_000)
+
+    jobs.body = fail
+    jobs.run()
+    stop()
+    assert jobs.lost == []
+    assert 5_000 < server.longest < 8_000
+
+
 def test_credentials_in_a_url_are_sent_as_basic_authentication(server: PingServer) -> None:
     """A server of your own may ask for a user and a password; no error names them."""
     jobs = Jobs(server)
@@ -196,6 +211,23 @@ def test_an_unknown_check_is_said_with_the_remedy(server: PingServer) -> None:
     stop()
     assert len(server.pinged) == 1
     assert "create one with the slug 'report'" in jobs.lost[0].message
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [(404, "the service returned 404"), (301, "the service returned 301: redirects are not followed; give the URL")],
+)
+def test_another_services_refusal_names_no_check(server: PingServer, status: int, why: str) -> None:
+    """A service that is told by a URL has no checks, and a redirect isn't followed: each is said once, as it is."""
+    jobs = Jobs(server)
+    stop = pings(jobs.crons, success=f"{server.url}?rid={{rid}}")
+    server.statuses = [status]
+    jobs.run()
+    stop()
+    assert len(server.pinged) == 1
+    said = str(jobs.lost[0].fields["why"])
+    assert said.startswith(why)
+    assert "slug" not in said
 
 
 def test_a_service_that_is_not_there_costs_its_pings_only(server: PingServer) -> None:
@@ -254,6 +286,18 @@ def test_a_service_that_drips_has_no_more_than_the_time(server: PingServer, monk
     stop()
 
 
+def test_a_service_that_floods_is_not_read(server: PingServer) -> None:
+    """A reply without an end fills no memory: its status counts, and the rest of it is left."""
+    jobs = Jobs(server)
+    stop = pings(jobs.crons, healthchecks=server.url)
+    server.floods = True
+    jobs.run()
+    jobs.run()
+    stop()
+    assert len(server.pinged) == 2
+    assert jobs.lost == []
+
+
 def test_the_queue_is_bounded(server: PingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes while too many wait is lost, and said so; the waiting ones are sent."""
     monkeypatch.setattr(module, "MOST_WAITING", 2)
@@ -298,9 +342,12 @@ def test_a_forked_child_sends_nothing_of_its_parents(server: PingServer) -> None
         ({}, "either healthchecks=, or at least one of start=, success= and fail="),
         ({"healthchecks": "k" * 22, "fail": "https://x.example"}, "either healthchecks="),
         ({"healthchecks": "my secret key"}, "healthchecks= is no ping key"),
+        ({"healthchecks": "https://secret.example/ping/key?a=b"}, "healthchecks= has a query or a fragment"),
         ({"healthchecks": "ftp://secret.example/ping/key"}, "healthchecks= is no URL"),
         ({"success": "secret.example/{job}"}, "success= is no URL"),
         ({"fail": "https://secret.example/{name}"}, "fail= has the field {name}"),
+        ({"fail": "https://secret.example/{job:{x}}"}, "fail= has the field {job:{x}}: there are"),
+        ({"fail": "https://secret.example/{job!z}"}, "fail= has the field {job!z}: there are"),
         ({"fail": "https://secret.example/{"}, "fail= is no URL"),
         ({"fail": "https://secret.example:port/"}, "fail= is no URL"),
         ({"fail": "https://secret.example/a b"}, "fail= has a character that no URL has"),

@@ -56,7 +56,12 @@ def halting(run: Run) -> None:
 
 @distributed_cron("noting", "* * * * *", lock_ttl=60)
 def noting(run: Run) -> None:
-    run.note("1,204 mails" + chr(27))
+    run.note("1,204 mails [/red]" + chr(27))
+
+
+@distributed_cron("leaking", "0 0 1 1 *", lock_ttl=60)
+def leaking() -> None:
+    raise ValueError("password=hunter2 [/red]")
 
 
 @distributed_cron("endless", "0 0 1 1 *", lock_ttl=60)
@@ -242,13 +247,28 @@ def test_a_failed_job_shows_its_traceback(rtdb: Rtdb) -> None:
     assert "body.py" not in result.stderr
 
 
+def test_a_traceback_has_no_secrets(rtdb: Rtdb) -> None:
+    """Standard error may be a log, as in a Cloud Run job."""
+    result = run("leaking")
+    assert "ValueError: password=[redacted] [/red]" in result.stderr
+    assert "hunter2" not in result.stderr
+
+
+def test_a_reason_in_brackets_is_text(rtdb: Rtdb) -> None:
+    """The reason of a pause is in the refusal as the operator has written it."""
+    rtdb.set("/cron-locks/noting", {"paused": True, "pausedWhy": "see [/red] and [bold]"})
+    result = run("noting")
+    assert result.exit_code == 75
+    assert "(see [/red] and [bold])" in result.stdout
+
+
 def test_what_a_run_has_noted_is_printed(rtdb: Rtdb) -> None:
-    """The note of a run is behind its outcome, without what would move a cursor, and in the JSON."""
-    assert json.loads(run("noting", "--json").stdout)["note"] == "1,204 mails\x1b"
+    """The note of a run is behind its outcome, without what would move a cursor, and in the JSON. Brackets are text."""
+    assert json.loads(run("noting", "--json").stdout)["note"] == "1,204 mails [/red]\x1b"
     said = run("noting").stdout
     assert said.startswith("noting succeeded after ")
-    assert said.endswith(": 1,204 mails\ufffd\n")
-    assert [entry["note"] for entry in entries(rtdb, "noting")] == ["1,204 mails\x1b"] * 2
+    assert said.endswith(": 1,204 mails [/red]\ufffd\n")
+    assert [entry["note"] for entry in entries(rtdb, "noting")] == ["1,204 mails [/red]\x1b"] * 2
 
 
 def test_json_is_one_value(rtdb: Rtdb) -> None:
@@ -305,7 +325,7 @@ def test_a_slot_off_the_schedule_is_claimed_with_a_warning(rtdb: Rtdb) -> None:
         (["good", "--slot", "2199-01-01T00:00:00Z"], "in the future"),
         (["good", "--slot", "yesterday"], "is invalid: use now, or an instant"),
         (["good", "--slot", "2026-01-01T00:00:00"], "is invalid: use now, or an instant"),
-        (["nobody"], "there is no job 'nobody'; the jobs are: good, bad, long, halting, noting, endless"),
+        (["nobody"], "there is no job 'nobody'; the jobs are: good, bad, long, halting, noting, leaking, endless"),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )

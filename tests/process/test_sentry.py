@@ -54,8 +54,8 @@ def declared(name: str = "Report", line: str | None = "0 9 * * *", **options: An
         if run.name == "bad":
             sentry_sdk.capture_message("inside")
             raise ValueError("boom")
-        if run.name == "ended":
-            run.stopping.set()
+        if run.name in ("ended", "cancelled"):
+            (run.stopping if run.name == "ended" else run.cancelled).set()
             run.check()
 
     return distributed_cron(name, line, **options)(work)
@@ -87,9 +87,11 @@ def test_a_run_is_one_check_in_with_a_start_and_an_end(sentry: Kept) -> None:
     assert len(sentry.check_ins) == 2
 
 
-@pytest.mark.parametrize(("name", "status"), [("bad", "error"), ("ended", "error")])
+@pytest.mark.parametrize(("name", "status"), [("bad", "error"), ("ended", "error"), ("cancelled", "ok")])
 def test_a_run_that_did_not_do_its_work_is_an_error(sentry: Kept, name: str, status: str) -> None:
-    """A failure and an interruption end the check-in; nothing waits for Sentry's own time limit."""
+    """A failure and an interruption end the check-in; nothing waits for Sentry's own time limit. A run that somebody
+    has cancelled is no error.
+    """
     crons = FireCron(declared(name))
     stop = monitor(crons)
     run(crons, name)
@@ -109,6 +111,25 @@ def test_errors_from_inside_a_run_have_its_tags(sentry: Kept) -> None:
     assert inside["tags"]["firecron.attempt"] == "1"
     assert inside["tags"]["firecron.slot"].endswith("Z")
     assert not any(name.startswith("firecron.") for name in outside.get("tags") or {})
+
+
+def test_the_error_of_a_failed_run_has_its_tags(sentry: Kept) -> None:
+    """Sentry's SDK takes that error from firecron's log, once the run has ended: its tags are there nevertheless."""
+    sentry_sdk.init(dsn="http://key@127.0.0.1:1/1", transport=sentry)  # with Sentry's own integrations, as by default
+    crons = FireCron(declared("bad"))
+    stop = monitor(crons)
+    run(crons, "bad")
+    logging.getLogger("firecron").error("about no run")
+    stop()
+    tags = {
+        payload["logentry"]["message"]: payload.get("tags") or {}
+        for payload in sentry.payloads
+        if "logentry" in payload
+    }
+    assert tags.pop("about no run") == {}
+    ((_, of_run),) = tags.items()
+    assert (of_run["firecron.job"], of_run["firecron.attempt"]) == ("bad", "1")
+    assert of_run["firecron.slot"].endswith("Z")
 
 
 def test_only_ticks_of_production_check_in(sentry: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,6 +176,23 @@ def test_a_long_job_is_given_its_time() -> None:
     assert (config["max_runtime"], config["checkin_margin"]) == (120, 3)
 
 
+@pytest.mark.parametrize(("line", "margin"), [("0 9 * * *", 1), ("0 0 9 * * *", 1), ("59 0 9 * * *", 2)])
+def test_a_second_that_is_cut_off_is_waited_for(line: str, margin: int) -> None:
+    """Sentry expects the run at the full minute; it may start so much later, and then within its grace."""
+    (job,) = FireCron(declared(line=line, grace=60)).registry.jobs()
+    config = monitor_config(job)
+    assert config is not None
+    assert config["checkin_margin"] == margin
+
+
+def test_no_more_failures_are_waited_for_than_sentry_knows() -> None:
+    """Sentry takes nothing of a config that has a larger number, and the check-in is lost with it."""
+    (job,) = FireCron(declared(alert_after=1000)).registry.jobs()
+    config = monitor_config(job)
+    assert config is not None
+    assert config["failure_issue_threshold"] == 720
+
+
 def test_what_sentry_can_not_expect_is_said_once(sentry: Kept) -> None:
     """A job of a schedule that Sentry doesn't know doesn't check in, and one line names all of them."""
     crons = FireCron(declared("ends", "0 9 L * *"), declared("ticks", "* * * * * *"), declared())
@@ -169,12 +207,28 @@ def test_what_sentry_can_not_expect_is_said_once(sentry: Kept) -> None:
     assert "the schedules of ends, ticks:" in said.message
 
 
-def test_two_jobs_do_not_share_a_monitor() -> None:
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("a" * LONGEST_SLUG + "1", "a" * LONGEST_SLUG + "2"),
+        ("Report", "report"),
+        ("send-mail", "send--mail"),
+        ("send-mail", "send-mail-_"),
+        ("a" * 48 + "--b", "a" * 48 + "-b"),
+        ("a" * 49 + "-b", "a" * 49),
+        ("a" * 49 + "_b", "a" * 49),
+    ],
+)
+def test_two_jobs_do_not_share_a_monitor(one: str, other: str) -> None:
     """Two names that Sentry can't tell apart are refused, with the reason."""
-    long = "a" * LONGEST_SLUG
-    crons = FireCron(declared(f"{long}1"), declared(f"{long}2"))
+    crons = FireCron(declared(one), declared(other))
     with pytest.raises(ConfigurationError, match=r"have one monitor, .* first 50 characters, in lower case"):
         monitor(crons)
+
+
+def test_names_that_sentry_tells_apart_have_a_monitor_each(sentry: Kept) -> None:
+    """An underscore inside of a name is none of the hyphens that Sentry puts together."""
+    monitor(FireCron(declared("send-mail"), declared("send_mail"), declared("send__mail"), declared("sendmail")))()
 
 
 def test_a_sentry_that_hangs_delays_no_run(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:

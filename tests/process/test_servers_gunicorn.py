@@ -44,15 +44,20 @@ def test_i34_gunicorns_workers_share_ticks_and_stop_in_order(
     forgotten = server.log.count("call start() there (gunicorn --preload: in post_fork)")
     assert forgotten == (2 if "--preload" in options else 0)
     assert {line["app"] for line in ticks.lines("start")} == {f"{APPS}.flask_app"}
+    assert {(line["app"], line["runs"]) for line in ticks.lines("around")} == {(f"{APPS}.flask_app", 1)}
 
 
 def test_djangos_jobs_leave_no_connection_open(ticks: Ticking) -> None:
-    """Under gunicorn each run of a sync and of an async job begins without the connection that the last one opened."""
+    """Under gunicorn each run of a sync and of an async job begins without the connection that the last one opened, and
+    so does what the program has around a run. A failed run's transaction is rolled back.
+    """
     command = ("-m", "gunicorn", "--bind", "127.0.0.1:0", f"{APPS}.django_wsgi")
-    server = ticks.start(*command, jobs=[SHORT], FIRECRON_WORKERS="2")
+    server = ticks.start(*command, jobs=[SHORT], FIRECRON_WORKERS="2", SITE_WRITES="1")
     page(server)
     assert_connections_closed(ticks)
+    ticks.wait_for(3, "around")
     assert server.stop() == 0
+    assert {(line["was_open"], line["written"]) for line in ticks.lines("around")} == {(False, 0)}
 
 
 def test_djangos_workers_elect_a_leader_among_them(ticks: Ticking) -> None:

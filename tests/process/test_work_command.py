@@ -42,7 +42,6 @@ def test_a_second_signal_ends_it_at_once(ticks: Ticking) -> None:
     deaf: Spec = {**WORK, "obeys": False, "takes": 3600}
     worker = work(ticks, deaf, FIRECRON_SHUTDOWN_GRACE="3600")
     ticks.wait_for(1, "start", job="work")
-    # The command stops listening before it stops the jobs, so a signal that comes then isn't the first one again.
     worker.send(signal.SIGTERM)
     until(lambda: not ticks.instances(), "no sign of life")
     worker.send(signal.SIGTERM)
@@ -61,6 +60,15 @@ def test_a_signal_during_the_import_ends_it_without_a_tick(ticks: Ticking, tmp_p
     assert "tick in this process" not in worker.log
     assert ticks.lines("start") == []
     assert ticks.rtdb.get("/") is None
+
+
+def test_a_second_signal_ends_the_import(ticks: Ticking) -> None:
+    """An application whose import hangs is ended by the second signal, as a run that hangs is."""
+    worker = work(ticks, SHORT, IMPORT_GATE="/never")
+    ticks.wait_for(1, "importing")
+    worker.send(signal.SIGTERM)
+    worker.send(signal.SIGINT)
+    assert worker.wait() in (-signal.SIGTERM, -signal.SIGINT)
 
 
 def test_where_the_guard_is_shut_it_waits(ticks: Ticking) -> None:
@@ -114,16 +122,37 @@ def _first_process() -> list[str]:
     return command
 
 
-def test_as_the_first_process_of_a_container_it_ends_in_order(ticks: Ticking) -> None:
-    """Signals don't end the first process of a container by default; this one hears them, and stops."""
+def first_worker(ticks: Ticking, *jobs: Spec, **environment: str) -> tuple[Process, int]:
+    """A worker that is the first process of its namespace, and the number that it has out here.
+
+    `unshare` passes no signal on, so the test sends them to this number.
+    """
     script = f"exec {sys.executable} -m firecron work {APP}"
     command = [*_first_process(), "sh", "-c", script]
-    # `unshare` passes no signal on: the test sends it to the child, by the number that it has out here.
-    worker = ticks.start("-c", f"import os; os.execvp({command[0]!r}, {command!r})", jobs=[SHORT])
+    program = f"import os; os.execvp({command[0]!r}, {command!r})"
+    worker = ticks.start("-c", program, jobs=list(jobs), **environment)
+    ticks.wait_for(1, "start", job=jobs[0]["name"])
+    (child,) = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split()
+    return worker, int(child)
+
+
+def test_as_the_first_process_of_a_container_it_ends_in_order(ticks: Ticking) -> None:
+    """Signals don't end the first process of a container by default; this one hears them, and stops."""
+    worker, child = first_worker(ticks, SHORT)
     ticks.wait_for(1, "end", job="short")
     assert {line["pid"] for line in ticks.lines("end")} == {1}
-    (child,) = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split()
-    os.kill(int(child), signal.SIGTERM)
+    os.kill(child, signal.SIGTERM)
     assert worker.wait() == 0, worker.log
     assert ticks.instances() == set()
     ticks.assert_kept("short")
+
+
+def test_as_the_first_process_a_second_signal_ends_it_at_once(ticks: Ticking) -> None:
+    """Also where the default of a signal is nothing, a run that doesn't listen keeps nobody for the whole grace."""
+    deaf: Spec = {**WORK, "obeys": False, "takes": 3600}
+    worker, child = first_worker(ticks, deaf, FIRECRON_SHUTDOWN_GRACE="3600")
+    os.kill(child, signal.SIGTERM)
+    until(lambda: not ticks.instances(), "no sign of life")
+    os.kill(child, signal.SIGTERM)
+    assert worker.wait() == 128 + signal.SIGTERM
+    assert ticks.lines("end") == []

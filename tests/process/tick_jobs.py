@@ -21,13 +21,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.base.clocks import SystemTiming
+from firecron.jobs.around import Around
 
 STEP = 0.005
 
@@ -77,11 +78,11 @@ def note(what: str, **fields: object) -> None:
         os.close(fd)
 
 
-def make_crons(*providers: object) -> FireCron:
-    """A FireCron with the jobs of the environment, and these providers."""
+def make_crons(*providers: object, around: Sequence[Around] = ()) -> FireCron:
+    """A FireCron with the jobs of the environment, these providers, and what is around each run."""
     timing = Shifted(float(os.environ.get("TICK_WALL_SHIFT", "0")))
     jobs = (make_job(**spec) for spec in json.loads(os.environ["TICK_JOBS"]))
-    return FireCron(*jobs, *providers, timing=timing)
+    return FireCron(*jobs, *providers, around=around, timing=timing)
 
 
 def make_job(

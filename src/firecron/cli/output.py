@@ -69,8 +69,9 @@ class Output:
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
-        self.out = Console(highlight=False, emoji=False)
-        self.err = Console(highlight=False, emoji=False, stderr=True)
+        # What a job or an operator has written in brackets is no style.
+        self.out = Console(markup=False, highlight=False, emoji=False)
+        self.err = Console(markup=False, highlight=False, emoji=False, stderr=True)
 
     def give(self, value: object, shown: RenderableType) -> None:
         """Print the result: `value` as JSON for programs, or `shown` for people."""
@@ -91,7 +92,7 @@ class Output:
         self._complain(f"firecron: {message}")
 
     def _complain(self, message: str) -> None:
-        self.err.print(message, markup=False, soft_wrap=not self.err.is_terminal)
+        self.err.print(message, soft_wrap=not self.err.is_terminal)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, time, timedelta, tzinfo
 from firecron.base.instants import to_datetime, to_text
 
 FORMS = "a duration (90s, 30m, 2h, 3d), a time of day here (14:00), or an instant (2026-11-18T14:00:00Z)"
+_TOO_LATE = "is too far away: a pause without an end needs no --until"
 _DURATION = re.compile(r"([0-9]{1,9})\s*(s|m|min|h|d)", re.ASCII)
 _TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?", re.ASCII)
 _UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
@@ -31,7 +32,10 @@ def parse_until(text: str, now: int, zone: tzinfo | None = None) -> datetime:
         raise ValueError(f"{text!r} has no time zone: end it with Z, or with an offset such as +01:00")
     if instant <= present:
         raise ValueError(f"{text!r} is over already: it is {to_text(present)} now")
-    return instant.astimezone(UTC)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{text!r} {_TOO_LATE}") from None
 
 
 def _sooner(text: str, present: datetime, duration: timedelta) -> datetime:
@@ -40,7 +44,7 @@ def _sooner(text: str, present: datetime, duration: timedelta) -> datetime:
     try:
         return present + duration
     except OverflowError:
-        raise ValueError(f"{text!r} is too long: a pause without an end needs no --until") from None
+        raise ValueError(f"{text!r} {_TOO_LATE}") from None
 
 
 def _next(clock: time, present: datetime, zone: tzinfo | None) -> datetime:

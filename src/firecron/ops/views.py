@@ -73,6 +73,11 @@ class LockView:
     path: str = ""
 
     @property
+    def has_pause(self) -> bool:
+        """Whether the node has a pause, also one that is over: versions that don't know its end are paused by it."""
+        return self.is_paused or self.paused_until is not None
+
+    @property
     def why_not_cancelled(self) -> str | None:
         """Why the holder can't be asked to stop; None if it can."""
         if self.state != "held":

@@ -85,9 +85,9 @@ class PlainConnection(HTTPConnection):
 
     deadline: Deadline
 
-    def exchange(self, request: bytes) -> Reply:
-        """Send a request, and read its reply to the end."""
-        reply = read_reply(self._send(request), self.deadline)
+    def exchange(self, request: bytes, most: int | None) -> Reply:
+        """Send a request, and read its reply: to its end, or `most` bytes of its body."""
+        reply = read_reply(self._send(request), self.deadline, most)
         if reply.is_over:
             self.close()
         return reply

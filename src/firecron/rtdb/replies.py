@@ -4,8 +4,8 @@ A reply is returned whole, or an exception of `http.client` or of the socket is 
 the parser for e-mail, which costs more CPU than the request. Replies to a database's client need little of that: a
 header is one line, and only its first value counts.
 
-The sizes of lines and the number of headers are limited as in `http.client`. The size of the body is not: the deadline
-limits it.
+The sizes of lines and the number of headers are limited as in `http.client`. The size of the body is limited by the
+deadline alone, unless the caller says how much of it to keep.
 """
 
 from __future__ import annotations
@@ -76,14 +76,22 @@ class Head:
         return "close" not in connection and (self.minor > 0 or "keep-alive" in connection)
 
 
-def read_reply(sock: socket.socket, deadline: Deadline) -> Reply:
-    """Read the reply to a request that has been sent. The request is not a HEAD."""
+def read_reply(sock: socket.socket, deadline: Deadline, most: int | None = None) -> Reply:
+    """Read the reply to a request that has been sent. The request is not a HEAD.
+
+    A body of more than `most` bytes is cut there. What is left of it is not read, and the connection is over.
+    """
     stream = _Stream(sock, deadline)
     head = _read_head(stream)
-    content = b"".join(_pieces(stream, head))
+    content, is_cut = bytearray(), False
+    for piece in _pieces(stream, head):
+        content += piece
+        is_cut = most is not None and len(content) > most
+        if is_cut:
+            break
     # Nothing was asked for that could follow, so bytes that follow must not be taken for the next reply.
-    is_over = not (head.is_framed and head.is_kept) or stream.has_more
-    return Reply(head.status, head.reason, head.headers, content, is_over=is_over)
+    is_over = is_cut or not (head.is_framed and head.is_kept) or stream.has_more
+    return Reply(head.status, head.reason, head.headers, bytes(content[:most] if is_cut else content), is_over=is_over)
 
 
 def open_reply(sock: socket.socket, deadline: Deadline) -> tuple[Head, Iterator[bytes]]:
@@ -112,7 +120,7 @@ def _pieces(stream: _Stream, head: Head) -> Iterator[bytes]:
     elif (length := head.headers.get("content-length")) is not None:
         if not _LENGTH.fullmatch(length):
             raise HTTPException(f"the reply has the Content-Length {length!r:.40}")
-        yield stream.take(int(length))
+        yield from _sized(stream, int(length))
     else:
         while piece := stream.next():
             yield piece
@@ -147,16 +155,20 @@ def _chunks(stream: _Stream) -> Iterator[bytes]:
         size = int(found[1], 16)
         if not size:
             break
-        while size:
-            piece = stream.next(size)
-            if not piece:
-                raise IncompleteRead(b"", size)
-            size -= len(piece)
-            yield piece
+        yield from _sized(stream, size)
         if stream.line("chunk"):
             raise HTTPException("the reply has a chunk that is longer than its size")
     while stream.line("trailer line"):
         pass
+
+
+def _sized(stream: _Stream, size: int) -> Iterator[bytes]:
+    while size:
+        piece = stream.next(size)
+        if not piece:
+            raise IncompleteRead(b"", size)
+        size -= len(piece)
+        yield piece
 
 
 class _Stream:
@@ -187,14 +199,6 @@ class _Stream:
         line = self._buffer[:end].decode("latin-1").removesuffix("\r")
         del self._buffer[: end + 1]
         return line
-
-    def take(self, size: int) -> bytes:
-        while (missing := size - len(self._buffer)) > 0:
-            if not self._receive():
-                raise IncompleteRead(bytes(self._buffer), missing)
-        taken = bytes(self._buffer[:size])
-        del self._buffer[:size]
-        return taken
 
     def next(self, most: int | None = None) -> bytes:
         """Take what has come, of `most` bytes at most; wait if nothing has. Nothing means the end of the connection."""

@@ -44,11 +44,13 @@ class _Needs(threading.local):
 class Transport:
     """Calls to the host of `url`, from any thread, over a pool that keeps up to `pool_size` connections.
 
+    `most` is for a host that isn't trusted with this instance's memory: no more bytes of a reply's body are kept.
     The environment's settings for proxies and certificates are read once, here. Raises ConfigurationError if they name
     a proxy or a file that can't be used.
     """
 
-    def __init__(self, url: str, pool_size: int) -> None:
+    def __init__(self, url: str, pool_size: int, most: int | None = None) -> None:
+        self._most = most
         adapter = _Adapter(pool_connections=1, pool_maxsize=pool_size, max_retries=0)
         self._pool, self._prefix = adapter.reach(url)
         self._needs = _Needs()
@@ -67,9 +69,8 @@ class Transport:
         request = self._request(method, target, headers, body)
         is_read, needs = method == "GET", self._needs
         try:
-            reply = self._pool.exchange(
-                request, deadline, on_new=needs.new_for_read if is_read else needs.new_for_write
-            )
+            on_new = needs.new_for_read if is_read else needs.new_for_write
+            reply = self._pool.exchange(request, deadline, on_new=on_new, most=self._most)
         except BaseException as error:
             needs.new_for_read = needs.new_for_write = True
             if isinstance(error, FAILURES):
@@ -109,7 +110,7 @@ class _PlainPool(HTTPConnectionPool):
 
     ConnectionCls = PlainConnection
 
-    def exchange(self, request: bytes, deadline: Deadline, *, on_new: bool) -> Reply:
+    def exchange(self, request: bytes, deadline: Deadline, *, on_new: bool, most: int | None) -> Reply:
         """Make a call on one of the connections, or on a new one. A connection whose call failed is not used again."""
         connection: PlainConnection | None = cast(PlainConnection, self._get_conn())
         assert connection is not None
@@ -120,7 +121,7 @@ class _PlainPool(HTTPConnectionPool):
             if connection.is_closed:
                 connection.timeout = left(deadline)
                 self.connect(connection)
-            reply = connection.exchange(request)
+            reply = connection.exchange(request, most)
         except BaseException:
             # An abandoned thread may still be connecting it.
             connection.close()

@@ -172,7 +172,10 @@ class Body(Generic[S]):
         if own is None or own is error:
             return error
         if error is not None:
-            own.add_note(f"leaving the job's surroundings raised, too: {''.join(format_exception_only(error)).strip()}")
+            with suppress(Exception):  # a frozen exception takes no note
+                own.add_note(
+                    f"leaving the job's surroundings raised, too: {''.join(format_exception_only(error)).strip()}"
+                )
         return own
 
     def _await(self, make: Callable[[], Awaitable[object]], *, own_loop: bool = False) -> Error:

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from flask import Flask
-from tests.process.tick_jobs import make_crons, note
+from flask import Flask, g
+from tests.process.tick_jobs import flask_app, make_crons, note
+
+from firecron import Run
 
 logging.basicConfig(level=logging.INFO)
 
-crons = make_crons()
+
+@contextmanager
+def counted(run: Run) -> Iterator[None]:
+    """Uses the application's context, of which each run has its own."""
+    g.runs = g.get("runs", 0) + 1
+    yield
+    note("around", job=run.name, app=flask_app(), runs=g.runs)
+
+
+crons = make_crons(around=[counted])
 app = Flask(__name__)
 crons.init_app(app)
 note("made", starts=crons.registry.state("short") == "ticking")

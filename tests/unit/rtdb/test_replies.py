@@ -106,12 +106,33 @@ def test_a_large_body_is_read_whole() -> None:
     assert read(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body).content == body
 
 
+FRAMINGS = {
+    "a length": b"Content-Length: 1000000000000\r\n\r\n" + LONG * 2,
+    "chunks": b"Transfer-Encoding: chunked\r\n\r\nfffffff\r\n" + LONG * 2,
+    "no framing": b"\r\n" + LONG * 2,
+}
+
+
+@pytest.mark.parametrize("data", FRAMINGS.values(), ids=FRAMINGS.keys())
+def test_a_body_without_end_is_cut_where_the_caller_says(data: bytes) -> None:
+    """No more than that is kept, nothing more is waited for, and the connection is not used again."""
+    with sending(HEAD + data, ends=False) as sock:
+        reply = read_reply(sock, deadline(), 1000)
+    assert (reply.status, reply.content, reply.is_over) == (200, LONG[:1000], True)
+
+
+def test_a_body_that_is_no_longer_is_read_whole() -> None:
+    """A body of just so many bytes is no longer than that, and leaves its connection as it was."""
+    with sending(HEAD + BODY, ends=False) as sock:
+        assert read_reply(sock, deadline(), 4) == Reply(200, "OK", read(HEAD + BODY).headers, b"body", is_over=False)
+
+
 CUT_SHORT = {
     "nothing": (b"", RemoteDisconnected, "Remote end closed connection without response"),
     "half a status line": (b"HTTP/1.1", IncompleteRead, r"8 bytes read"),
     "half of the headers": (HEAD + b"Content-Le", IncompleteRead, r"10 bytes read"),
     "no end of the headers": (HEAD + b"ETag: x\r\n", IncompleteRead, r"0 bytes read"),
-    "half a body": (HEAD + b"Content-Length: 9\r\n\r\nbod", IncompleteRead, r"3 bytes read, 6 more expected"),
+    "half a body": (HEAD + b"Content-Length: 9\r\n\r\nbod", IncompleteRead, r"6 more expected"),
     "half a chunk": (HEAD + CHUNKS[:34], IncompleteRead, r"0 bytes read, 1 more expected"),
     "no last chunk": (HEAD + CHUNKS[:41], IncompleteRead, r"4 bytes read"),
     "no end of the trailers": (HEAD + CHUNKS, IncompleteRead, r"0 bytes read"),

@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import flask
@@ -239,6 +240,22 @@ def test_the_functions_own_error_decides(kind: Kind, make: MakeAround) -> None:
         result = test.run("job")
     assert (result.outcome, result.error) == ("failed", own)
     assert own.__notes__ == ["leaving the job's surroundings raised, too: OSError: no rollback"]
+
+
+@dataclass(frozen=True)
+class Frozen(Exception):
+    """An exception that takes neither a traceback nor a note: contextlib fails at it."""
+
+    code: int
+
+
+@each
+def test_an_error_that_takes_no_note_decides_as_well(kind: Kind, make: MakeAround) -> None:
+    """Leaving what contextlib makes of a generator raises then, and the function's error is the run's all the same."""
+    with rehearsed(kind(raising(Frozen(7))), make(nothing, nothing)) as test:
+        result = test.run("job")
+        assert (result.outcome, result.error) == ("failed", Frozen(7))
+        assert [entry["error"] for entry in test.history("job")] == ["Frozen: 7"]
 
 
 late = async_around(nothing, nothing)

@@ -49,14 +49,17 @@ def pause(name: Name, why: Why = None, until: Until = None, yes: Yes = False, as
 
 
 def resume(name: Name, why: Why = None, as_json: Json = False) -> None:
-    """Resume a paused lock, so that instances can acquire it again."""
+    """Resume a paused lock, so that instances can acquire it again.
+
+    Of a pause that is over by itself, the fields are removed: older versions and rules stay paused by them.
+    """
     output = Output(as_json=as_json)
     with answering(output):
         operator, seen = _look(output, name, why)
         _check_usable(seen)
         if seen.view.state == "absent":
             remark_on(output, operator, name)
-        if not seen.view.is_paused:
+        if not seen.view.has_pause:
             _answer(output, operator, name, "it was not paused: nothing was changed", changed=False)
             return
         operator.resume(name, why)
@@ -138,8 +141,7 @@ def _ask(output: Output, seen: Seen) -> None:
     instead = f" To end the term first, run: firecron cancel {seen.view.name}" if seen.view.is_leaders else ""
     output.out.print(
         f"\nThis sets expiresAt to 0, so that another instance can acquire the lock at once. {stays} "
-        f"If the holder is alive, its run goes on until the next renewal, beside the run of the next holder.{instead}",
-        markup=False,
+        f"If the holder is alive, its run goes on until the next renewal, beside the run of the next holder.{instead}"
     )
     if not typer.confirm("Unlock it?"):
         raise Failure("nothing was changed")

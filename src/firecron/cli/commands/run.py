@@ -22,7 +22,7 @@ import firecron
 from firecron.app import FireCron
 from firecron.base.events import Event
 from firecron.base.instants import to_datetime, to_text
-from firecron.base.redaction import described
+from firecron.base.redaction import described, redacted
 from firecron.cli.loading import load_crons
 from firecron.cli.options import AppPath, Json, Name, Why, check_why
 from firecron.cli.output import Exit, Failure, Output, answering
@@ -235,11 +235,14 @@ def _show(output: Output, name: str, result: Result, duration: int | None, logge
 
 
 def _traceback(error: BaseException) -> str:
-    """Return the error's traceback from the job's own code on, without the frames of firecron that called it."""
+    """Return the error's traceback from the job's own code on, without the frames of firecron that called it.
+
+    It has no secrets: standard error may be a log.
+    """
     frames = error.__traceback__
     while frames is not None and _PACKAGE in Path(frames.tb_frame.f_code.co_filename).parents:
         frames = frames.tb_next
-    return "".join(traceback.format_exception(type(error), error, frames)).rstrip()
+    return redacted("".join(traceback.format_exception(type(error), error, frames)).rstrip())
 
 
 def _code(result: Result, number: int | None, held_exit_code: int) -> int:

@@ -3,7 +3,7 @@
 The command starts the FireCron of an application, and waits on the main thread. After the first signal it stops as any
 server does: runs are asked to end, have the shutdown grace for that, and release their locks. The signal is noted from
 the very beginning, so it also ends a command that is still importing its application, and the first process of a
-container, which signals don't end by default. A second signal ends the command at once.
+container, which signals don't end by default. A second signal ends the command at once, also there and meanwhile.
 
 Where the production guard is shut, nothing ticks, but the command waits all the same: a worker of a staging
 environment is deployed like the one in production, and must not end there at once.
@@ -12,6 +12,9 @@ environment is deployed like the one in production, and must not end there at on
 from __future__ import annotations
 
 import logging
+import os
+import signal
+from collections.abc import Callable
 
 import typer
 
@@ -40,14 +43,26 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _work(app: AppPath) -> None:
-    with answering(Output(as_json=False)):
-        # Signals come first: a signal may arrive at any time.
-        with Signals() as signals:
-            crons = load_crons(app)
-            if not logging.getLogger("firecron").hasHandlers():
-                firecron.logging.setup()
-            if signals.received is None:
-                crons.start()
-            signals.pause()
-        # Outside of the block a second signal has its own effect.
+    # Signals come before the application: a signal may arrive at any time.
+    with answering(Output(as_json=False)), Signals() as signals, signals.going_to(_end_at_second()):
+        crons = load_crons(app)
+        if not logging.getLogger("firecron").hasHandlers():
+            firecron.logging.setup()
+        if signals.received is None:
+            crons.start()
+        signals.pause()
         crons.stop()
+
+
+def _end_at_second() -> Callable[[int], None]:
+    """Return what hears the signals: the second one ends this process."""
+    heard: list[int] = []
+
+    def hear(number: int) -> None:
+        heard.append(number)
+        if len(heard) > 1:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+            os._exit(128 + number)  # the first process of a container is not ended by a signal's default
+
+    return hear
