@@ -10,6 +10,9 @@ that may be secret. Redaction recognises a secret in one of three ways:
 A value in quotes is redacted to the closing quote, any other value to the next blank. A secret without such a name,
 place or form stays. In doubt the text loses a word. One exception: words after a phrase and a colon stay ("no token:
 connection refused"), because error texts have this form.
+
+A text is read up to LONGEST characters, and what follows is left out: an exception may quote a whole reply, and a lock
+is not to wait for megabytes.
 """
 
 from __future__ import annotations
@@ -17,6 +20,10 @@ from __future__ import annotations
 import re
 
 REDACTED = "[redacted]"
+
+# Read in a fifth of a second at most. More than an entry of Cloud Logging's 256 KB can hold, where each takes three
+# bytes.
+LONGEST = 100_000
 
 # Tokens that are not secret: positions in a listing (page, next, sync …), and OAuth's error `invalid_token`.
 _PLAIN_TOKEN = "".join(
@@ -143,6 +150,19 @@ def names_secret(name: str) -> bool:
 
 def redacted(text: str) -> str:
     """Return the text without what looks like a secret. The words that introduce a secret stay."""
+    if len(text) > LONGEST:
+        # Short enough to be read again: what an event says is read once more by the log.
+        return f"{_without_secrets(_beginning(text))[: LONGEST - 100]} … (cut: it has {len(text):,} characters)"
+    return _without_secrets(text)
+
+
+def _beginning(text: str) -> str:
+    """Return a long text up to its last whole word: the user and password of a URL are known by what follows them."""
+    beginning = text[:LONGEST]
+    return beginning[: max(map(beginning.rfind, " \n\t\"'"))]
+
+
+def _without_secrets(text: str) -> str:
     lower = text.lower()
     for words, secret in _SECRETS:
         for word in words:

@@ -14,7 +14,7 @@ from tests.unit.listeners import recorded
 
 import firecron
 from firecron.base.events import Events
-from firecron.base.redaction import described, names_secret, redacted
+from firecron.base.redaction import LONGEST, described, names_secret, redacted
 
 SOURCE = Path(firecron.__file__).parent
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhk\niG9w0BAQEFAASC\n-----END PRIVATE KEY-----"
@@ -293,6 +293,24 @@ SHREDS += list("=:'\"\\,;.()[]{}<>@?&/|")
 def test_any_text_can_be_redacted_again(text: str) -> None:
     """Doing it twice changes nothing more, whatever the text."""
     assert redacted(redacted(text)) == redacted(text)
+
+
+@pytest.mark.parametrize("piece", ["word ", "password=abc ", "a"])
+def test_the_rest_of_a_very_long_text_is_left_out(piece: str) -> None:
+    """An exception with the whole of a reply holds nothing up: its beginning is read, and its length is said once."""
+    text = piece * (3 * LONGEST // len(piece))
+    short = redacted(text)
+    assert short.startswith(redacted(piece * 9).strip())
+    assert short.endswith(f" … (cut: it has {len(text):,} characters)")
+    assert (len(short) <= LONGEST, redacted(short)) == (True, short)
+
+
+def test_a_long_text_is_cut_before_a_word() -> None:
+    """Half of a URL, up to the password that an @ would show, is not left at the end."""
+    url = "https://me:hunter2@example.com/"
+    for before in range(len(url)):
+        beginning = "a" * (LONGEST - before - 1) + " "
+        assert "hunter" not in redacted(beginning + url * 9)
 
 
 @pytest.mark.parametrize(
