@@ -656,7 +656,8 @@ class JobView {
     this.show();
     $("job-body").hidden = false;
     const longest = Math.max(...ticks.map((tick) => tick.durationMs));
-    redraw($("scale"), ticks, () => [time(ticks[0]?.slot), longest > 0 && h("span", `longest ${took(longest)}`), time(ticks.at(-1)?.slot)]);
+    const scale = [longest > 0 && h("span", `longest ${took(longest)}`), time(ticks.at(-1)?.slot)];
+    redraw($("scale"), ticks, () => [ticks.length === TICKS && time(ticks[0].slot), ...scale]);
     $("runs").hidden = detail.runs.length === 0;
     $("no-runs").hidden = detail.runs.length > 0;
     list($("runs"), detail.runs, (run) => run.key, (run) => runRow(this.job, run, detail.runnable));
