@@ -23,7 +23,7 @@ function spelled(text) {
 /** An element, as `span.note`. Attributes come first, if any. What is empty or false is left out. */
 function h(tag, ...rest) {
   const [name, kind] = tag.split(".");
-  const space = name === "svg" || name === "path" ? "2000/svg" : "1999/xhtml";
+  const space = /svg|path/.test(name) ? "2000/svg" : "1999/xhtml";
   const element = document.createElementNS(`http://www.w3.org/${space}`, name);
   if (kind) mark(element, "class", kind);
   const attributes = rest[0]?.constructor === Object ? rest.shift() : {};
@@ -48,7 +48,7 @@ function put(element, text) {
 }
 
 function mark(element, attribute, value) {
-  if (value == null || value === false) element.removeAttribute(attribute);
+  if (!value) element.removeAttribute(attribute);
   else if (element.getAttribute(attribute) !== spelled(value)) element.setAttribute(attribute, spelled(value));
 }
 
@@ -168,13 +168,13 @@ function nowOf(row) {
   if (verdict === "running") return [`running${since(held, 2)}${lock?.cancelled ? ", asked to stop" : ""}`, also(by), warning];
   if (verdict === "late") return [`late${since(row.due ?? row.since)}`, why, true];
   if (verdict === "stuck") return [joined([`stuck${since(held)}`, by], " "), why, true];
-  if (needsHand(row)) return [verdict + (row.since ? ` for${since(row.since)}` : ""), (verdict === "failing" && row.last?.error) || why, true];
+  if (needsHand(row)) return [joined([verdict, row.since && `for${since(row.since)}`], " "), (verdict === "failing" && row.last?.error) || why, true];
   if (verdict === "unknown") return ["not known", why, true];
   if (verdict === "ok") return warning ? ["worth a look", warning, true] : ["", row.last?.note];
   if (verdict !== "paused") return [verdict, why, warning];
   const until = lock?.pausedUntil ? ` until ${local(lock.pausedUntil)}` : "";
   const whose = joined([lock?.pausedBy && `by ${lock.pausedBy}`, lock?.pausedWhy], ": ");
-  return [joined([lock?.paused ? `paused${until}` : "disabled", isHeld(lock) && `still running ${by}`]), also(whose), warning];
+  return [joined([lock?.paused ? `paused${until}` : "disabled", isHeld(lock) && `still running ${by}`]), also(whose).replace(/^paused /, ""), warning];
 }
 
 // --- pictures: a unit is a pixel of the strip
@@ -187,7 +187,7 @@ function drawTick(paths, outcome, x, y, height) {
   const add = (kind, path) => (paths[kind] = (paths[kind] ?? "") + path);
   const bar = (y, high) => `M${x} ${y}h4v${-high}h-4z`;
   const half = Math.round(Math.max(height, 7) / 2) - 1;
-  if (kind === "hole") add(kind, `M${x + 0.4} ${y - 3}a1.6 1.6 0 1 0 3.2 0a1.6 1.6 0 1 0 -3.2 0`);
+  if (kind === "hole") add(kind, ring(x + 0.4, y - 3, 1.6));
   else if (kind === "cut") add(kind, bar(y, half) + bar(y - half - 2, half));
   else if (kind === "lost" || kind === "going") add(kind, `M${x + 0.5} ${y - 0.5}h3v${1 - Math.max(height, 4)}h-3z`);
   else add(kind, bar(y, height));
@@ -202,11 +202,13 @@ function glyph(outcome) {
   return h("svg.glyph", { viewBox: "0 0 6 18", "aria-hidden": "true" }, drawn(paths));
 }
 
+const ring = (x, y, r) => `M${x} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`;
+
 const MARKS = {
-  ok: ["dot", "M4.2 10a2.3 2.3 0 1 0 4.6 0a2.3 2.3 0 1 0 -4.6 0"],
-  running: ["going", "M2.5 10a4 4 0 1 0 8 0a4 4 0 1 0 -8 0"],
+  ok: ["dot", ring(4.2, 10, 2.3)],
+  running: ["going", ring(2.5, 10, 4)],
   paused: ["ink", "M2.5 6h2.8v8h-2.8zM7.7 6h2.8v8h-2.8z"],
-  late: ["ring", "M1.5 10a5 5 0 1 0 10 0a5 5 0 1 0 -10 0M6.5 6.8v3.4l2.4 1.5"],
+  late: ["ring", `${ring(1.5, 10, 5)}M6.5 6.8v3.4l2.4 1.5`],
   failing: ["bad", "M0.8 15h11.4l-5.7 -10.4z"],
   stuck: ["bad", "M1.8 5.3h9.4v9.4h-9.4z"],
   unattended: ["ring", "M6.5 4.2l5.6 5.8l-5.6 5.8l-5.6 -5.8z"],
@@ -342,7 +344,7 @@ class Row {
     const [first, second, isHot] = nowOf(facts);
     put(this.now, first);
     put(this.why, second);
-    mark(this.nowCell, "title", joined([facts.verdict === "paused" && first, second]));
+    mark(this.nowCell, "title", joined([(!first || facts.verdict === "failing") && second, first && facts.why], " · "));
     this.nowCell.classList.toggle("hot", !!isHot);
     redraw(this.last, last?.outcome, (outcome) => outcome && [glyph(outcome), this.ago]);
     const at = last?.ended ?? last?.slot ?? last?.started;
@@ -455,10 +457,11 @@ function showJobs() {
 
 const active = () => [...known.jobs.values()].filter((row) => row.verdict !== "retired");
 
+const inNeed = () => active().filter(needsHand).length;
+
 /** The first thing to read. */
 function sentence() {
-  const all = active();
-  const need = all.filter(needsHand).length;
+  const [all, need] = [active(), inNeed()];
   const odd = all.filter((row) => row.warning || row.verdict === "unknown").length;
   if (need) return `${need < all.length ? `${need} of ` : ""}${counted(all.length)} ${need === 1 ? "needs" : "need"} a hand`;
   if (all.length === 0) return "No jobs yet";
@@ -478,14 +481,13 @@ function showDetail() {
 }
 
 function showState() {
-  const { trouble, heard, jobs } = known;
+  const { trouble, heard } = known;
   document.body.className = trouble ? "away" : heard ? "live" : "";
   put($("live"), trouble ? "away" : !heard ? "connecting" : live.isPolling ? `asks every ${POLL / 1_000} s` : "live");
-  if (heard) put($("sentence"), trouble ? `At ${local(heard)}: ${sentence()}` : sentence());
+  if (heard) put($("sentence"), (trouble ? `At ${local(heard)}: ` : "") + sentence());
   else if (trouble) put($("sentence"), "Nothing is known yet");
-  const need = [...jobs.values()].filter(needsHand).length;
   const place = view.page?.job ?? VIEWS[view.kind].title ?? known.database;
-  document.title = `${need ? `(${need}) ` : ""}${spelled(place)} · firecron`;
+  document.title = `${inNeed() ? `(${inNeed()}) ` : ""}${spelled(place)} · firecron`;
   // The overview has a line of its own for it.
   const since = heard ? ` Shown as of ${local(heard)}.` : "";
   put($("problem"), view.kind === "jobs" ? "" : trouble ? trouble + since : view.problem);
@@ -525,15 +527,15 @@ const VIEWS = {
   acts: { title: "Acts", load: async () => showParts(await get("api/acts"), "acts") },
 };
 for (const [kind, { title }] of Object.entries(VIEWS))
-  if (title) find("main")[0].append(h("section", { id: `v-${kind}`, "aria-label": title, hidden: "" }, h("h1", { tabindex: -1 }, title)));
+  if (title) find("main")[0].append(h("section", { id: `v-${kind}`, "aria-label": title, hidden: true }, h("h1", { tabindex: -1 }, title)));
 
 /** Show items as rows. What has not changed is left alone. */
 function list(table, items, keyOf, make) {
-  const before = table.made ?? new Map();
+  const before = table.made;
   table.made = new Map();
   for (const item of items) {
     const facts = JSON.stringify([item, mayAct()]);
-    const old = before.get(keyOf(item));
+    const old = before?.get(keyOf(item));
     table.made.set(keyOf(item), old?.facts === facts ? old : { facts, element: make(item) });
   }
   keepFocus(table, () => arrange(table, [...table.made.values()].map(({ element }) => element)));
@@ -558,7 +560,7 @@ class Part {
 }
 
 const mono = (text) => text && h("span.mono", told(text));
-const gone = (isThere) => !isThere && h("span.hot", " gone");
+const gone = (isThere) => !isThere && h("span.note", " gone");
 const jobLink = (job) => (known.jobs.has(job) ? h("a.link", { href: hashOf(job) }, told(job)) : told(job));
 const links = (names) => names.map((job) => h("div", jobLink(job)));
 
@@ -626,7 +628,7 @@ class JobView {
     if (!row) return;
     redraw($("job-mark"), row.verdict, markOf);
     put($("job-schedule"), joined([schedule(row), row.line !== row.words && row.line], " · "));
-    const acts = mayAct() ? [...(detail?.runnable ? ["run"] : []), ...actsOn(row.lock)] : [];
+    const acts = mayAct() ? [detail?.runnable && "run", ...actsOn(row.lock)] : [];
     redraw($("job-acts"), acts, () => buttons(this.job, acts));
     put($("job-cannot"), mayAct() && detail?.runnable === false && `It can't be run from here: ${detail.why_not_runnable}.`);
     this.strip.show(this.ticks, runningOf(row));
@@ -642,6 +644,7 @@ class JobView {
     put($("job-now"), first || (next ? `${verdict}, next ${countdown(next)}` : verdict));
     $("job-now").classList.toggle("hot", !!isHot);
     const lines = [...new Set([needsHand(this.row) && second, warningOf(this.row), why])];
+    mark($("job-why"), "title", this.row.why);
     redraw($("job-why"), lines, () => lines.map((line) => line && h("p", told(line))));
     for (const tick of find("#next time")) put(tick.nextSibling, countdown(tick.dateTime));
   }
@@ -808,15 +811,16 @@ const ACTS = {
 };
 
 function actsOn(lock) {
+  if (lock?.state === "malformed") return [];
   const stop = lock?.kind === "leader" ? "down" : "cancel";
   const isTaken = isHeld(lock) || lock?.state === "minimum_hold";
-  return [lock?.paused ? "resume" : "pause", isHeld(lock) && lock.fence != null && stop, isTaken && "unlock"].filter(Boolean);
+  return [lock?.paused ? "resume" : "pause", isHeld(lock) && lock.fence != null && stop, isTaken && "unlock"];
 }
 
 function buttons(name, acts, run = null) {
   if (!mayAct()) return [];
   const button = (act) =>
-    h(act === "run" ? "button.primary" : "button", { type: "button", "data-act": act, click: () => ask(act, name, run) }, ACTS[act][0]);
+    act && h(act === "run" ? "button.primary" : "button", { type: "button", "data-act": act, click: () => ask(act, name, run) }, ACTS[act][0]);
   return h("div.actions", acts.map(button));
 }
 
