@@ -11,7 +11,10 @@ from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from tests.browser.served import Served, served
 from tools.browser import find, problem
+
+from rtdb_emulator.pytest_plugin import Rtdb
 
 # The last six keep it from calling home. Each start has a folder of its own for the user's data.
 FLAGS = (
@@ -37,6 +40,13 @@ def browser() -> Iterator[Browser]:
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         yield playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+
+
+@pytest.fixture
+def site(rtdb: Rtdb) -> Iterator[Served]:
+    """The page of three jobs, served by an instance that may run one of them."""
+    with served(rtdb) as page:
+        yield page
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import requests
 import uvicorn
+from playwright.sync_api import Locator, Page, expect
 from tests.page.paging import OWN, attend, declare
 
 from firecron import Access, FireCron, Run, distributed_cron
@@ -120,3 +122,16 @@ def served(
         page.let_go()
         page.stop()
         crons.stop()
+
+
+def row(page: Page, job: str) -> Locator:
+    return page.locator(".jobs > [role=row]", has=page.locator(".name", has_text=re.compile(f"^{job}$")))
+
+
+def is_live(page: Page) -> None:
+    expect(page.locator("#live")).to_have_text("live")
+
+
+def width(page: Page) -> int:
+    found: int = page.evaluate("() => document.documentElement.scrollWidth")
+    return found

@@ -1,15 +1,15 @@
-"""The page of the jobs in a real browser, with a real server and the emulator: what it tells and does."""
+"""The page of the jobs in a real browser, with a real server and the emulator: what it shows and does."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Request, expect
+import requests
+from playwright.sync_api import Browser, expect
 from tests.browser.conftest import opened
-from tests.browser.served import LOCK, Served, served
-from tests.page.paging import declare
+from tests.browser.served import LOCK, Served, is_live, row, served, width
+from tests.page.paging import OWN, declare
 from tools.browser import find_axe
 
 from firecron import Access
@@ -19,25 +19,6 @@ HIDDEN = "<img src=x onerror=alert(1)> left \u202e right\u202c\u0007 \u05e9\u05d
 LONG = "L" + "-very" * 18 + "-long-job"
 # A key that somebody wrote by hand: no program has such a job.
 ODD = "<b>odd\u202e job"
-
-
-@pytest.fixture
-def site(rtdb: Rtdb) -> Iterator[Served]:
-    with served(rtdb) as page:
-        yield page
-
-
-def row(page: Page, job: str) -> Locator:
-    return page.locator(".jobs > [role=row]", has=page.locator(".name", has_text=re.compile(f"^{job}$")))
-
-
-def is_live(page: Page) -> None:
-    expect(page.locator("#live")).to_have_text("live")
-
-
-def width(page: Page) -> int:
-    found: int = page.evaluate("() => document.documentElement.scrollWidth")
-    return found
 
 
 def test_a_row_turns_live_with_the_claim_and_sees_a_takeover(browser: Browser, site: Served) -> None:
@@ -55,8 +36,12 @@ def test_a_row_turns_live_with_the_claim_and_sees_a_takeover(browser: Browser, s
         other = site.another()
         row(page, "digest").locator(".name").click()
         page.get_by_role("button", name="Unlock").click()
+        page.get_by_label("Why").fill(" it hangs ")
         page.locator("#confirm").click()
         expect(page.locator("#notices")).to_contain_text("digest is unlocked")
+        acts = site.rtdb.get("/cron-acts")
+        assert isinstance(acts, dict)
+        assert [act["why"] for act in acts.values()] == ["it hangs"]
         page.locator("#back").click()
         site.claim(0, other)
         expect(now).to_contain_text(f"/{other.locks.identity.instance}")
@@ -70,7 +55,7 @@ def test_a_row_turns_live_with_the_claim_and_sees_a_takeover(browser: Browser, s
 def test_texts_are_texts_and_fit_a_phone(browser: Browser, rtdb: Rtdb) -> None:
     """Markup, marks of direction and long names in every view: spelled out, and at 320 pixels nothing goes sideways."""
     held = {**LOCK, "instance": HIDDEN, "instanceId": HIDDEN, "releasedAt": None, "expiresAt": 4102444800000}
-    rtdb.set("/cron-locks", {LONG: {**held, "paused": True}, "leader": {**held, "kind": "leader"}, "plain": LOCK})
+    rtdb.set("/cron-locks", {LONG: {**held, "paused": True}, "leader": {**held, "kind": "leader"}, "bad": HIDDEN})
     rtdb.set(f"/cron-runs/{LONG}/2026-11-18T09:00:00Z", {
         "outcome": "failed", "slot": "2026-11-18T09:00:00Z", "error": HIDDEN, "note": HIDDEN, "instance": HIDDEN,
         "startedAt": 1794992400123, "endedAt": 1794992401123, "durationMs": 1000, "attempt": 2, "fence": 7,
@@ -91,6 +76,8 @@ def test_texts_are_texts_and_fit_a_phone(browser: Browser, rtdb: Rtdb) -> None:
                 expect(page.locator("#raw")).to_contain_text("\\u202e right\\u202c")
             assert width(page) == 320, view
         assert page.locator("main img, main b, main script").count() == 0
+        bad = page.locator("#v-locks [role=row]", has_text="malformed")
+        assert (bad.count(), bad.locator("button").count()) == (1, 0)
         assert "\u202e" not in page.locator("main").text_content()  # type: ignore[operator]  # there is a main
 
 
@@ -156,8 +143,8 @@ def test_a_job_that_is_open_follows_its_runs(browser: Browser, site: Served) -> 
 
 
 def test_who_may_only_look_sees_no_buttons(browser: Browser, rtdb: Rtdb) -> None:
-    """Neither in a job nor beside the locks, and the page says why."""
-    rtdb.set("/cron-locks/plain", LOCK)
+    """Neither in a job nor beside the locks, and the page says why. Of a lock it says who has paused it."""
+    rtdb.set("/cron-locks/plain", {**LOCK, "paused": True, "pausedBy": "ops@example.com", "pausedWhy": "the move"})
     with (
         served(rtdb, access=lambda visitor: Access("guest")) as site,
         opened(browser, f"{site.url}#job/digest") as page,
@@ -165,7 +152,7 @@ def test_who_may_only_look_sees_no_buttons(browser: Browser, rtdb: Rtdb) -> None
         expect(page.locator("#options")).to_contain_text("shop.jobs:digest")
         expect(page.locator("#who")).to_contain_text("may look, not act")
         page.get_by_role("link", name="Locks").click()
-        expect(page.locator("#v-locks")).to_contain_text("plain")
+        expect(page.locator("#v-locks")).to_contain_text("Paused by ops@example.com: the move.")
         assert page.locator("main [data-act]").count() == 0
 
 
@@ -178,6 +165,8 @@ def test_the_keyboard_reaches_everything(browser: Browser, site: Served) -> None
         page.keyboard.type("2 o")
         expect(page.locator("#nothing")).to_contain_text("No job matches")
         page.locator("#filter").fill("0 d")
+        site.pause()
+        expect(row(page, "digest").locator(".now")).to_contain_text("paused")
         expect(page.locator(".jobs .name:visible")).to_have_text(["cleanup", "digest"])
         page.keyboard.press("Tab")
         page.keyboard.press("Tab")
@@ -189,6 +178,7 @@ def test_the_keyboard_reaches_everything(browser: Browser, site: Served) -> None
         page.locator("#job-strip .strip").focus()
         page.keyboard.press("ArrowLeft")
         page.go_back()
+        expect(name).to_be_focused()
         expect(page.locator("#filter")).to_have_value("0 d")
         expect(row(page, "invoices")).to_be_hidden()
 
@@ -209,70 +199,41 @@ def test_axe_finds_nothing(browser: Browser, site: Served, dark: bool, view: str
         assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
 
 
-def test_away_and_back(browser: Browser, rtdb: Rtdb) -> None:
-    """The page says that it is old, and why: its browser is offline, or its server is gone; then it is live again."""
-    with served(rtdb) as site:
-        port = int(site.url.rsplit(":", 1)[1].strip("/"))
-        with opened(browser, site.url, allowed="Failed to load resource") as page:
-            is_live(page)
-            page.context.set_offline(True)
-            expect(page.locator("#detail")).to_have_text("This browser is offline.")
-            expect(page.locator("#sentence")).to_contain_text(re.compile("^At .*: 3 jobs"))
-            page.context.set_offline(False)
-            is_live(page)
-            site.stop()
-            page.evaluate("() => dispatchEvent(new Event('online'))")
-            expect(page.locator("#detail")).to_contain_text("server does not reply")
-            with served(rtdb, port):
-                page.evaluate("() => dispatchEvent(new Event('online'))")
-                is_live(page)
-                expect(page.locator("#sentence")).to_have_text("3 jobs, all as they should be")
-
-
-def test_two_windows_share_one_stream(browser: Browser, site: Served) -> None:
-    """The second hears from the first, and has the stream once the first is closed."""
-    streams: list[Page] = []
-
-    def note(request: Request) -> None:
-        if request.url.endswith("/api/events"):
-            streams.append(request.frame.page)
-
-    with opened(browser, site.url) as first:
-        first.context.on("request", note)
-        is_live(first)
-        second = first.context.new_page()
-        second.goto(site.url)
-        is_live(second)
-        site.claim()
-        for page in (first, second):
-            expect(row(page, "digest").locator(".now")).to_contain_text("running")
-        assert second not in streams
-        other = first.context.new_page()
-        with first.context.expect_event("request", lambda request: request.url.endswith("/api/events")):
-            first.goto("about:blank")
-        site.let_go()
-        expect(row(second, "digest").locator(".now")).to_have_text("1,204 mails")
-        assert set(streams) <= {first, second}
-        other.close()
-
-
-def test_without_a_stream_it_asks_with_an_etag(browser: Browser, site: Served) -> None:
-    """Every five seconds by a clock of the test's; what has not changed is not sent again. The browser's clock, which
-    is wrong by years, changes no time that is shown.
-    """
-    statuses: list[int] = []
+def test_a_warning_is_told_whatever_the_verdict(browser: Browser, site: Served) -> None:
+    """Of a job that is as it should be, and of a paused one: in its row and on its page."""
+    site.pause()
+    told = requests.get(f"{site.url}api/jobs", timeout=10).json()
+    for job in told["jobs"]:
+        job.update({"warning": True, "why": "two revisions differ"})
     with opened(browser, "about:blank", allowed="404") as page:
-        page.clock.install(time="2001-01-01T00:00:00Z")
         page.route("**/api/events", lambda route: route.fulfill(status=404))
+        page.route("**/api/jobs", lambda route: route.fulfill(json=told))
         page.goto(site.url)
-        expect(page.locator("#live")).to_have_text("asks every 5 s")
-        expect(row(page, "invoices")).to_contain_text(re.compile(r"in (1?\d min|\d+ s)|now|due"))
-        page.on("response", lambda response: statuses.append(response.status) if "api/jobs" in response.url else None)
-        for _ in range(2):
-            with page.expect_response("**/api/jobs"):
-                page.clock.fast_forward(5_000)
-        site.pause()
-        with page.expect_response("**/api/jobs"):
-            page.clock.fast_forward(5_000)
-        expect(row(page, "digest").locator(".now")).to_contain_text("paused")
-        assert statuses[:2] == [304, 304]
+        expect(page.locator("#sentence")).to_have_text("3 jobs, all as they should be; 3 worth a look")
+        expect(row(page, "cleanup").locator(".now.hot")).to_have_text("worth a looktwo revisions differ")
+        expect(row(page, "digest").locator(".now.hot")).to_have_text("pausedtwo revisions differ")
+        row(page, "digest").locator(".name").click()
+        expect(page.locator("#job-why")).to_have_text("two revisions differ")
+
+
+def test_a_phone_shows_a_run_without_a_jump(browser: Browser, site: Served) -> None:
+    """The rows stay where they are when a run begins and ends. A tap on a tick that did not run tells why, until
+    the page is scrolled.
+    """
+    slot = "2026-11-18T09:00:00Z"
+    site.rtdb.set(f"/cron-runs/invoices/{slot}", {"outcome": "missed", "slot": slot})
+    with opened(browser, site.url, width=360) as page:
+        is_live(page)
+        strip, now = row(page, "invoices").locator(".strip"), row(page, "digest").locator(".now")
+        expect(strip.locator(".hole")).to_have_count(1)
+        place = strip.bounding_box()
+        assert place is not None
+        site.claim()
+        expect(now).to_have_text(re.compile("^running"))
+        assert strip.bounding_box() == place
+        requests.post(f"{site.url}api/jobs/digest/cancel", json={}, headers=OWN, timeout=10)
+        expect(now).to_contain_text("asked to stop")
+        strip.dispatch_event("pointerdown", {"clientX": place["x"] + place["width"] - 2, "clientY": place["y"] + 5})
+        expect(page.locator("#tip")).to_contain_text("no instance claimed it in time")
+        page.evaluate("() => document.dispatchEvent(new Event('scroll'))")
+        expect(page.locator("#tip")).to_be_hidden()

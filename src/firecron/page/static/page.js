@@ -20,44 +20,43 @@ function spelled(text) {
   );
 }
 
-/** An element, as `span.note`. Attributes come first, if any. What is null or false is left out. */
+/** An element, as `span.note`. Attributes come first, if any. What is empty or false is left out. */
 function h(tag, ...rest) {
   const [name, kind] = tag.split(".");
-  const space = name === "svg" || name === "path" ? "2000/svg" : "1999/xhtml";
+  const space = /svg|path/.test(name) ? "2000/svg" : "1999/xhtml";
   const element = document.createElementNS(`http://www.w3.org/${space}`, name);
   if (kind) mark(element, "class", kind);
   const attributes = rest[0]?.constructor === Object ? rest.shift() : {};
   for (const [name, value] of Object.entries(attributes))
     if (typeof value === "function") on(element, name, value);
     else mark(element, name, value);
-  const children = rest.flat(3).filter((child) => child != null && child !== false);
+  const children = rest.flat(3).filter(Boolean);
   element.append(...children.map((child) => (child instanceof Node ? child : spelled(child))));
   return element;
 }
 
 const labels = (...texts) => h("div.labels", { role: "row" }, texts.map((text) => h("span", { role: "columnheader" }, text)));
 const row = (...cells) => h("div", { role: "row" }, cells);
-const cell = (attributes, ...children) => h("div", { role: "cell", ...attributes }, children);
+const cell = (...rest) => Object.assign(h("div", ...rest), { role: "cell" });
 
 /** A foreign text has a direction of its own. */
-const told = (text) => h("bdi", text);
+const told = (text) => text && h("bdi", text);
 
 function put(element, text) {
-  const shown = spelled(text);
+  const shown = spelled(text || "");
   if (element.textContent !== shown) element.textContent = shown;
 }
 
 function mark(element, attribute, value) {
-  if (value == null || value === false) element.removeAttribute(attribute);
+  if (!value) element.removeAttribute(attribute);
   else if (element.getAttribute(attribute) !== spelled(value)) element.setAttribute(attribute, spelled(value));
 }
 
 /** Give the table these rows. What stays keeps its focus and its place. */
-function arrange(table, rows) {
-  const kept = new Set(rows);
-  for (const row of [...table.children]) if (!kept.has(row) && row.className !== "labels") row.remove();
+function arrange(table, given) {
+  const rows = new Set([...table.querySelectorAll(".labels"), ...given]);
+  for (const row of [...table.children]) if (!rows.has(row)) row.remove();
   let place = table.firstElementChild;
-  if (place?.className === "labels") place = place.nextElementSibling;
   for (const row of rows)
     if (row === place) place = place.nextElementSibling;
     else table.insertBefore(row, place);
@@ -80,7 +79,7 @@ function keepFocus(element, change) {
 /** Draw anew what has changed. */
 function redraw(element, facts, draw) {
   const seen = JSON.stringify(facts);
-  if (element.seen !== seen) keepFocus(element, () => element.replaceChildren(...[draw(facts)].flat()));
+  if (element.seen !== seen) keepFocus(element, () => element.replaceChildren(...[draw(facts)].flat().filter(Boolean)));
   element.seen = seen;
 }
 
@@ -124,14 +123,12 @@ function local(text) {
   const days = Math.abs(at - now()) / 86_400_000;
   const time = at.toTimeString().slice(0, at.getSeconds() ? 8 : 5);
   if (at.toDateString() === new Date(now()).toDateString()) return time;
-  const day = (options) => at.toLocaleString("en-GB", options);
-  if (days < 6) return `${day({ weekday: "short" })} ${time}`;
-  const month = { day: "numeric", month: "short" };
-  return days < 300 ? `${day(month)} ${time}` : day({ ...month, year: "numeric" });
+  const day = days < 6 ? { weekday: "short" } : { day: "numeric", month: "short", year: days < 300 ? undefined : "numeric" };
+  return `${at.toLocaleString("en-GB", day)} ${time}`;
 }
 
 /** A sentence of the server's, with its instants in the reader's zone. */
-const localized = (text) => text?.replace(/\b\d{4}-\d\d-\d\dT[\d:]{8}Z/g, local) ?? "";
+const localized = (text) => text?.replace(/\b\d{4}-\d\d-\d\dT[\d:]{8}Z/g, local);
 
 const utc = (text) => text.replace("T", " ").replace("Z", " UTC");
 
@@ -157,23 +154,27 @@ const isHeld = (lock) => lock?.state === "held";
 
 const counted = (count, word = "job") => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
+/** What is no alarm, but worth a look. */
+const warningOf = ({ warning, why }) => warning && localized(warning === true ? why : warning);
+
 /** What happens now: first line, second line, whether somebody should look. */
 function nowOf(row) {
   const { lock, verdict } = row;
-  const why = localized(row.why);
+  const [why, warning] = [localized(row.why), warningOf(row)];
   const by = owner(lock) && `on ${owner(lock)}`;
-  const lasting = (text, units = 1) => (text ? ` ${span(now() - Date.parse(text), units)}` : "");
-  const whileFor = row.since ? ` for${lasting(row.since)}` : "";
-  if (verdict === "running") return [`running${lasting(lock?.since ?? row.since, 2)}`, by || why];
-  if (verdict === "late") return [`late${lasting(row.due ?? row.since)}`, why, true];
-  if (verdict === "stuck") return [`stuck${lasting(lock?.since ?? row.since)}`, joined([why, by]), true];
-  if (needsHand(row)) return [`${verdict}${whileFor}`, (verdict === "failing" && row.last?.error) || why, true];
+  const since = (text, units = 1) => (text ? ` ${span(now() - Date.parse(text), units)}` : "");
+  const held = lock?.since ?? row.since;
+  const also = (text) => joined([row.warning !== true && text, warning], " · ") || why;
+  if (verdict === "running") return [`running${since(held, 2)}${lock?.cancelled ? ", asked to stop" : ""}`, also(by), warning];
+  if (verdict === "late") return [`late${since(row.due ?? row.since)}`, why, true];
+  if (verdict === "stuck") return [joined([`stuck${since(held)}`, by], " "), why, true];
+  if (needsHand(row)) return [joined([verdict, row.since && `for${since(row.since)}`], " "), (verdict === "failing" && row.last?.error) || why, true];
   if (verdict === "unknown") return ["not known", why, true];
-  if (verdict === "ok") return ["", row.last?.note ?? "", row.warning];
-  if (verdict !== "paused") return [verdict, why];
+  if (verdict === "ok") return warning ? ["worth a look", warning, true] : ["", row.last?.note];
+  if (verdict !== "paused") return [verdict, why, warning];
   const until = lock?.pausedUntil ? ` until ${local(lock.pausedUntil)}` : "";
   const whose = joined([lock?.pausedBy && `by ${lock.pausedBy}`, lock?.pausedWhy], ": ");
-  return [joined([lock?.paused ? `paused${until}` : "disabled", isHeld(lock) && `still running ${by}`]), whose || why, row.warning];
+  return [joined([lock?.paused ? `paused${until}` : "disabled", isHeld(lock) && `still running ${by}`]), also(whose).replace(/^paused /, ""), warning];
 }
 
 // --- pictures: a unit is a pixel of the strip
@@ -186,7 +187,7 @@ function drawTick(paths, outcome, x, y, height) {
   const add = (kind, path) => (paths[kind] = (paths[kind] ?? "") + path);
   const bar = (y, high) => `M${x} ${y}h4v${-high}h-4z`;
   const half = Math.round(Math.max(height, 7) / 2) - 1;
-  if (kind === "hole") add(kind, `M${x + 0.4} ${y - 3}a1.6 1.6 0 1 0 3.2 0a1.6 1.6 0 1 0 -3.2 0`);
+  if (kind === "hole") add(kind, ring(x + 0.4, y - 3, 1.6));
   else if (kind === "cut") add(kind, bar(y, half) + bar(y - half - 2, half));
   else if (kind === "lost" || kind === "going") add(kind, `M${x + 0.5} ${y - 0.5}h3v${1 - Math.max(height, 4)}h-3z`);
   else add(kind, bar(y, height));
@@ -201,11 +202,13 @@ function glyph(outcome) {
   return h("svg.glyph", { viewBox: "0 0 6 18", "aria-hidden": "true" }, drawn(paths));
 }
 
+const ring = (x, y, r) => `M${x} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`;
+
 const MARKS = {
-  ok: ["dot", "M4.2 10a2.3 2.3 0 1 0 4.6 0a2.3 2.3 0 1 0 -4.6 0"],
-  running: ["going", "M2.5 10a4 4 0 1 0 8 0a4 4 0 1 0 -8 0"],
+  ok: ["dot", ring(4.2, 10, 2.3)],
+  running: ["going", ring(2.5, 10, 4)],
   paused: ["ink", "M2.5 6h2.8v8h-2.8zM7.7 6h2.8v8h-2.8z"],
-  late: ["ring", "M1.5 10a5 5 0 1 0 10 0a5 5 0 1 0 -10 0M6.5 6.8v3.4l2.4 1.5"],
+  late: ["ring", `${ring(1.5, 10, 5)}M6.5 6.8v3.4l2.4 1.5`],
   failing: ["bad", "M0.8 15h11.4l-5.7 -10.4z"],
   stuck: ["bad", "M1.8 5.3h9.4v9.4h-9.4z"],
   unattended: ["ring", "M6.5 4.2l5.6 5.8l-5.6 5.8l-5.6 -5.8z"],
@@ -213,13 +216,10 @@ const MARKS = {
   unknown: ["ring", "M3.6 8a2.9 2.9 0 1 1 4.4 2.5q-1.5 .9 -1.5 2.3M6.5 14.6v1.4"],
 };
 
-function setMark({ firstChild }, verdict) {
+function markOf(verdict) {
   const [kind, d] = MARKS[verdict] ?? MARKS.unknown;
-  mark(firstChild, "class", kind);
-  mark(firstChild, "d", d);
+  return [h("svg.mark", { viewBox: "0 0 13 20", "aria-hidden": "true" }, h(`path.${kind}`, { d })), h("span.unseen", verdict)];
 }
-
-const emptyMark = () => h("svg.mark", { viewBox: "0 0 13 20", "aria-hidden": "true" }, h("path"));
 
 /** A strip of the last ticks, the newest at the right end. */
 class Strip {
@@ -228,28 +228,25 @@ class Strip {
     this.ticks = [];
     this.element = h("svg.strip", { role: "img", viewBox: `0 0 ${LENGTH} ${height}` });
     this.element.strip = this;
-    this.show([], null);
   }
 
   /** `running` is the tick that runs now, by the lock: the ticks may be older. */
   show(ticks, running) {
     const ended = ticks.filter((tick) => tick.outcome !== "running" && tick.slot !== running?.slot);
-    const shown = [...ended, running].filter(Boolean).slice(-TICKS);
-    const seen = JSON.stringify(shown);
-    if (this.seen === seen) return;
-    this.seen = seen;
-    this.ticks = shown;
-    const line = this.height - 7;
-    const longest = Math.max(1, ...ended.map((tick) => tick.durationMs));
-    const paths = { floor: `M0 ${line + 0.5}h${LENGTH}` };
-    shown.forEach((tick, index) => {
-      const height = 3 + Math.round((line - 4) * Math.sqrt(Math.max(0, Math.min(1, tick.durationMs / longest))));
-      drawTick(paths, tick.outcome, (TICKS - shown.length + index) * 5, line, height);
+    this.ticks = [...ended, running].filter(Boolean).slice(-TICKS);
+    redraw(this.element, this.ticks, (shown) => {
+      const line = this.height - 7;
+      const longest = Math.max(1, ...ended.map((tick) => tick.durationMs));
+      const paths = { floor: `M0 ${line + 0.5}h${LENGTH}` };
+      shown.forEach((tick, index) => {
+        const height = 3 + Math.round((line - 4) * Math.sqrt(Math.max(0, Math.min(1, tick.durationMs / longest))));
+        drawTick(paths, tick.outcome, (TICKS - shown.length + index) * 5, line, height);
+      });
+      const words = shown.map((tick) => (shapeOf(tick.outcome) === "hole" ? "did not run" : tick.outcome));
+      const counts = [...new Set(words)].map((word) => `${words.filter((other) => other === word).length} ${word}`);
+      mark(this.element, "aria-label", words.length ? `Last ${words.length} ticks: ${joined(counts)}` : "No tick yet");
+      return drawn(paths);
     });
-    this.element.replaceChildren(...drawn(paths));
-    const words = shown.map((tick) => (shapeOf(tick.outcome) === "hole" ? "did not run" : tick.outcome));
-    const counts = [...new Set(words)].map((word) => `${words.filter((other) => other === word).length} ${word}`);
-    mark(this.element, "aria-label", words.length ? `Last ${words.length} ticks: ${joined(counts)}` : "No tick yet");
   }
 
   /** Tell of the tick at this place. */
@@ -259,7 +256,7 @@ class Strip {
     tip.hidden = !tick;
     if (!tick) return;
     const length = tick.durationMs == null ? "" : ` in ${took(tick.durationMs)}`;
-    tip.replaceChildren(h("p", `${local(tick.slot)} · ${tick.outcome ?? "did not run"}${length}`), h("p", told(tick.why ?? "")));
+    tip.replaceChildren(h("p", `${local(tick.slot)} · ${tick.outcome ?? "did not run"}${length}`), h("p", told(tick.why)));
     const box = this.element.getBoundingClientRect();
     const x = box.left + (index * box.width) / TICKS - tip.offsetWidth / 2;
     tip.style.left = `${Math.max(4, Math.min(x, innerWidth - tip.offsetWidth - 4))}px`;
@@ -270,9 +267,12 @@ class Strip {
 const runningOf = ({ lock }) =>
   isHeld(lock) && lock.unfinished && { slot: lock.unfinished, outcome: "running", durationMs: now() - Date.parse(lock.since) };
 
-on(document, "pointermove", (event) => {
+const hideTip = () => ($("tip").hidden = true);
+
+on(document, "scroll", hideTip);
+on(document, "pointermove pointerdown", (event) => {
   const strip = event.target.closest?.(".strip")?.strip;
-  if (!strip) return void ($("tip").hidden = true);
+  if (!strip) return hideTip();
   const { left, width } = strip.element.getBoundingClientRect();
   strip.tell(Math.floor(((event.clientX - left) / width) * TICKS));
 });
@@ -280,20 +280,21 @@ on(document, "pointermove", (event) => {
 // --- what is known
 
 // `heard` is when, by the server; `trouble` is why that may be old.
-const known = { jobs: new Map(), leaders: [], locks: [], visitor: {}, readOnly: true, database: "", heard: null, trouble: null };
+const known = { jobs: new Map(), visitor: {}, database: "" };
 
 const mayAct = () => known.visitor.canAct && !known.readOnly;
 
 /** Take what was told: everything, or only what has changed; or why nothing is. */
-function take({ facts, isEverything, trouble = null }) {
+function take({ facts, isEverything, trouble }) {
   known.trouble = trouble;
-  if (!facts) return showState();
-  setClock(facts.now);
-  known.heard = facts.now;
-  for (const field of ["leaders", "locks", "visitor", "readOnly", "database"]) known[field] = facts[field] ?? known[field];
-  if (isEverything) known.jobs.clear();
-  for (const gone of facts.gone ?? []) known.jobs.delete(gone);
-  for (const one of facts.jobs) known.jobs.set(one.job, one);
+  if (facts) {
+    setClock(facts.now);
+    known.heard = facts.now;
+    for (const field of ["leaders", "locks", "visitor", "readOnly", "database"]) known[field] = facts[field] ?? known[field];
+    if (isEverything) known.jobs.clear();
+    for (const gone of facts.gone ?? []) known.jobs.delete(gone);
+    for (const one of facts.jobs) known.jobs.set(one.job, one);
+  }
   show();
 }
 
@@ -302,8 +303,7 @@ function take({ facts, isEverything, trouble = null }) {
 /** One job on two lines. */
 class Row {
   constructor(facts) {
-    this.mark = emptyMark();
-    this.word = h("span.unseen");
+    this.mark = cell();
     this.link = h("a", { href: hashOf(facts.job), class: "name" }, told(facts.job));
     this.schedule = h("span.sub");
     this.next = h("time.first");
@@ -316,12 +316,12 @@ class Row {
     this.took = h("span.sub");
     this.nowCell = cell({ class: "now" }, this.now, this.why);
     this.element = row(
-      cell(null, this.mark, this.word),
-      cell(null, h("span.first", this.link), this.schedule),
-      cell(null, this.next, this.countdown),
+      this.mark,
+      cell(h("span.first", this.link), this.schedule),
+      cell(this.next, this.countdown),
       this.nowCell,
-      cell(null, this.strip.element),
-      cell(null, this.last, this.took),
+      cell(this.strip.element),
+      cell(this.last, this.took),
     );
     this.element.row = this;
     this.ticks = [];
@@ -334,23 +334,21 @@ class Row {
     const { facts } = this;
     const { last } = facts;
     this.element.classList.toggle("need", needsHand(facts));
-    setMark(this.mark, facts.verdict);
-    put(this.word, facts.verdict);
+    redraw(this.mark, facts.verdict, markOf);
     put(this.schedule, schedule(facts));
     mark(this.schedule, "title", joined([facts.line, facts.timezone], " · "));
-    put(this.next, facts.next ? local(facts.next) : "");
+    put(this.next, facts.next && local(facts.next));
     mark(this.next, "title", facts.next && utc(facts.next));
     const isPaused = facts.verdict === "paused" && !(facts.lock?.pausedUntil < facts.next);
-    put(this.countdown, !facts.next ? "" : isPaused ? "if resumed" : countdown(facts.next));
+    put(this.countdown, facts.next && (isPaused ? "if resumed" : countdown(facts.next)));
     const [first, second, isHot] = nowOf(facts);
     put(this.now, first);
-    this.now.classList.toggle("hot", !!isHot);
     put(this.why, second);
-    mark(this.why, "title", second);
-    this.nowCell.classList.toggle("told", !!(first || second));
-    redraw(this.last, last && last.outcome, () => (last ? [glyph(last.outcome), this.ago] : []));
+    mark(this.nowCell, "title", joined([(!first || facts.verdict === "failing") && second, first && facts.why], " · "));
+    this.nowCell.classList.toggle("hot", !!isHot);
+    redraw(this.last, last?.outcome, (outcome) => outcome && [glyph(outcome), this.ago]);
     const at = last?.ended ?? last?.slot ?? last?.started;
-    put(this.ago, at ? ago(at) : "");
+    put(this.ago, at && ago(at));
     mark(this.last, "title", last && joined([last.outcome, at && utc(at)]));
     put(this.took, joined([last?.outcome !== "succeeded" && last?.outcome, last?.count > 1 && `${last.count} ticks`, took(last?.durationMs)]));
     this.strip.show(this.ticks, runningOf(facts));
@@ -435,7 +433,7 @@ function settle() {
   const hasRetired = found($("retired"), order.filter(({ facts }) => facts.verdict === "retired"));
   $("list").hidden = $("legend").hidden = !hasActive;
   $("apart").hidden = !hasRetired;
-  $("search").hidden = rows.size === 0;
+  $("filter").hidden = rows.size === 0;
   $("nothing").hidden = hasActive || hasRetired || !known.heard;
   put($("nothing"), rows.size ? `No job matches “${$("filter").value}”.` : "A job appears here when the first instance that has it starts.");
 }
@@ -459,10 +457,11 @@ function showJobs() {
 
 const active = () => [...known.jobs.values()].filter((row) => row.verdict !== "retired");
 
+const inNeed = () => active().filter(needsHand).length;
+
 /** The first thing to read. */
 function sentence() {
-  const all = active();
-  const need = all.filter(needsHand).length;
+  const [all, need] = [active(), inNeed()];
   const odd = all.filter((row) => row.warning || row.verdict === "unknown").length;
   if (need) return `${need < all.length ? `${need} of ` : ""}${counted(all.length)} ${need === 1 ? "needs" : "need"} a hand`;
   if (all.length === 0) return "No jobs yet";
@@ -482,14 +481,16 @@ function showDetail() {
 }
 
 function showState() {
-  const { trouble, heard, jobs } = known;
+  const { trouble, heard } = known;
   document.body.className = trouble ? "away" : heard ? "live" : "";
   put($("live"), trouble ? "away" : !heard ? "connecting" : live.isPolling ? `asks every ${POLL / 1_000} s` : "live");
-  if (heard) put($("sentence"), trouble ? `At ${local(heard)}: ${sentence()}` : sentence());
+  if (heard) put($("sentence"), (trouble ? `At ${local(heard)}: ` : "") + sentence());
   else if (trouble) put($("sentence"), "Nothing is known yet");
-  const need = [...jobs.values()].filter(needsHand).length;
   const place = view.page?.job ?? VIEWS[view.kind].title ?? known.database;
-  document.title = `${need ? `(${need}) ` : ""}${spelled(place)} · firecron`;
+  document.title = `${inNeed() ? `(${inNeed()}) ` : ""}${spelled(place)} · firecron`;
+  // The overview has a line of its own for it.
+  const since = heard ? ` Shown as of ${local(heard)}.` : "";
+  put($("problem"), view.kind === "jobs" ? "" : trouble ? trouble + since : view.problem);
   showDetail();
 }
 
@@ -504,7 +505,7 @@ on($("filter"), "input", () => {
 });
 
 on(document, "keydown", (event) => {
-  if (event.key === "Escape") $("tip").hidden = true;
+  if (event.key === "Escape") hideTip();
   if (event.key !== "/" || event.target.closest("input, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;
   event.preventDefault();
   if (view.kind !== "jobs") {
@@ -514,15 +515,27 @@ on(document, "keydown", (event) => {
   $("filter").focus();
 });
 
-// --- tables of the other views
+// --- the views, and the tables of those that are tables
+
+const showParts = (facts, ...names) => names.forEach((name) => parts[name].show(facts[name]));
+
+const VIEWS = {
+  jobs: { show: showJobs },
+  job: { show: () => view.page.show(), load: () => view.page.load() },
+  instances: { title: "Instances", load: async () => showParts(await get("api/instances"), "instances", "groups") },
+  locks: { title: "Leaders and locks", show: () => showParts(known, "leaders", "locks") },
+  acts: { title: "Acts", load: async () => showParts(await get("api/acts"), "acts") },
+};
+for (const [kind, { title }] of Object.entries(VIEWS))
+  if (title) find("main")[0].append(h("section", { id: `v-${kind}`, "aria-label": title, hidden: true }, h("h1", { tabindex: -1 }, title)));
 
 /** Show items as rows. What has not changed is left alone. */
 function list(table, items, keyOf, make) {
-  const before = table.made ?? new Map();
+  const before = table.made;
   table.made = new Map();
   for (const item of items) {
     const facts = JSON.stringify([item, mayAct()]);
-    const old = before.get(keyOf(item));
+    const old = before?.get(keyOf(item));
     table.made.set(keyOf(item), old?.facts === facts ? old : { facts, element: make(item) });
   }
   keepFocus(table, () => arrange(table, [...table.made.values()].map(({ element }) => element)));
@@ -531,8 +544,9 @@ function list(table, items, keyOf, make) {
 /** A heading and its table, or a sentence where there is nothing. A column has a label, and makes its cells. */
 class Part {
   constructor(view, title, empty, keyOf, columns) {
-    this.table = h("div", { role: "table", class: `rows of${columns.length}`, "aria-label": title }, labels(...columns.map(([label]) => label)));
+    this.table = h("div", { role: "table", class: "rows parts", "aria-label": title }, labels(...columns.map(([label]) => label)));
     this.empty = h("p.sub", empty);
+    this.table.hidden = this.empty.hidden = true;
     this.keyOf = keyOf;
     this.make = (item) => row(...columns.map(([label, fill]) => cell({ "data-label": label }, fill(item))));
     $(`v-${view}`).append(h("h2", title), this.table, this.empty);
@@ -545,8 +559,8 @@ class Part {
   }
 }
 
-const mono = (text) => h("span.mono", told(text));
-const gone = (isThere) => !isThere && h("span.hot", " gone");
+const mono = (text) => text && h("span.mono", told(text));
+const gone = (isThere) => !isThere && h("span.note", " gone");
 const jobLink = (job) => (known.jobs.has(job) ? h("a.link", { href: hashOf(job) }, told(job)) : told(job));
 const links = (names) => names.map((job) => h("div", jobLink(job)));
 
@@ -569,25 +583,23 @@ const parts = {
   locks: lockPart("Other locks", "No other lock is known."),
   acts: new Part("acts", "Newest first", "Nobody has paused, unlocked, cancelled or run anything yet.", (act) => JSON.stringify(act), [
     ["When", (act) => time(act.at)],
-    ["Act", (act) => act.act],
-    ["Name", (act) => jobLink(act.name ?? "")],
+    ["Act", (act) => act.act.replace("depose", "step down")],
+    ["Name", (act) => jobLink(act.name)],
     ["Who", (act) => told(act.who ?? "not known")],
-    ["Why", (act) => told(act.why ?? "")],
+    ["Why", (act) => told(act.why)],
   ]),
 };
 
 function lockPart(title, empty) {
   const state = (lock) => (lock.kind === "leader" && isHeld(lock) ? "leads" : lock.state.replace("_", " "));
   return new Part("locks", title, empty, (lock) => lock.name, [
-    ["Name", (lock) => [h("strong", told(lock.name)), lock.problem && h("div.error", told(lock.problem))]],
+    ["Name", (lock) => [h("strong", told(lock.name)), besides(lock).map((line) => h(lock.problem ? "div.error" : "div.sub", told(line)))]],
     ["State", (lock) => (lock.paused ? `paused, ${state(lock)}` : state(lock))],
     ["By", (lock) => mono(owner(lock))],
     ["Since", (lock) => (isHeld(lock) ? time(lock.since) : lock.released && ["released ", time(lock.released)])],
     ["Actions", (lock) => buttons(lock.name, actsOn(lock))],
   ]);
 }
-
-const showParts = (facts, ...names) => names.forEach((name) => parts[name].show(facts[name]));
 
 // --- a job
 
@@ -597,32 +609,30 @@ class JobView {
   constructor(job) {
     this.job = job;
     this.ticks = [];
-    this.mark = emptyMark();
     this.strip = new Strip(48);
-    mark(this.strip.element, "tabindex", "0");
+    this.strip.element.tabIndex = 0;
     on(this.strip.element, "keydown", (event) => this.walk(event));
-    on(this.strip.element, "blur", () => ($("tip").hidden = true));
+    on(this.strip.element, "blur", hideTip);
     $("v-job").replaceChildren($("job-template").content.cloneNode(true));
     $("job-name").append(told(job));
-    $("job-mark").append(this.mark);
     $("job-strip").append(this.strip.element);
     $("runs").append(labels("Outcome", "Tick", "Lag", "Took", "By", "More"));
-    $("back").setAttribute("href", overviewHash());
+    $("back").href = overviewHash();
     this.show();
   }
 
   show() {
     this.row = known.jobs.get(this.job);
-    put($("job-problem"), this.row || !known.heard ? "" : "No job of this name is known.");
-    if (!this.row) return;
     const { row, detail } = this;
-    setMark(this.mark, row.verdict);
+    redraw($("words"), row ? row.lock : detail?.lock, (lock) => inWords(lock).map((line) => h("p", told(line))));
+    if (!row) return;
+    redraw($("job-mark"), row.verdict, markOf);
     put($("job-schedule"), joined([schedule(row), row.line !== row.words && row.line], " · "));
-    const acts = mayAct() ? [...(detail?.runnable ? ["run"] : []), ...actsOn(row.lock)] : [];
+    const acts = mayAct() ? [detail?.runnable && "run", ...actsOn(row.lock)] : [];
     redraw($("job-acts"), acts, () => buttons(this.job, acts));
-    put($("job-cannot"), mayAct() && detail?.runnable === false ? `It can't be run from here: ${detail.why_not_runnable}.` : "");
+    put($("job-cannot"), mayAct() && detail?.runnable === false && `It can't be run from here: ${detail.why_not_runnable}.`);
     this.strip.show(this.ticks, runningOf(row));
-    redraw($("words"), row.lock, () => inWords(row.lock).map((line) => h("p", told(line))));
+    $("job-strip").hidden = this.strip.ticks.length === 0;
     this.tick();
   }
 
@@ -633,8 +643,10 @@ class JobView {
     const [first, second, isHot] = nowOf(this.row);
     put($("job-now"), first || (next ? `${verdict}, next ${countdown(next)}` : verdict));
     $("job-now").classList.toggle("hot", !!isHot);
-    const lines = [...new Set([first && second, why])].filter(Boolean);
-    redraw($("job-why"), lines, () => lines.map((line) => h("p", told(line))));
+    const lines = [...new Set([needsHand(this.row) && second, warningOf(this.row), why])];
+    mark($("job-why"), "title", this.row.why);
+    redraw($("job-why"), lines, () => lines.map((line) => line && h("p", told(line))));
+    for (const tick of find("#next time")) put(tick.nextSibling, countdown(tick.dateTime));
   }
 
   async load() {
@@ -645,9 +657,10 @@ class JobView {
     this.detail = detail;
     this.ticks = ticks;
     this.show();
-    const longest = took(Math.max(...ticks.map((tick) => tick.durationMs)));
-    const scale = ticks.length ? [local(ticks[0].slot), `longest ${longest}`, local(ticks.at(-1).slot)] : [];
-    redraw($("scale"), scale, () => scale.map((text) => h("span", text)));
+    $("job-body").hidden = false;
+    const longest = Math.max(...ticks.map((tick) => tick.durationMs));
+    const scale = [longest > 0 && h("span", `longest ${took(longest)}`), time(ticks.at(-1)?.slot)];
+    redraw($("scale"), ticks, () => [ticks.length === TICKS && time(ticks[0].slot), ...scale]);
     $("runs").hidden = detail.runs.length === 0;
     $("no-runs").hidden = detail.runs.length > 0;
     list($("runs"), detail.runs, (run) => run.key, (run) => runRow(this.job, run, detail.runnable));
@@ -676,11 +689,11 @@ function runRow(job, run, isRunnable) {
     run.steps.length && h("details", h("summary", counted(run.steps.length, "step")), h("ol", run.steps.map(step))),
   ].filter(Boolean);
   return row(
-    cell(null, glyph(run.outcome), h(isBad ? "span.error" : "span", run.outcome, count), h("span.sub", begun)),
-    cell(null, time(run.slot ?? run.started) ?? told(run.key)),
+    cell(glyph(run.outcome), h(isBad ? "span.error" : "span", run.outcome, count), begun && h("span.sub", begun)),
+    cell(time(run.slot ?? run.started) ?? told(run.key)),
     cell({ class: "number", "data-label": "lag" }, lag == null ? null : span(lag)),
     cell({ class: "number", "data-label": "took" }, took(run.durationMs)),
-    cell(null, run.recordedBy && h("span.sub", `recorded by the ${run.recordedBy}`), mono(owner(run)), run.note && h("div", told(run.note))),
+    cell(run.recordedBy && h("span.sub", `recorded by the ${run.recordedBy}`), mono(owner(run)), run.note && h("div", told(run.note))),
     cell(
       { class: "end" },
       isRunnable && RESUMABLE.includes(run.outcome) && buttons(job, ["again"], run),
@@ -716,7 +729,6 @@ function optionList(options) {
 function inWords(lock) {
   if (!lock || lock.state === "absent") return ["No instance has claimed a tick yet."];
   const by = owner(lock) || "A holder without a name";
-  const because = (why) => (why ? `: ${why}` : "");
   const states = {
     held: `${by} has held it since ${local(lock.since)}, until ${local(lock.until)} if it is not renewed.`,
     minimum_hold: `${by} has released it. It is kept until ${local(lock.until)}, as the job asks.`,
@@ -725,11 +737,20 @@ function inWords(lock) {
     unlocked: `Unlocked. ${by} may still run, until its next renewal.`,
     malformed: "Nobody can claim it.",
   };
-  const until = lock.pausedUntil && `until ${local(lock.pausedUntil)}`;
   return [
     states[lock.state],
     lock.slot && `The newest claimed tick is ${joined([local(lock.slot), lock.attempt > 1 && `attempt ${lock.attempt}`])}${because(lock.outcome)}.`,
     lock.unfinished && !isHeld(lock) && `Nobody saw the end of the tick ${local(lock.unfinished)}.`,
+    ...besides(lock),
+  ].filter(Boolean);
+}
+
+const because = (why) => (why ? `: ${why}` : "");
+
+/** What somebody has done to the lock, and what is wrong with it. */
+function besides(lock) {
+  const until = lock.pausedUntil && `until ${local(lock.pausedUntil)}`;
+  return [
     lock.paused && `${joined(["Paused", lock.pausedBy && `by ${lock.pausedBy}`, until], " ")}${because(lock.pausedWhy)}.`,
     lock.cancelled && `Its holder was asked to stop${because(lock.cancelWhy)}.`,
     lock.problem && `${lock.problem}${because(lock.remedy)}.`,
@@ -738,8 +759,8 @@ function inWords(lock) {
 
 // --- acting
 
-const WHY = { id: "why", label: "Why, for the others", maxlength: 500 };
-const UNTIL = { id: "until", label: "Until, in your time (or empty)", type: "datetime-local" };
+const WHY = { name: "why", label: "Why, for the others", maxlength: 500 };
+const UNTIL = { name: "until", label: "Until, in your time (or empty)", type: "datetime-local" };
 const instant = (text) => text && new Date(text).toISOString().replace(/\..*/, "Z");
 const toStop = (lock, { why }) => ({ why, fence: lock.fence });
 
@@ -748,7 +769,7 @@ const ACTS = {
   run: [
     "Run now",
     "run",
-    () => ({ resume: null }),
+    () => ({}),
     (lock) => `${lock.name} runs once, now, under its lock, where this page is served.`,
   ],
   again: [
@@ -783,21 +804,23 @@ const ACTS = {
   unlock: [
     "Unlock…",
     "unlock",
-    (lock) => ({ acquiredAt: lock.since }),
+    (lock, { why }) => ({ why, acquiredAt: lock.since }),
     (lock) => `Takes ${lock.name} from ${owner(lock)}. If that run is alive, another may run beside it until it notices.`,
+    WHY,
   ],
 };
 
 function actsOn(lock) {
+  if (lock?.state === "malformed") return [];
   const stop = lock?.kind === "leader" ? "down" : "cancel";
   const isTaken = isHeld(lock) || lock?.state === "minimum_hold";
-  return [lock?.paused ? "resume" : "pause", isHeld(lock) && lock.fence != null && stop, isTaken && "unlock"].filter(Boolean);
+  return [lock?.paused ? "resume" : "pause", isHeld(lock) && lock.fence != null && stop, isTaken && "unlock"];
 }
 
 function buttons(name, acts, run = null) {
   if (!mayAct()) return [];
-  const kind = (act) => (act === "run" ? "button.primary" : "button");
-  const button = (act) => h(kind(act), { type: "button", "data-act": act, click: () => ask(act, name, run) }, ACTS[act][0]);
+  const button = (act) =>
+    act && h(act === "run" ? "button.primary" : "button", { type: "button", "data-act": act, click: () => ask(act, name, run) }, ACTS[act][0]);
   return h("div.actions", acts.map(button));
 }
 
@@ -824,15 +847,13 @@ function ask(act, name, run) {
 
 on($("leave"), "click", () => $("dialog").close());
 
-on($("dialog"), "close", () => {
-  focusHeir(actsHere(), asked.from, asked.place);
-});
+on($("dialog"), "close", () => focusHeir(actsHere(), asked.from, asked.place));
 
 on($("dialog").querySelector("form"), "submit", async (event) => {
   event.preventDefault();
   const doing = asked;
   const { act, name, lock, run } = doing;
-  const fields = Object.fromEntries([...event.target.querySelectorAll("input")].map((input) => [input.id, input.value.trim() || null]));
+  const fields = Object.fromEntries([...new FormData(event.target)].map(([name, text]) => [name, text.trim()]));
   const [, path, body] = ACTS[act];
   const isOpen = () => asked === doing && $("dialog").open;
   put($("complaint"), "");
@@ -845,7 +866,7 @@ on($("dialog").querySelector("form"), "submit", async (event) => {
     if (isOpen()) $("dialog").close();
     notice(message);
   } catch (error) {
-    if (isOpen()) put($("complaint"), error.message);
+    if (isOpen()) put($("complaint"), localized(error.message));
     else notice(error.message, true);
     $("confirm").disabled = false;
   }
@@ -855,7 +876,7 @@ on($("dialog").querySelector("form"), "submit", async (event) => {
 
 /** Tell something, for ten seconds or until it is closed. */
 function notice(text, stays) {
-  const element = h("p", told(text), h("button", { type: "button", click: () => element.remove() }, "Close"));
+  const element = h("p", told(localized(text)), h("button", { type: "button", click: () => element.remove() }, "Close"));
   $("notices").append(element);
   if (!stays) setTimeout(() => element.remove(), 10_000);
   return element;
@@ -869,7 +890,9 @@ async function reply(response) {
   throw Object.assign(new Error(body?.message ?? `${response.status} ${response.statusText}`), { status: response.status });
 }
 
-const get = async (path) => reply(await fetch(path, { signal: AbortSignal.timeout(PATIENCE) }));
+const fetched = (path, headers = {}) => fetch(path, { headers, signal: AbortSignal.timeout(PATIENCE) });
+
+const get = async (path) => reply(await fetched(path));
 
 async function post(path, body) {
   const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
@@ -892,7 +915,7 @@ const awayBecause = (message) => `The database is away: ${message.replace(/\.$/,
 // seconds, with an ETag. A hidden window has no part in it.
 
 const HERE = `firecron ${location.pathname}`;
-const live = { isPolling: false, isLeading: false, stop: null, etag: null, wake() {}, end() {} };
+const live = { stop: null, etag: null, wake() {}, end() {} };
 const channel = new BroadcastChannel(HERE);
 
 on(channel, "message", ({ data }) => live.stop && take(data));
@@ -906,9 +929,8 @@ function hear(said) {
 /** Ask for everything. Returns whether it came. */
 async function refresh() {
   try {
-    const headers = live.etag ? { "If-None-Match": live.etag } : {};
-    const response = await fetch("api/jobs", { headers, signal: AbortSignal.timeout(PATIENCE) });
-    if (response.status === 304) hear({ trouble: null });
+    const response = await fetched("api/jobs", live.etag ? { "If-None-Match": live.etag } : {});
+    if (response.status === 304) hear({});
     else {
       hear({ facts: await reply(response), isEverything: true });
       live.etag = response.headers.get("ETag");
@@ -997,14 +1019,8 @@ on(window, "offline online", () => live.wake());
 
 // --- which view
 
-const VIEWS = {
-  jobs: { show: showJobs },
-  job: { show: () => view.page.show(), load: () => view.page.load() },
-  instances: { title: "Instances", load: async () => showParts(await get("api/instances"), "instances", "groups") },
-  locks: { title: "Leaders and locks", show: () => showParts(known, "leaders", "locks") },
-  acts: { title: "Acts", load: async () => showParts(await get("api/acts"), "acts") },
-};
-const view = { kind: null, page: null, scrolled: 0, timer: 0 };
+// `problem` is why what it asks for did not come.
+const view = { problem: "", scrolled: 0, timer: 0 };
 
 const hashOf = (job) => `#job/${encodeURIComponent(job)}`;
 const overviewHash = () => ($("filter").value ? `#?${encodeURIComponent($("filter").value)}` : "#");
@@ -1020,25 +1036,27 @@ function route() {
   if (before === kind && kind !== "jobs" && view.page?.job == job) return;
   if (before === "jobs") view.scrolled = scrollY;
   for (const section of find("main > section")) section.hidden = section.id !== `v-${kind}`;
-  for (const link of find("nav a")) mark(link, "aria-current", link.dataset.views.includes(kind) && "page");
-  $("tip").hidden = true;
+  for (const link of find("nav a")) mark(link, "aria-current", (link.hash.slice(1) || "jobs").startsWith(kind) && "page");
+  hideTip();
   if (kind === "jobs") $("filter").value = hash.startsWith("?") ? decoded(hash.slice(1)) : "";
   touched = -Infinity;
+  const left = rows.get(view.page?.job)?.link;
   view.kind = kind;
+  view.problem = "";
   view.page = kind === "job" ? new JobView(job) : null;
   show();
   refreshView();
   if (!before || (before === kind && kind === "jobs")) return;
-  find(`#v-${kind} h1`)[0].focus({ preventScroll: true });
+  (kind === "jobs" && left ? left : find(`#v-${kind} h1`)[0]).focus({ preventScroll: true });
   scrollTo(0, kind === "jobs" ? view.scrolled : 0);
 }
 
 function show() {
-  put($("database"), known.database?.replace(/^https?:\/\//, "") ?? "");
+  put($("database"), known.database.replace(/^https?:\/\//, ""));
   put($("who"), joined([known.visitor.who, known.heard && !mayAct() && "may look, not act"]));
-  VIEWS[view.kind].show?.();
+  if (known.heard) VIEWS[view.kind].show?.();
   showState();
-  const facts = JSON.stringify(view.page ? view.page.row : known.heard);
+  const facts = known.trouble ?? JSON.stringify(view.page ? view.page.row : known.heard);
   if (facts !== view.facts) refreshView();
   view.facts = facts;
 }
@@ -1049,12 +1067,10 @@ function refreshView() {
   if (view.timer || document.hidden) return;
   view.timer = setTimeout(async () => {
     view.isOld = false;
-    const { page } = view;
-    try {
-      await VIEWS[view.kind].load?.();
-    } catch (error) {
-      if (page) put($("job-problem"), error.message);
-    }
+    const { kind, page } = view;
+    const problem = await VIEWS[kind].load?.().then(() => "", described);
+    if (view.kind === kind && view.page === page) view.problem = problem;
+    showState();
     view.timer = 0;
     if (view.isOld) refreshView();
   }, 100);
