@@ -59,6 +59,39 @@ def test_an_error_is_shared_as_well() -> None:
     assert shared.get() == "back"
 
 
+def test_an_error_is_not_kept_for_as_long_as_a_value() -> None:
+    """A database that was away for a moment is asked again soon, also for what is read every five minutes."""
+    clock, tries = FakeTiming(), list[int]()
+
+    def read(name: str) -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            raise Unavailable("it is away")
+        return "back"
+
+    shared = Shared(read, clock, 300)
+    for seconds in (0, 2.9):
+        clock.advance(seconds)
+        with pytest.raises(StoreError, match="it is away"):
+            shared.get()
+    clock.advance(0.1)
+    assert (shared.get(), len(tries)) == ("back", 2)
+
+
+def test_an_error_keeps_nothing_of_those_who_got_it() -> None:
+    """However many callers a shared error is raised to, its traceback is that of one."""
+
+    def read(name: str) -> str:
+        raise Unavailable("it is away")
+
+    shared, depths = Shared(read, FakeTiming(), 3), list[int]()
+    for _ in range(3):
+        with pytest.raises(StoreError) as raised:
+            shared.get()
+        depths.append(len(raised.traceback))
+    assert depths[1] == depths[2] <= depths[0]
+
+
 def test_others_wait_for_the_one_who_reads() -> None:
     """Of many who ask at once, one reads."""
     begun, opened, read = threading.Event(), threading.Event(), list[int]()
