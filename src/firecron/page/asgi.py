@@ -26,7 +26,7 @@ from firecron.page.messages import PageRequest, Reply, problem
 from firecron.page.safety import HEADERS, MOST_BODY
 from firecron.page.streaming import Stream
 from firecron.page.visitor import Headers
-from firecron.triggers.asgi import Message, Receive, Send, lifespan, path_below
+from firecron.triggers.asgi import Message, Receive, Send, path_below, serve_http
 
 _READING = 8
 _STREAMING = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
@@ -50,16 +50,7 @@ class StatusApp:
         tell_after_fork(self)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        match scope["type"]:
-            case "http":
-                await self._serve(scope, receive, send)
-            case "lifespan":
-                await lifespan(self._life, receive, send)
-            case "websocket":
-                await receive()
-                await send({"type": "websocket.close", "code": 1000})
-            case other:
-                raise ValueError(f"the ASGI scope {other!r} is not supported: the page serves http")
+        await serve_http(self._serve, self._life, scope, receive, send)
 
     def after_fork(self) -> None:
         """Forget the threads in a forked child: they are the parent's."""
