@@ -8,7 +8,7 @@ import io
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal, TypeAlias
@@ -199,6 +199,14 @@ class Page:
 
     def said(self, slug: str) -> list[Event]:
         return [event for event in self.events if event.slug == slug]
+
+
+def until(is_so: Callable[[], bool], what: str) -> None:
+    """Return once it is so: some things happen beside the reply."""
+    ends = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < ends, f"it never came to this: {what}"
+        time.sleep(0.005)
 
 
 def declare(rtdb: Rtdb, name: str, line: str = "0 9 * * *", **fields: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 from tests.cli import schemas
-from tests.page.paging import SHELLS, Page, Shell, declare
+from tests.page.paging import SHELLS, Page, Shell, declare, until
 from tests.triggers.triggering import aside
 
 from firecron import Access, Run, distributed_cron
@@ -29,14 +29,6 @@ def shell(request: pytest.FixtureRequest) -> Shell:
     """Each framework, which must not differ."""
     found: Shell = request.param
     return found
-
-
-def until(is_so: Callable[[], bool], what: str) -> None:
-    """Return once it is so: an act is recorded beside the run."""
-    ends = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < ends, f"it never came to this: {what}"
-        time.sleep(0.01)
 
 
 def acts(page: Page) -> list[tuple[str, str, str, str | None]]:

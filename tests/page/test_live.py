@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.page.paging import attend, declare
+from tests.page.paging import attend, declare, until
 
 from firecron import LockService
 from firecron.base.instants import to_text
@@ -25,13 +24,6 @@ MINUTE = 60_000
 
 def now() -> int:
     return int(time.time() * 1000)
-
-
-def until(is_so: Callable[[], bool], what: str) -> None:
-    ends = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < ends, f"it never came to this: {what}"
-        time.sleep(0.005)
 
 
 class Told:

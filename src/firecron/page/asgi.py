@@ -3,8 +3,11 @@
     app.mount("/crons", crons.status_app(access=access))
     uvicorn program:page                            # page = crons.status_app(...)
 
-The application never blocks the event loop: one bounded set of threads reads, another one performs runs. A run goes on
-to its end under its lock, even if the visitor leaves.
+The application never blocks the event loop: one bounded set of threads admits visitors, a second one reads the
+database, a third one performs runs. A run goes on to its end under its lock, even if the visitor leaves.
+
+`access` is called in a copy of the request's context, so it has the context variables that the program has set for this
+request, and none of another visitor's.
 
 Served alone, the application starts and stops the jobs with the server, as `crons.lifespan` does. A mounted application
 gets no lifespan events, so there the outer application has to start and stop the jobs.
@@ -14,12 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
+from contextvars import copy_context
 from inspect import isawaitable
 
 from firecron.base.forks import tell_after_fork
 from firecron.base.off_loop import off_loop
 from firecron.base.workers import Workers
-from firecron.page.desk import Desk
+from firecron.page.desk import Desk, Plan
 from firecron.page.ending import end_with_process
 from firecron.page.live import Live
 from firecron.page.messages import PageRequest, Reply, problem
@@ -28,6 +32,7 @@ from firecron.page.streaming import Stream
 from firecron.page.visitor import Headers
 from firecron.triggers.asgi import Message, Receive, Send, path_below, serve_http
 
+_ADMITTING = 8
 _READING = 8
 _STREAMING = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 
@@ -44,7 +49,9 @@ class StatusApp:
         self._desk = desk
         self._live = live
         self._life = life or nullcontext()
-        # Two sets, so that the page can be read while every worker runs a job.
+        # Three sets, so that the page can be read while every worker runs a job, and be opened while every reader waits
+        # for a database that doesn't reply.
+        self._admitting = Workers(_ADMITTING)
         self._reading = Workers(_READING)
         self._running = Workers(workers)
         tell_after_fork(self)
@@ -54,6 +61,7 @@ class StatusApp:
 
     def after_fork(self) -> None:
         """Forget the threads in a forked child: they are the parent's."""
+        self._admitting.after_fork()
         self._reading.after_fork()
         self._running.after_fork()
 
@@ -74,7 +82,8 @@ class StatusApp:
 
     async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
         request = _request(scope)
-        admitted = await off_loop(lambda: self._desk.admit(request), self._reading.submit)
+        context = copy_context()
+        admitted = await off_loop(lambda: context.run(self._desk.admit, request), self._admitting.submit)
         if isawaitable(admitted):
             admitted = await admitted
         plan = admitted if isinstance(admitted, Reply) else self._desk.plan(request, admitted)
@@ -86,9 +95,13 @@ class StatusApp:
             await (self._stream(receive, send) if request.method == "GET" else _head(send))
             return
         body = await _body(receive) if plan.has_body else None
-        workers = self._running if plan.is_long else self._reading
-        reply = await off_loop(lambda: self._desk.do(plan, body), workers.submit)
+        reply = await off_loop(lambda: self._desk.do(plan, body), self._workers(plan).submit)
         await _send(reply, request.method, send)
+
+    def _workers(self, plan: Plan) -> Workers:
+        if plan.is_long:
+            return self._running
+        return self._admitting if plan.route.kind == "file" else self._reading
 
 
 def encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
