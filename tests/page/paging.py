@@ -60,13 +60,17 @@ def asgi_call(
     body: bytes = b"",
     **scope: Any,
 ) -> Reply:
-    """One request to an ASGI application, on an event loop of its own."""
+    """One request to an ASGI application, on an event loop of its own. The client leaves if it has said more than it
+    sends (Content-Length).
+    """
     sent: list[dict[str, Any]] = []
-    parts = [body[:10], body[10:]]
+    headers = list(headers)
+    whole = [{"type": "http.request", "body": part, "more_body": True} for part in (body[:10], body[10:])]
+    leaves = any(name == "Content-Length" and int(value) > len(body) for name, value in headers)
+    coming = [*whole, {"type": "http.disconnect"}] if leaves else [whole[0], {**whole[1], "more_body": False}]
 
     async def receive() -> dict[str, Any]:
-        part = parts.pop(0)
-        return {"type": "http.request", "body": part, "more_body": bool(parts)}
+        return coming.pop(0)
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)

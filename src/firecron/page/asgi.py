@@ -122,17 +122,19 @@ async def _send(reply: Reply, method: str, send: Send) -> None:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """Return the body of a request; None if it is too long."""
+    """Return the body of a request; None if it is too long. One that has not come whole is empty."""
     parts: list[bytes] = []
     size = 0
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            return b""
         part = message.get("body", b"")
         size += len(part)
         if size > MOST_BODY:
             return None
         parts.append(part)
-        if not message.get("more_body", False):  # also where the client has left
+        if not message.get("more_body", False):
             return b"".join(parts)
 
 

@@ -22,5 +22,16 @@ def _reply(desk: Desk, request: PageRequest, read: Callable[[], bytes]) -> Reply
     plan = admitted if isinstance(admitted, Reply) else desk.plan(request, admitted)
     if isinstance(plan, Reply):
         return plan
-    body = read() if plan.has_body else None
-    return desk.do(plan, None if body is None or len(body) > MOST_BODY else body)
+    return desk.do(plan, _body(request, read) if plan.has_body else None)
+
+
+def _body(request: PageRequest, read: Callable[[], bytes]) -> bytes | None:
+    """Return the body; None if it is too long. One that has not come whole is empty: half of a wish is none."""
+    try:
+        body = read()
+    except OSError:
+        return b""  # such as that of gunicorn for a client that leaves, or sends no chunks
+    if len(body) > MOST_BODY:
+        return None
+    # A server may take the end of a connection for that of the body.
+    return body if request.headers.get("content-length", "") in ("", str(len(body))) else b""
