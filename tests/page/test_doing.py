@@ -71,6 +71,18 @@ def test_a_run_is_answered_when_it_has_ended(rtdb: Rtdb, shell: Shell) -> None:
     assert acts(Page()) == [("run", "digest", WHO, "to see")]
 
 
+def test_an_async_run_is_an_act_as_well(rtdb: Rtdb, shell: Shell) -> None:
+    """Wherever the job's body runs, the run begins on the thread of the request, and is recorded once."""
+
+    @distributed_cron("digest", "0 9 * * *", lock_ttl=30)
+    async def digest() -> None: ...
+
+    page = Page(digest, shell=shell, **ACTING)
+    assert page.post(f"{DIGEST}/run").body["result"] == "succeeded"
+    until(lambda: bool(acts(Page())), "the act")
+    assert acts(Page()) == [("run", "digest", WHO, None)]
+
+
 def test_a_run_that_fails_is_told_without_its_secrets(rtdb: Rtdb, shell: Shell) -> None:
     """The reply says why a run has failed, as the history does."""
     reply = Page(jobs([], fails=True), shell=shell, **ACTING).post(f"{DIGEST}/run")
@@ -99,11 +111,19 @@ def test_a_tick_is_resumed(rtdb: Rtdb) -> None:
     ],
 )
 def test_a_refused_run_says_why(rtdb: Rtdb, node: object, reason: str) -> None:
-    """A job that is paused, held or malformed is not run, and the reply is 409 with the reason."""
+    """A job that is paused, held or malformed is not run, and the reply is 409 with the reason. What was not done is no
+    act.
+    """
     runs: list[Run] = []
     rtdb.set("/cron-locks/digest", node)
-    reply = Page(jobs(runs), **ACTING).post(f"{DIGEST}/run")
+    page = Page(jobs(runs), **ACTING)
+    reply = page.post(f"{DIGEST}/run")
     assert (reply.status, reply.body["result"], runs) == (409, reason, [])
+    assert page.post(f"{DIGEST}/run", {"resume": "2026-11-18T09:00:00Z-manual-x"}).status == 400
+    for thread in threading.enumerate():
+        if thread.name == "firecron-act":
+            thread.join(20)
+    assert rtdb.get("/cron-acts") is None
 
 
 @pytest.mark.parametrize("options", [{"role": "mailer"}, {"disabled": True}, None])

@@ -13,9 +13,11 @@ visitor leaves.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 
+from firecron.base.events import Event, Events
 from firecron.base.instants import to_datetime, to_milliseconds, to_text
 from firecron.base.redaction import described
 from firecron.errors import ConfigurationError, Stopping, StoreError, UnknownJob
@@ -34,8 +36,9 @@ from firecron.page.visitor import Access
 class Doing:
     """Does what visitors ask for."""
 
-    def __init__(self, operator: Operator, board: Board, details: Details, code: Code) -> None:
+    def __init__(self, operator: Operator, board: Board, details: Details, code: Code, events: Events) -> None:
         self._operator = operator
+        self._events = events
         self._board = board
         self._details = details
         self._code = code
@@ -75,14 +78,32 @@ class Doing:
         why_not = self._code.why_not(name)
         if why_not is not None or self._code.registry is None:
             return problem(409, "no_code", f"{name} was not run: {why_not}")
-        # Beside the run, which must not wait for it; and at its beginning, because a run may take hours.
-        recording = lambda: self._operator.record("run", name, why, by=who)  # noqa: E731
-        threading.Thread(target=recording, name="firecron-act", daemon=True).start()
-        try:
-            result = self._code.registry.trigger(name, resume=tick)
-        except ConfigurationError as error:
-            return problem(400, "bad_request", str(error))
+        with self._recorded(name, why, who):
+            try:
+                result = self._code.registry.trigger(name, resume=tick)
+            except ConfigurationError as error:
+                return problem(400, "bad_request", str(error))
         return _ran(name, result)
+
+    @contextmanager
+    def _recorded(self, name: str, why: str | None, who: str) -> Iterator[None]:
+        """Record the run that begins in this block, if one does.
+
+        Not at its end, because it may take hours; and beside it, because it must not wait.
+        """
+        here = threading.get_ident()
+
+        def note(event: Event) -> None:
+            # What begins elsewhere now is another's.
+            if event.slug == "run.started" and event.name == name and threading.get_ident() == here:
+                recording = lambda: self._operator.record("run", name, why, by=who)  # noqa: E731
+                threading.Thread(target=recording, name="firecron-act", daemon=True).start()
+
+        forget = self._events.subscribe(note)
+        try:
+            yield
+        finally:
+            forget()
 
     def _pause(self, name: str, body: Mapping[str, object], who: str) -> Reply:
         why, until = _why(body), _instant(body, "until")
