@@ -65,7 +65,9 @@ def asgi_call(
     """
     sent: list[dict[str, Any]] = []
     headers = list(headers)
-    whole = [{"type": "http.request", "body": part, "more_body": True} for part in (body[:10], body[10:])]
+    whole: list[dict[str, Any]] = [
+        {"type": "http.request", "body": part, "more_body": True} for part in (body[:10], body[10:])
+    ]
     leaves = any(name == "Content-Length" and int(value) > len(body) for name, value in headers)
     coming = [*whole, {"type": "http.disconnect"}] if leaves else [whole[0], {**whole[1], "more_body": False}]
 

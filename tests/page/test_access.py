@@ -51,6 +51,13 @@ def test_a_page_says_whom_it_serves(given: dict[str, Any]) -> None:
         FireCron(enabled=False).status_app(**given)
 
 
+@pytest.mark.parametrize("shell", ["status_app", "status_blueprint", "status_urls"])
+def test_an_option_that_is_misspelt_is_an_error(shell: str) -> None:
+    """Left aside, it would leave a page that was meant to be read-only with its buttons."""
+    with pytest.raises(TypeError, match="readonly"):
+        getattr(FireCron(enabled=False), shell)(**BASIC, readonly=True)
+
+
 def test_a_password_is_never_part_of_an_error() -> None:
     """What is wrong with a pair is told without its password."""
     with pytest.raises(ConfigurationError) as raised:
