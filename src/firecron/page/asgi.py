@@ -27,14 +27,14 @@ from firecron.page.desk import Desk, Plan
 from firecron.page.ending import end_with_process
 from firecron.page.live import Live
 from firecron.page.messages import PageRequest, Reply, problem
-from firecron.page.safety import HEADERS, MOST_BODY
+from firecron.page.safety import HEADERS, MOST_BODY, all_headers
 from firecron.page.streaming import Stream
 from firecron.page.visitor import Headers
 from firecron.triggers.asgi import Message, Receive, Send, path_below, serve_http
 
 _ADMITTING = 8
 _READING = 8
-_STREAMING = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+_STREAMING = {**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 
 
 class StatusApp:
@@ -105,8 +105,8 @@ class StatusApp:
 
 
 def encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """Return the headers of a reply, with those that every reply has, as ASGI wants them."""
-    return [(name.lower().encode(), value.encode("latin-1")) for name, value in {**HEADERS, **headers}.items()]
+    """Return headers as ASGI wants them."""
+    return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
 
 
 async def _head(send: Send) -> None:
@@ -116,8 +116,7 @@ async def _head(send: Send) -> None:
 
 
 async def _send(reply: Reply, method: str, send: Send) -> None:
-    headers = encoded({**reply.headers, "Content-Length": str(len(reply.body))})
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.start", "status": reply.status, "headers": encoded(all_headers(reply))})
     await send({"type": "http.response.body", "body": b"" if method == "HEAD" else reply.body})
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from firecron.page.desk import Desk
 from firecron.page.messages import PageRequest, Reply
-from firecron.page.safety import HEADERS, MOST_BODY
+from firecron.page.safety import MOST_BODY, all_headers
 
 
 def serve(desk: Desk, request: PageRequest, read: Callable[[], bytes]) -> Reply:
     """Return the reply, with all its headers. `read` returns the body, or its beginning if it is too long."""
     reply = _reply(desk, request, read)
-    return replace(reply, headers={**HEADERS, **reply.headers, "Content-Length": str(len(reply.body))})
+    return replace(reply, headers=all_headers(reply))
 
 
 def _reply(desk: Desk, request: PageRequest, read: Callable[[], bytes]) -> Reply:

@@ -29,7 +29,7 @@ from firecron.page.basic import BasicGate
 from firecron.page.gates import Gate, OwnGate
 from firecron.page.iap import IapGate
 from firecron.page.making import make_page
-from firecron.page.safety import is_loopback
+from firecron.page.safety import LOOPBACK
 from firecron.page.visitor import Access
 from firecron.settings import PAGE_PASSWORD
 
@@ -87,10 +87,10 @@ def _page(
         if password is not None and iap_audience is not None:
             raise Failure("a password and an IAP audience are two ways in: leave one of them out", Exit.USAGE)
         is_closed = password is not None or iap_audience is not None
-        if not is_closed and not is_loopback(host):
+        if not is_closed and host.lower() not in LOOPBACK:
             raise Failure(
-                f"--host {host} is no loopback address, so others could run and unlock jobs: give a password by "
-                f"{PAGE_PASSWORD}, or --iap-audience",
+                f"--host {host} is none of {', '.join(LOOPBACK)}, so others could run and unlock jobs, or nobody could "
+                f"open the page: give one of these, a password by {PAGE_PASSWORD}, or --iap-audience",
                 Exit.USAGE,
             )
         # Signals come first: a signal may arrive at any time.
