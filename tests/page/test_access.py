@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -96,6 +98,10 @@ def test_a_password_may_have_any_characters(rtdb: Rtdb) -> None:
     """Colons and letters of any language are part of the password."""
     page = Page(basic=("öps", "p:ä:s"))
     assert page.get("/", basic("öps", "p:ä:s")).status == 200
+    # A variable may hold bytes that are no UTF-8.
+    page = Page(basic=("ops", os.fsdecode(b"p\xe4s")))
+    header = {"Authorization": "Basic " + b64encode(b"ops:p\xe4s").decode()}
+    assert (page.get("/", header).status, page.get("/", basic("ops", "päs")).status) == (200, 401)
 
 
 @pytest.mark.parametrize(
