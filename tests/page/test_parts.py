@@ -175,6 +175,13 @@ def test_what_has_no_log_on_cloud_run_has_no_link(entry: Entry, service: str | N
     assert log_link("digest", entry, service, "my-project") is None
 
 
+def test_a_run_at_the_end_of_time_has_a_link() -> None:
+    """An instant that somebody has written by hand may be the last that there is, or later."""
+    link = log_link("digest", replace(RUN, started_at=0, ended_at=10**18), "shop", None)
+    assert link is not None
+    assert link.endswith("startTime=1970-01-01T00:00:00Z;endTime=9999-12-31T23:59:59Z")
+
+
 def test_the_project_is_the_environments() -> None:
     """Outside Cloud Run nobody is asked for the project."""
     assert project_of({"GOOGLE_CLOUD_PROJECT": "mine"}) == "mine"
