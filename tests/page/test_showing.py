@@ -367,6 +367,28 @@ def test_a_malformed_node_costs_its_own_row_alone(rtdb: Rtdb, root: str, node: o
     assert broken.status in (200, 404) or (root, broken.said) == ("cron-runs", (500, "malformed"))
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"line": "0 9 * * *", "expectedRuntime": 1e308, "grace": 1e308},
+        {"every": 60, "starting": "9999-12-31T23:58:00Z"},
+        {"every": 1, "starting": "9999-12-31T23:59:59Z"},
+    ],
+    ids=str,
+)
+def test_an_entry_at_the_limits_is_shown(rtdb: Rtdb, entry: object) -> None:
+    """What somebody has typed by hand may be the largest number, or the last instant."""
+    declare(rtdb, "report", since=now())
+    rtdb.set("/cron-jobs/digest", entry)
+    attend(rtdb, "digest", "report")
+    page = Page()
+    assert [row["job"] for row in page.get("/api/jobs").body["jobs"]] == ["digest", "report"]
+    assert page.get("/health").body["status"] in ("ok", "failing")
+    shown = page.get("/api/jobs/digest").body
+    assert 1 <= len(shown["next"]) <= 10
+    assert page.get("/api/jobs/digest/strip").status == 200
+
+
 @pytest.mark.parametrize("root", ["cron-jobs", "cron-locks"])
 def test_a_value_in_place_of_all_nodes_is_told(rtdb: Rtdb, root: str) -> None:
     """Where a text stands instead of the nodes, the reply says which node it is and what to do."""
