@@ -20,6 +20,7 @@ from rtdb_emulator.pytest_plugin import Rtdb
         (("--host", "127.0.0.2"), "none of localhost"),
         (("--host", ""), "none of localhost"),
         (("--password", "x", "--iap-audience", "/projects/1"), "two ways in"),
+        (("--iap-audience", ""), "iap_audience='' is empty"),
         (("--password", ""), "needs a user without a colon, and a password"),
         (("--password", "x", "--user", "a:b"), "needs a user without a colon"),
         (("nothing.here:crons",), "there is no module"),

@@ -25,9 +25,7 @@ from firecron.cli.process.signals import Signals
 from firecron.lock.service import LockService
 from firecron.ops.acts import claimed_user
 from firecron.page.asgi import StatusApp
-from firecron.page.basic import BasicGate
-from firecron.page.gates import Gate, OwnGate
-from firecron.page.iap import IapGate
+from firecron.page.gates import Gate, OwnGate, choose_gate
 from firecron.page.making import make_page
 from firecron.page.safety import LOOPBACK
 from firecron.page.visitor import Access
@@ -100,10 +98,9 @@ def _page(
             if not logging.getLogger("firecron").hasHandlers():
                 firecron.logging.setup()
             gate: Gate = OwnGate(lambda visitor: Access(claimed_user(), can_act=True))
-            if password is not None:
-                gate = BasicGate((user, password), locks.events)
-            elif iap_audience is not None:
-                gate = IapGate([iap_audience])
+            if is_closed:
+                basic = None if password is None else (user, password)
+                gate = choose_gate(locks.events, basic=basic, iap_audience=iap_audience)
             desk, live = make_page(
                 gate,
                 locks,
