@@ -14,7 +14,7 @@ from django.http import HttpRequest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Mount
-from tests.page.paging import OPEN, Page, Shell, asgi_call, basic
+from tests.page.paging import OPEN, Page, Reply, Shell, asgi_call, basic
 
 from firecron import Access, ConfigurationError, FireCron, Visitor
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -156,6 +156,30 @@ def test_access_sees_the_request_and_decides(rtdb: Rtdb, shell: Shell, kind: typ
     reply = page.get("/api/jobs", {"X-User": "ops"})
     assert (reply.status, reply.body["visitor"]) == (200, {"who": "ops@example.com", "canAct": False})
     assert [(one.method, one.path) for one in seen] == [("GET", "/api/jobs")] * 2
+
+
+def test_visitors_share_the_jobs_and_not_their_rights(rtdb: Rtdb) -> None:
+    """What was read for one visitor serves the other, but the ETag of one is not the other's: each is told who it is,
+    and what it may do now.
+    """
+    acting = {"ops@example.com"}
+
+    def access(visitor: Visitor) -> Access | None:
+        who = visitor.headers["x-user"]
+        return Access(who, can_act=who in acting)
+
+    page = Page(access=access)
+
+    def get(who: str, etag: str = "") -> Reply:
+        return page.get("/api/jobs", {"X-User": who, "If-None-Match": etag})
+
+    ops, guest = get("ops@example.com"), get("guest@example.com")
+    assert rtdb.count(path="/cron-locks") == 1
+    assert (ops.body["visitor"]["canAct"], guest.body["visitor"]["canAct"]) == (True, False)
+    for who, etag in (("ops@example.com", guest), ("guest@example.com", ops)):
+        assert get(who, etag.headers["etag"]).body["visitor"]["who"] == who
+    acting.clear()
+    assert get("ops@example.com", ops.headers["etag"]).body["visitor"]["canAct"] is False
 
 
 @pytest.mark.parametrize("shell", ["flask", "django"])
