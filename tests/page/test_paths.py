@@ -231,7 +231,7 @@ def test_a_body_that_breaks_off_does_nothing(rtdb: Rtdb, page: Page) -> None:
 
 @pytest.mark.parametrize("shell", ["flask", "django"], indirect=True)
 def test_a_body_that_cannot_be_read_is_no_error_of_the_page(page: Page) -> None:
-    """A server raises an error of its own for a client that sends nonsense: that is a 400, and nothing is logged."""
+    """A server raises an error of its own for a client that has left: that is a 400, and nothing is logged."""
 
     class Broken(io.RawIOBase):
         def readable(self) -> bool:

@@ -30,7 +30,7 @@ def _body(request: PageRequest, read: Callable[[], bytes]) -> bytes | None:
     try:
         body = read()
     except OSError:
-        return b""  # such as that of gunicorn for a client that leaves, or sends no chunks
+        return b""  # a server's or a framework's, for a client that has left
     if len(body) > MOST_BODY:
         return None
     # A server may take the end of a connection for that of the body.
