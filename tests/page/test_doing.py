@@ -91,6 +91,21 @@ def test_a_run_that_fails_is_told_without_its_secrets(rtdb: Rtdb, shell: Shell) 
     assert "hunter2" not in reply.body["message"]
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt("no"), SystemExit(3)], ids=lambda error: type(error).__name__)
+def test_a_job_that_wants_to_end_the_program_fails(rtdb: Rtdb, shell: Shell, error: BaseException) -> None:
+    """What a job raises on a thread of the server's is its failure, and ends no server."""
+
+    @distributed_cron("digest", "0 9 * * *", lock_ttl=30)
+    def digest() -> None:
+        raise error
+
+    page = Page(digest, shell=shell, **ACTING)
+    with aside(lambda: page.post(f"{DIGEST}/run")) as replies:
+        pass
+    assert (replies[0].status, replies[0].body["result"]) == (200, "failed")
+    assert type(error).__name__ in replies[0].body["message"]
+
+
 def test_a_tick_is_resumed(rtdb: Rtdb) -> None:
     """`resume` runs a tick once more, as its next attempt."""
     runs: list[Run] = []

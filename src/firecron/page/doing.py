@@ -83,6 +83,11 @@ class Doing:
                 result = self._code.registry.trigger(name, resume=tick)
             except ConfigurationError as error:
                 raise _bad_body(str(error)) from None
+            except KeyboardInterrupt as error:
+                if threading.current_thread() is threading.main_thread():
+                    raise
+                # Raised by the job itself: Ctrl-C reaches the main thread only.
+                result = Result(None, "failed", error=error)
         return _ran(name, result)
 
     @contextmanager
