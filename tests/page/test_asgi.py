@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Any
 
 import pytest
-from tests.page.paging import Page, asgi_call, until
+from tests.page.paging import Page, asgi_call
 
 from firecron import Access, FireCron, Visitor, distributed_cron
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -85,10 +86,17 @@ def test_a_path_that_already_lacks_its_mount_is_right(rtdb: Rtdb) -> None:
 
 def test_the_page_opens_while_the_database_does_not_reply(rtdb: Rtdb) -> None:
     """However many wait for the database, visitors are admitted, and get the page's files."""
-    page = Page()
+    admitted = threading.Semaphore(0)
+
+    def access(visitor: Visitor) -> Access:
+        admitted.release()
+        return Access("ops@example.com")
+
+    page = Page(access=access)
     with rtdb.faults.hold() as held, ThreadPoolExecutor(20) as pool:
         waiting = [pool.submit(page.get, "/api/jobs") for _ in range(20)]
-        until(lambda: page.app._reading.is_full, "a page whose readers all wait")
+        assert all(admitted.acquire(timeout=20) for _ in waiting)
+        held.wait()
         for path in ("/", "/page.js", "/page.css", "/nothing"):
             assert page.get(path).status == (404 if path == "/nothing" else 200)
         assert not any(one.done() for one in waiting)
