@@ -40,8 +40,9 @@ def test_a_value_is_read_once_and_kept_for_its_age() -> None:
     assert read == ["a", "b", "a"]
 
 
-def test_an_error_is_shared_as_well() -> None:
-    """A database that is away is asked once for all; after the age, again."""
+@pytest.mark.parametrize("age", [3, 300])
+def test_an_error_is_shared_as_well(age: int) -> None:
+    """A database that is away is asked once for all; after three seconds again, also for what is kept for minutes."""
     clock, tries = FakeTiming(), list[int]()
 
     def read(name: str) -> str:
@@ -50,27 +51,8 @@ def test_an_error_is_shared_as_well() -> None:
             raise Unavailable("it is away")
         return "back"
 
-    shared = Shared(read, clock, 3)
-    for _ in range(5):
-        with pytest.raises(StoreError, match="it is away"):
-            shared.get()
-    assert len(tries) == 1
-    clock.advance(3)
-    assert shared.get() == "back"
-
-
-def test_an_error_is_not_kept_for_as_long_as_a_value() -> None:
-    """A database that was away for a moment is asked again soon, also for what is read every five minutes."""
-    clock, tries = FakeTiming(), list[int]()
-
-    def read(name: str) -> str:
-        tries.append(1)
-        if len(tries) == 1:
-            raise Unavailable("it is away")
-        return "back"
-
-    shared = Shared(read, clock, 300)
-    for seconds in (0, 2.9):
+    shared = Shared(read, clock, age)
+    for seconds in (0, 0, 2.9):
         clock.advance(seconds)
         with pytest.raises(StoreError, match="it is away"):
             shared.get()
