@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from firecron.ops.health_report import HealthReport
     from firecron.page.asgi import StatusApp
     from firecron.page.desk import Desk
-    from firecron.page.gates import AccessFunction, PageOptions
+    from firecron.page.gates import AccessFunction, PageOptions, Ways
+    from firecron.page.live import Live
     from firecron.runs.history import History
     from firecron.settings import Settings
-    from firecron.triggers.access import Access, OneOrMore
+    from firecron.triggers.access import OneOrMore
     from firecron.triggers.asgi import TriggerApp
     from firecron.triggers.handler import Handler
     from firecron.triggers.verifier import Verifier
@@ -60,11 +61,9 @@ def trigger_app(
         health_email: With `audience` and `email`: the account of a monitoring service, or several, which may read
             `GET /health`, and run nothing.
     """
-    from firecron.triggers.access import choose_access
     from firecron.triggers.asgi import TriggerApp
 
-    access = choose_access(self.events, audience, email, trust_cloud_run_iam, verifier, health_email)
-    handler = _handler(self, access)
+    handler = _handler(self, audience, email, trust_cloud_run_iam, verifier, health_email)
     return TriggerApp(handler, self, self.settings.workers)
 
 
@@ -84,11 +83,9 @@ def trigger_blueprint(
         audience, email, trust_cloud_run_iam, verifier, health_email: As with `trigger_app`.
         name: The blueprint's name, if an application has two.
     """
-    from firecron.triggers.access import choose_access
     from firecron.triggers.blueprint import make_blueprint
 
-    access = choose_access(self.events, audience, email, trust_cloud_run_iam, verifier, health_email)
-    handler = _handler(self, access)
+    handler = _handler(self, audience, email, trust_cloud_run_iam, verifier, health_email)
     return make_blueprint(handler, name)
 
 
@@ -121,19 +118,19 @@ def status_app(
         open_health: Whether `/health` is served to everybody.
     """
     from firecron.page.asgi import StatusApp
-    from firecron.page.gates import choose_gate
-    from firecron.page.making import make_page
 
-    options: PageOptions = {
-        "access": access,
-        "basic": basic,
-        "iap_audience": iap_audience,
-        "audience": audience,
-        "email": email,
-        "open_to_all": open_to_all,
-    }
-    gate = choose_gate(self.events, options)
-    desk, live = make_page(gate, self.locks, self.registry, self.health, read_only=read_only, open_health=open_health)
+    desk, live = _page(
+        self,
+        may_wait=True,
+        read_only=read_only,
+        open_health=open_health,
+        access=access,
+        basic=basic,
+        iap_audience=iap_audience,
+        audience=audience,
+        email=email,
+        open_to_all=open_to_all,
+    )
     return StatusApp(desk, live, self.settings.workers, self)
 
 
@@ -146,7 +143,8 @@ def status_blueprint(self: Program, *, name: str = "firecron_page", **options: U
     """
     from firecron.page.blueprint import make_page_blueprint
 
-    return make_page_blueprint(_sync_desk(self, options), name)
+    desk, _ = _page(self, may_wait=False, **options)
+    return make_page_blueprint(desk, name)
 
 
 def status_urls(self: Program, **options: Unpack[PageOptions]) -> list[object]:
@@ -157,26 +155,30 @@ def status_urls(self: Program, **options: Unpack[PageOptions]) -> list[object]:
     """
     from firecron.page.django import make_urls
 
-    return make_urls(_sync_desk(self, options))
+    desk, _ = _page(self, may_wait=False, **options)
+    return make_urls(desk)
 
 
-def _sync_desk(crons: Program, options: PageOptions) -> Desk:
+def _page(
+    crons: Program, *, may_wait: bool, read_only: bool = False, open_health: bool = False, **ways: Unpack[Ways]
+) -> tuple[Desk, Live]:
     from firecron.page.gates import choose_gate
     from firecron.page.making import make_page
 
-    gate = choose_gate(crons.events, options, may_wait=False)
-    desk, _ = make_page(
-        gate,
-        crons.locks,
-        crons.registry,
-        crons.health,
-        read_only=options.get("read_only", False),
-        open_health=options.get("open_health", False),
-    )
-    return desk
+    gate = choose_gate(crons.events, may_wait=may_wait, **ways)
+    return make_page(gate, crons.locks, crons.registry, crons.health, read_only=read_only, open_health=open_health)
 
 
-def _handler(crons: Program, access: Access) -> Handler:
+def _handler(
+    crons: Program,
+    audience: OneOrMore | None,
+    email: OneOrMore | None,
+    trust_cloud_run_iam: bool,
+    verifier: Verifier | None,
+    health_email: OneOrMore | None,
+) -> Handler:
+    from firecron.triggers.access import choose_access
     from firecron.triggers.handler import Handler
 
+    access = choose_access(crons.events, audience, email, trust_cloud_run_iam, verifier, health_email)
     return Handler(crons.registry, crons.locks, crons.history, crons.health, access)

@@ -15,16 +15,21 @@ from rtdb_emulator.pytest_plugin import Rtdb
     ("arguments", "said"),
     [
         (("--host", "0.0.0.0"), "FIRECRON_PAGE_PASSWORD"),
-        (("--host", "192.168.1.5", "--read-only"), "no loopback address"),
-        (("--host", "example.com"), "no loopback address"),
+        (("--host", "192.168.1.5", "--read-only"), "none of localhost, 127.0.0.1, ::1"),
+        (("--host", "example.com"), "none of localhost"),
+        (("--host", "127.0.0.2"), "none of localhost"),
+        (("--host", ""), "none of localhost"),
         (("--password", "x", "--iap-audience", "/projects/1"), "two ways in"),
+        (("--iap-audience", ""), "iap_audience='' is empty"),
         (("--password", ""), "needs a user without a colon, and a password"),
         (("--password", "x", "--user", "a:b"), "needs a user without a colon"),
         (("nothing.here:crons",), "there is no module"),
     ],
 )
 def test_what_cannot_be_served_is_refused(rtdb: Rtdb, arguments: tuple[str, ...], said: str) -> None:
-    """A page that others could reach needs a way in, exactly one; the rest is what is said everywhere."""
+    """A page that others could reach needs a way in, exactly one; an empty address would be every one. The rest is what
+    is said everywhere.
+    """
     result = call("page", "--port", "0", *arguments)
     assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
 

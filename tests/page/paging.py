@@ -8,7 +8,7 @@ import io
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal, TypeAlias
@@ -60,13 +60,19 @@ def asgi_call(
     body: bytes = b"",
     **scope: Any,
 ) -> Reply:
-    """One request to an ASGI application, on an event loop of its own."""
+    """One request to an ASGI application, on an event loop of its own. The client leaves if it has said more than it
+    sends (Content-Length).
+    """
     sent: list[dict[str, Any]] = []
-    parts = [body[:10], body[10:]]
+    headers = list(headers)
+    whole: list[dict[str, Any]] = [
+        {"type": "http.request", "body": part, "more_body": True} for part in (body[:10], body[10:])
+    ]
+    leaves = any(name == "Content-Length" and int(value) > len(body) for name, value in headers)
+    coming = [*whole, {"type": "http.disconnect"}] if leaves else [whole[0], {**whole[1], "more_body": False}]
 
     async def receive() -> dict[str, Any]:
-        part = parts.pop(0)
-        return {"type": "http.request", "body": part, "more_body": bool(parts)}
+        return coming.pop(0)
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
@@ -199,6 +205,14 @@ class Page:
 
     def said(self, slug: str) -> list[Event]:
         return [event for event in self.events if event.slug == slug]
+
+
+def until(is_so: Callable[[], bool], what: str) -> None:
+    """Return once it is so: some things happen beside the reply."""
+    ends = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < ends, f"it never came to this: {what}"
+        time.sleep(0.005)
 
 
 def declare(rtdb: Rtdb, name: str, line: str = "0 9 * * *", **fields: Any) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,7 +14,7 @@ from django.http import HttpRequest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Mount
-from tests.page.paging import OPEN, Page, Shell, asgi_call, basic
+from tests.page.paging import OPEN, Page, Reply, Shell, asgi_call, basic
 
 from firecron import Access, ConfigurationError, FireCron, Visitor
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -49,6 +51,13 @@ def test_a_page_says_whom_it_serves(given: dict[str, Any]) -> None:
     """Without exactly one way, or with one that says nothing, there is no page."""
     with pytest.raises(ConfigurationError):
         FireCron(enabled=False).status_app(**given)
+
+
+@pytest.mark.parametrize("shell", ["status_app", "status_blueprint", "status_urls"])
+def test_an_option_that_is_misspelt_is_an_error(shell: str) -> None:
+    """Left aside, it would leave a page that was meant to be read-only with its buttons."""
+    with pytest.raises(TypeError, match="readonly"):
+        getattr(FireCron(enabled=False), shell)(**BASIC, readonly=True)
 
 
 def test_a_password_is_never_part_of_an_error() -> None:
@@ -89,6 +98,10 @@ def test_a_password_may_have_any_characters(rtdb: Rtdb) -> None:
     """Colons and letters of any language are part of the password."""
     page = Page(basic=("öps", "p:ä:s"))
     assert page.get("/", basic("öps", "p:ä:s")).status == 200
+    # A variable may hold bytes that are no UTF-8.
+    page = Page(basic=("ops", os.fsdecode(b"p\xe4s")))
+    header = {"Authorization": "Basic " + b64encode(b"ops:p\xe4s").decode()}
+    assert (page.get("/", header).status, page.get("/", basic("ops", "päs")).status) == (200, 401)
 
 
 @pytest.mark.parametrize(
@@ -143,6 +156,30 @@ def test_access_sees_the_request_and_decides(rtdb: Rtdb, shell: Shell, kind: typ
     reply = page.get("/api/jobs", {"X-User": "ops"})
     assert (reply.status, reply.body["visitor"]) == (200, {"who": "ops@example.com", "canAct": False})
     assert [(one.method, one.path) for one in seen] == [("GET", "/api/jobs")] * 2
+
+
+def test_visitors_share_the_jobs_and_not_their_rights(rtdb: Rtdb) -> None:
+    """What was read for one visitor serves the other, but the ETag of one is not the other's: each is told who it is,
+    and what it may do now.
+    """
+    acting = {"ops@example.com"}
+
+    def access(visitor: Visitor) -> Access | None:
+        who = visitor.headers["x-user"]
+        return Access(who, can_act=who in acting)
+
+    page = Page(access=access)
+
+    def get(who: str, etag: str = "") -> Reply:
+        return page.get("/api/jobs", {"X-User": who, "If-None-Match": etag})
+
+    ops, guest = get("ops@example.com"), get("guest@example.com")
+    assert rtdb.count(path="/cron-locks") == 1
+    assert (ops.body["visitor"]["canAct"], guest.body["visitor"]["canAct"]) == (True, False)
+    for who, etag in (("ops@example.com", guest), ("guest@example.com", ops)):
+        assert get(who, etag.headers["etag"]).body["visitor"]["who"] == who
+    acting.clear()
+    assert get("ops@example.com", ops.headers["etag"]).body["visitor"]["canAct"] is False
 
 
 @pytest.mark.parametrize("shell", ["flask", "django"])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
 from tests.page.paging import Page, asgi_call
 
-from firecron import FireCron, distributed_cron
+from firecron import Access, FireCron, Visitor, distributed_cron
 from rtdb_emulator.pytest_plugin import Rtdb
 
 
@@ -79,3 +82,39 @@ def test_a_path_that_already_lacks_its_mount_is_right(rtdb: Rtdb) -> None:
     app = Page().app
     for path, root in (("/crons/page.css", "/crons"), ("/page.css", "/crons"), ("/page.css", ""), ("/page.css", "/")):
         assert asgi_call(app, "GET", path, root_path=root).status == 200
+
+
+def test_the_page_opens_while_the_database_does_not_reply(rtdb: Rtdb) -> None:
+    """However many wait for the database, visitors are admitted, and get the page's files."""
+    admitted = threading.Semaphore(0)
+
+    def access(visitor: Visitor) -> Access:
+        admitted.release()
+        return Access("ops@example.com")
+
+    page = Page(access=access)
+    with rtdb.faults.hold() as held, ThreadPoolExecutor(20) as pool:
+        waiting = [pool.submit(page.get, "/api/jobs") for _ in range(20)]
+        assert all(admitted.acquire(timeout=20) for _ in waiting)
+        held.wait()
+        for path in ("/", "/page.js", "/page.css", "/nothing"):
+            assert page.get(path).status == (404 if path == "/nothing" else 200)
+        assert not any(one.done() for one in waiting)
+        held.release()
+    assert {one.result().status for one in waiting} == {200}
+
+
+def test_access_has_the_context_of_its_request_alone(rtdb: Rtdb) -> None:
+    """What the program's middleware has set for a request is there, and nothing that was set for another visitor."""
+    user: ContextVar[str | None] = ContextVar("user", default=None)
+    found: ContextVar[str | None] = ContextVar("found", default=None)
+
+    def access(visitor: Visitor) -> Access:
+        if found.get() is None:  # as a program does that asks for its user once
+            found.set(user.get())
+        return Access(found.get() or "nobody")
+
+    page = Page(access=access)
+    for name in ("ann", "bob", "cid"):
+        user.set(name)
+        assert page.get("/api/jobs").body["visitor"]["who"] == name

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 from tests.cli import schemas
-from tests.page.paging import SHELLS, Page, Shell, declare
+from tests.page.paging import SHELLS, Page, Shell, declare, until
 from tests.triggers.triggering import aside
 
 from firecron import Access, Run, distributed_cron
@@ -29,14 +29,6 @@ def shell(request: pytest.FixtureRequest) -> Shell:
     """Each framework, which must not differ."""
     found: Shell = request.param
     return found
-
-
-def until(is_so: Callable[[], bool], what: str) -> None:
-    """Return once it is so: an act is recorded beside the run."""
-    ends = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < ends, f"it never came to this: {what}"
-        time.sleep(0.01)
 
 
 def acts(page: Page) -> list[tuple[str, str, str, str | None]]:
@@ -79,12 +71,39 @@ def test_a_run_is_answered_when_it_has_ended(rtdb: Rtdb, shell: Shell) -> None:
     assert acts(Page()) == [("run", "digest", WHO, "to see")]
 
 
+def test_an_async_run_is_an_act_as_well(rtdb: Rtdb, shell: Shell) -> None:
+    """Wherever the job's body runs, the run begins on the thread of the request, and is recorded once."""
+
+    @distributed_cron("digest", "0 9 * * *", lock_ttl=30)
+    async def digest() -> None: ...
+
+    page = Page(digest, shell=shell, **ACTING)
+    assert page.post(f"{DIGEST}/run").body["result"] == "succeeded"
+    until(lambda: bool(acts(Page())), "the act")
+    assert acts(Page()) == [("run", "digest", WHO, None)]
+
+
 def test_a_run_that_fails_is_told_without_its_secrets(rtdb: Rtdb, shell: Shell) -> None:
     """The reply says why a run has failed, as the history does."""
     reply = Page(jobs([], fails=True), shell=shell, **ACTING).post(f"{DIGEST}/run")
     assert (reply.status, reply.body["result"]) == (200, "failed")
     assert "the feed is down" in reply.body["message"]
     assert "hunter2" not in reply.body["message"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt("no"), SystemExit(3)], ids=lambda error: type(error).__name__)
+def test_a_job_that_wants_to_end_the_program_fails(rtdb: Rtdb, shell: Shell, error: BaseException) -> None:
+    """What a job raises on a thread of the server's is its failure, and ends no server."""
+
+    @distributed_cron("digest", "0 9 * * *", lock_ttl=30)
+    def digest() -> None:
+        raise error
+
+    page = Page(digest, shell=shell, **ACTING)
+    with aside(lambda: page.post(f"{DIGEST}/run")) as replies:
+        pass
+    assert (replies[0].status, replies[0].body["result"]) == (200, "failed")
+    assert type(error).__name__ in replies[0].body["message"]
 
 
 def test_a_tick_is_resumed(rtdb: Rtdb) -> None:
@@ -107,16 +126,19 @@ def test_a_tick_is_resumed(rtdb: Rtdb) -> None:
     ],
 )
 def test_a_refused_run_says_why(rtdb: Rtdb, node: object, reason: str) -> None:
-    """A job that is paused, held or malformed is not run: the reply is 409 with the reason, and nothing was done."""
+    """A job that is paused, held or malformed is not run, and the reply is 409 with the reason. What was not done is no
+    act.
+    """
     runs: list[Run] = []
     rtdb.set("/cron-locks/digest", node)
     page = Page(jobs(runs), **ACTING)
     reply = page.post(f"{DIGEST}/run")
     assert (reply.status, reply.body["result"], runs) == (409, reason, [])
+    assert page.post(f"{DIGEST}/run", {"resume": "2026-11-18T09:00:00Z-manual-x"}).status == 400
     for thread in threading.enumerate():
         if thread.name == "firecron-act":
             thread.join(20)
-    assert acts(page) == []
+    assert rtdb.get("/cron-acts") is None
 
 
 @pytest.mark.parametrize("options", [{"role": "mailer"}, {"disabled": True}, None])

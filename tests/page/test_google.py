@@ -200,7 +200,7 @@ def test_a_page_behind_iap(rtdb: Rtdb, world: tuple[Proxy, IapGate]) -> None:
 
 def test_iap_audience_makes_the_gate() -> None:
     """The option of `status_app` believes Google's own keys."""
-    gate = choose_gate(Events(), {"iap_audience": AUDIENCE})
+    gate = choose_gate(Events(), iap_audience=AUDIENCE)
     assert isinstance(gate, IapGate)
     assert iap.IAP_KEYS == "https://www.gstatic.com/iap/verify/public_key"
 

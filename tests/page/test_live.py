@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.page.paging import attend, declare
+from tests.page.paging import attend, declare, until
 
 from firecron import LockService
 from firecron.base.instants import to_text
 from firecron.lock.hearing import Heard
-from firecron.lock.streams import Follow, on_thread
+from firecron.lock.streams import SILENT, Follow, on_thread
 from firecron.page.board import Board
 from firecron.page.live import MOST_VIEWERS, Live, Viewer
 from firecron.settings import load
@@ -25,13 +24,6 @@ MINUTE = 60_000
 
 def now() -> int:
     return int(time.time() * 1000)
-
-
-def until(is_so: Callable[[], bool], what: str) -> None:
-    ends = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < ends, f"it never came to this: {what}"
-        time.sleep(0.005)
 
 
 class Told:
@@ -258,6 +250,34 @@ def test_a_database_that_is_away_is_told_once_and_then_everything_again(rtdb: Rt
     for messages in (told, late):
         event, value = messages[-1]
         assert (event, [row["job"] for row in value["jobs"]], "locks" in value) == ("jobs", ["digest"], True)
+
+
+@pytest.mark.parametrize("path", ["/cron-groups", "/cron-jobs"])
+def test_a_database_that_was_away_at_first_is_soon_asked_again(rtdb: Rtdb, path: str) -> None:
+    """What is read every minute, or every five, is read again as soon as the rest if it could not be read."""
+    declare(rtdb, "digest", since=now())
+    attend(rtdb, "digest")
+    page = Watching(rtdb)
+    _, told = page.join()
+    with rtdb.faults.answer(503, path=path, times=None):
+        page.look()
+    page.look()
+    assert [event for event, _ in told] == ["away", "jobs"]
+
+
+def test_a_stream_that_may_be_dead_is_not_believed(rtdb: Rtdb) -> None:
+    """A connection that is gone without a word leaves the stream silent: then the locks are read."""
+    declare(rtdb, "digest", since=now())
+    page = Watching(rtdb)
+    _, told = page.join()
+    page.look()
+    rtdb.set("/cron-locks/digest", {"paused": True})
+    page.look()
+    assert len(told) == 1
+    [follow] = page.streams.follows
+    follow.silence = lambda: SILENT
+    page.look()
+    assert [row["verdict"] for row in told[-1][1]["jobs"]] == ["paused"]
 
 
 # --- what it costs

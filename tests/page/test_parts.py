@@ -40,8 +40,9 @@ def test_a_value_is_read_once_and_kept_for_its_age() -> None:
     assert read == ["a", "b", "a"]
 
 
-def test_an_error_is_shared_as_well() -> None:
-    """A database that is away is asked once for all; after the age, again."""
+@pytest.mark.parametrize("age", [3, 300])
+def test_an_error_is_shared_as_well(age: int) -> None:
+    """A database that is away is asked once for all; after three seconds again, also for what is kept for minutes."""
     clock, tries = FakeTiming(), list[int]()
 
     def read(name: str) -> str:
@@ -50,13 +51,27 @@ def test_an_error_is_shared_as_well() -> None:
             raise Unavailable("it is away")
         return "back"
 
-    shared = Shared(read, clock, 3)
-    for _ in range(5):
+    shared = Shared(read, clock, age)
+    for seconds in (0, 0, 2.9):
+        clock.advance(seconds)
         with pytest.raises(StoreError, match="it is away"):
             shared.get()
-    assert len(tries) == 1
-    clock.advance(3)
-    assert shared.get() == "back"
+    clock.advance(0.1)
+    assert (shared.get(), len(tries)) == ("back", 2)
+
+
+def test_an_error_keeps_nothing_of_those_who_got_it() -> None:
+    """However many callers a shared error is raised to, its traceback is that of one."""
+
+    def read(name: str) -> str:
+        raise Unavailable("it is away")
+
+    shared, depths = Shared(read, FakeTiming(), 3), list[int]()
+    for _ in range(3):
+        with pytest.raises(StoreError) as raised:
+            shared.get()
+        depths.append(len(raised.traceback))
+    assert depths[1] == depths[2] <= depths[0]
 
 
 def test_others_wait_for_the_one_who_reads() -> None:
@@ -140,6 +155,13 @@ def test_a_runs_log_lines_have_a_link(entry: Entry, key: str) -> None:
 def test_what_has_no_log_on_cloud_run_has_no_link(entry: Entry, service: str | None) -> None:
     """A run elsewhere, or a tick that did not run, has no lines in Cloud Logging."""
     assert log_link("digest", entry, service, "my-project") is None
+
+
+def test_a_run_at_the_end_of_time_has_a_link() -> None:
+    """An instant that somebody has written by hand may be the last that there is, or later."""
+    link = log_link("digest", replace(RUN, started_at=0, ended_at=10**18), "shop", None)
+    assert link is not None
+    assert link.endswith("startTime=1970-01-01T00:00:00Z;endTime=9999-12-31T23:59:59Z")
 
 
 def test_the_project_is_the_environments() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import time
 from pathlib import Path
 from typing import Any
 
+import flask
 import pytest
-from tests.page.paging import OPEN, OWN, SHELLS, Page, Shell, asgi_call, attend, declare, wsgi_call
+from tests.page.paging import MOUNT, OPEN, OWN, SHELLS, Page, Shell, asgi_call, attend, declare, wsgi_call
 
 import firecron.page
 from firecron import Access
@@ -130,6 +132,14 @@ def test_a_framework_leads_to_the_page_too(rtdb: Rtdb, shell: Shell, status: int
     assert (reply.status, reply.headers["location"].removeprefix("/prefix")) == (status, location)
 
 
+@pytest.mark.parametrize("path", ["//evil.example/", "//api/jobs"])
+@pytest.mark.parametrize("shell", ["flask"], indirect=True)
+def test_two_slashes_lead_nowhere(page: Page, path: str) -> None:
+    """Flask would redirect them, before anybody is asked who it is, to an address by the Host of the request."""
+    reply = page.get(path)
+    assert (reply.status, "location" in reply.headers) == (404, False)
+
+
 def test_the_files_are_small() -> None:
     """The page has four files, 60 KB together at most, and no other address in them."""
     files = sorted(STATIC.iterdir())
@@ -210,6 +220,41 @@ def test_json_is_json(page: Page, kind: str) -> None:
 def test_a_body_that_says_nothing_is_refused(page: Page, body: bytes, said: tuple[int, str]) -> None:
     """What is no JSON object is 400; more than 64 kB is 413, and isn't read on."""
     assert page.call("POST", "/api/jobs/digest/run", OWN, body).said == said
+
+
+def test_a_body_that_breaks_off_does_nothing(rtdb: Rtdb, page: Page) -> None:
+    """A client that leaves in the middle has not said all, however well what has come reads by itself."""
+    reply = page.call("POST", "/api/jobs/digest/pause", {**OWN, "Content-Length": "20"}, b"{}")
+    assert reply.said == (400, "bad_request")
+    assert rtdb.get("/cron-locks/digest") is None
+
+
+@pytest.mark.parametrize("shell", ["flask", "django"], indirect=True)
+def test_a_body_that_cannot_be_read_is_no_error_of_the_page(page: Page) -> None:
+    """A server raises an error of its own for a client that has left: that is a 400, and nothing is logged."""
+
+    class Broken(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, into: object) -> int:
+            raise OSError("no more data")
+
+    inner = page.wsgi
+    chunked = {"wsgi.input": Broken(), "wsgi.input_terminated": True}
+    page.wsgi = lambda environ, start: inner({**environ, **chunked}, start)
+    assert page.post("/api/jobs/digest/pause").said == (400, "bad_request")
+    assert page.events == []
+
+
+@pytest.mark.parametrize("shell", ["flask"], indirect=True)
+def test_a_body_that_the_program_has_read_is_still_there(rtdb: Rtdb, page: Page) -> None:
+    """Some programs look into every request, such as to log it."""
+    app = flask.Flask("test")
+    app.register_blueprint(page.crons.status_blueprint(**ACTING), url_prefix=MOUNT)
+    app.before_request(lambda: (flask.request.get_data(), None)[1])
+    page.wsgi = app.wsgi_app
+    assert page.post("/api/jobs/digest/pause", {"why": "x"}).status == 200
 
 
 # --- read-only

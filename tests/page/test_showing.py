@@ -181,6 +181,7 @@ def test_what_has_not_changed_is_not_sent_again(rtdb: Rtdb, shell: Shell) -> Non
     for etag in (first.headers["etag"], f'"other", {first.headers["etag"]}'):
         again = page.get("/api/jobs", {"If-None-Match": etag})
         assert (again.status, again.raw, again.headers["etag"]) == (304, b"", first.headers["etag"])
+        assert shell == "django" or "content-length" not in again.headers  # Django's middleware adds it to all
     assert page.get("/api/jobs", {"If-None-Match": '"other"'}).status == 200
     held = {"acquiredAt": now(), "expiresAt": now() + MINUTE, "fence": 1, "holder": "a"}
     rtdb.set("/cron-locks/digest", held)
@@ -246,11 +247,14 @@ def test_a_strip_has_every_tick_and_why_it_did_not_run(rtdb: Rtdb) -> None:
 
 
 def test_several_strips_come_at_once(rtdb: Rtdb) -> None:
-    """`api/strips` has those that were asked for; a name that can be none is 400, one without a job is empty."""
+    """`api/strips` has those that were asked for; a name that can be none is 400. One without a job is empty, and the
+    database isn't asked about it.
+    """
     declare(rtdb, "digest", "* * * * *", since=now() - 3 * MINUTE)
     page = Page()
     strips = page.get("/api/strips?names=digest,nobody").body["strips"]
     assert (set(strips), len(strips["digest"]) >= 3, strips["nobody"]) == ({"digest", "nobody"}, True, [])
+    assert rtdb.count(path="/cron-runs/nobody") == 0
     assert page.get("/api/strips").body == {"strips": {}}
     assert page.get("/api/strips?names=a,<b>").said == (400, "bad_request")
 
@@ -361,6 +365,28 @@ def test_a_malformed_node_costs_its_own_row_alone(rtdb: Rtdb, root: str, node: o
     broken = page.get("/api/jobs/broken")
     # A history that is none has no other place where it could be told.
     assert broken.status in (200, 404) or (root, broken.said) == ("cron-runs", (500, "malformed"))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"line": "0 9 * * *", "expectedRuntime": 1e308, "grace": 1e308},
+        {"every": 60, "starting": "9999-12-31T23:58:00Z"},
+        {"every": 1, "starting": "9999-12-31T23:59:59Z"},
+    ],
+    ids=str,
+)
+def test_an_entry_at_the_limits_is_shown(rtdb: Rtdb, entry: object) -> None:
+    """What somebody has typed by hand may be the largest number, or the last instant."""
+    declare(rtdb, "report", since=now())
+    rtdb.set("/cron-jobs/digest", entry)
+    attend(rtdb, "digest", "report")
+    page = Page()
+    assert [row["job"] for row in page.get("/api/jobs").body["jobs"]] == ["digest", "report"]
+    assert page.get("/health").body["status"] in ("ok", "failing")
+    shown = page.get("/api/jobs/digest").body
+    assert 1 <= len(shown["next"]) <= 10
+    assert page.get("/api/jobs/digest/strip").status == 200
 
 
 @pytest.mark.parametrize("root", ["cron-jobs", "cron-locks"])

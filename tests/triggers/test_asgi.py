@@ -259,5 +259,5 @@ def test_a_trigger_serves_nothing_but_http() -> None:
     async def send(message: Message) -> None:
         raise AssertionError
 
-    with pytest.raises(ValueError, match="scope 'telnet' is not supported: a trigger serves http"):
+    with pytest.raises(ValueError, match="scope 'telnet' is not supported: firecron serves http"):
         asyncio.run(app({"type": "telnet"}, never, send))

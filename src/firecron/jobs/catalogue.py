@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from math import isfinite
 
-from firecron.base.exact import number
+from firecron.base.exact import number, whole
 from firecron.base.instants import check_instant, in_utc
 from firecron.cron.schedule import Schedule
 from firecron.jobs.options import DEFAULT_GRACE, JobOptions, has_lease
@@ -203,7 +203,8 @@ def _schedule(node: Mapping[object, object]) -> Schedule:
 def _duration(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return round(value * 1000) if isfinite(value) and value > 0 else None
+    milliseconds = value * 1000  # which may be infinite where the value is not
+    return whole(round(milliseconds)) if isfinite(milliseconds) and value > 0 else None
 
 
 def _text(value: object) -> str | None:

@@ -3,8 +3,11 @@
     app.mount("/crons", crons.status_app(access=access))
     uvicorn program:page                            # page = crons.status_app(...)
 
-The application never blocks the event loop: one bounded set of threads reads, another one performs runs. A run goes on
-to its end under its lock, even if the visitor leaves.
+The application never blocks the event loop: one bounded set of threads admits visitors, a second one reads the
+database, a third one performs runs. A run goes on to its end under its lock, even if the visitor leaves.
+
+`access` is called in a copy of the request's context, so it has the context variables that the program has set for this
+request, and none of another visitor's.
 
 Served alone, the application starts and stops the jobs with the server, as `crons.lifespan` does. A mounted application
 gets no lifespan events, so there the outer application has to start and stop the jobs.
@@ -14,22 +17,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
+from contextvars import copy_context
 from inspect import isawaitable
 
 from firecron.base.forks import tell_after_fork
 from firecron.base.off_loop import off_loop
 from firecron.base.workers import Workers
-from firecron.page.desk import Desk
+from firecron.page.desk import Desk, Plan
 from firecron.page.ending import end_with_process
 from firecron.page.live import Live
 from firecron.page.messages import PageRequest, Reply, problem
-from firecron.page.safety import HEADERS, MOST_BODY
+from firecron.page.safety import HEADERS, MOST_BODY, all_headers
 from firecron.page.streaming import Stream
 from firecron.page.visitor import Headers
-from firecron.triggers.asgi import Message, Receive, Send, lifespan, path_below
+from firecron.triggers.asgi import Message, Receive, Send, path_below, serve_http
 
+_ADMITTING = 8
 _READING = 8
-_STREAMING = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+_STREAMING = {**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 
 
 class StatusApp:
@@ -44,25 +49,19 @@ class StatusApp:
         self._desk = desk
         self._live = live
         self._life = life or nullcontext()
-        # Two sets, so that the page can be read while every worker runs a job.
+        # Three sets, so that the page can be read while every worker runs a job, and be opened while every reader waits
+        # for a database that doesn't reply.
+        self._admitting = Workers(_ADMITTING)
         self._reading = Workers(_READING)
         self._running = Workers(workers)
         tell_after_fork(self)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        match scope["type"]:
-            case "http":
-                await self._serve(scope, receive, send)
-            case "lifespan":
-                await lifespan(self._life, receive, send)
-            case "websocket":
-                await receive()
-                await send({"type": "websocket.close", "code": 1000})
-            case other:
-                raise ValueError(f"the ASGI scope {other!r} is not supported: the page serves http")
+        await serve_http(self._serve, self._life, scope, receive, send)
 
     def after_fork(self) -> None:
         """Forget the threads in a forked child: they are the parent's."""
+        self._admitting.after_fork()
         self._reading.after_fork()
         self._running.after_fork()
 
@@ -83,7 +82,8 @@ class StatusApp:
 
     async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
         request = _request(scope)
-        admitted = await off_loop(lambda: self._desk.admit(request), self._reading.submit)
+        context = copy_context()
+        admitted = await off_loop(lambda: context.run(self._desk.admit, request), self._admitting.submit)
         if isawaitable(admitted):
             admitted = await admitted
         plan = admitted if isinstance(admitted, Reply) else self._desk.plan(request, admitted)
@@ -95,14 +95,18 @@ class StatusApp:
             await (self._stream(receive, send) if request.method == "GET" else _head(send))
             return
         body = await _body(receive) if plan.has_body else None
-        workers = self._running if plan.is_long else self._reading
-        reply = await off_loop(lambda: self._desk.do(plan, body), workers.submit)
+        reply = await off_loop(lambda: self._desk.do(plan, body), self._workers(plan).submit)
         await _send(reply, request.method, send)
+
+    def _workers(self, plan: Plan) -> Workers:
+        if plan.is_long:
+            return self._running
+        return self._admitting if plan.route.kind == "file" else self._reading
 
 
 def encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """Return the headers of a reply, with those that every reply has, as ASGI wants them."""
-    return [(name.lower().encode(), value.encode("latin-1")) for name, value in {**HEADERS, **headers}.items()]
+    """Return headers as ASGI wants them."""
+    return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
 
 
 async def _head(send: Send) -> None:
@@ -112,23 +116,24 @@ async def _head(send: Send) -> None:
 
 
 async def _send(reply: Reply, method: str, send: Send) -> None:
-    headers = encoded({**reply.headers, "Content-Length": str(len(reply.body))})
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.start", "status": reply.status, "headers": encoded(all_headers(reply))})
     await send({"type": "http.response.body", "body": b"" if method == "HEAD" else reply.body})
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """Return the body of a request; None if it is too long."""
+    """Return the body of a request; None if it is too long. One that has not come whole is empty."""
     parts: list[bytes] = []
     size = 0
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            return b""
         part = message.get("body", b"")
         size += len(part)
         if size > MOST_BODY:
             return None
         parts.append(part)
-        if not message.get("more_body", False):  # also where the client has left
+        if not message.get("more_body", False):
             return b"".join(parts)
 
 

@@ -27,7 +27,8 @@ class BasicGate:
 
     def __init__(self, basic: tuple[str, str], events: Events) -> None:
         self._user, password = _checked(basic)
-        self._expected = _digest(f"{self._user}:{password}".encode())
+        # A variable's bytes that are no UTF-8 are what a browser has to send.
+        self._expected = _digest(f"{self._user}:{password}".encode("utf-8", "surrogateescape"))
         self._events = events
         self._has_warned = False
 

@@ -45,15 +45,19 @@ def make_page_blueprint(desk: Desk, name: str) -> flask.Blueprint:
             peer=asked.remote_addr,
             original=asked,
         )
-        reply = serve(desk, request, lambda: asked.stream.read(MOST_BODY + 1))
+        # Where the program has read the body before, as some log it, Flask has kept it.
+        reply = serve(desk, request, lambda: asked.stream.read(MOST_BODY + 1) or asked.get_data())
         return flask.Response(reply.body, reply.status, reply.headers)
 
     blueprint = flask.Blueprint(name, __name__)
     for rule in ("/", "/<path:path>"):
-        blueprint.add_url_rule(rule, "page", answer, methods=_METHODS, provide_automatic_options=False)
+        # Two slashes are nothing here: Flask would redirect them to an absolute URL, which a proxy may not know.
+        blueprint.add_url_rule(
+            rule, "page", answer, methods=_METHODS, merge_slashes=False, provide_automatic_options=False
+        )
 
     def add_mount(state: BlueprintSetupState) -> None:
-        # Else Flask itself would redirect, to an absolute URL that a proxy may not know.
+        # Else Flask itself would redirect to an absolute URL.
         if state.url_prefix:
             state.add_url_rule(
                 "",

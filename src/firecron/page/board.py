@@ -82,8 +82,8 @@ class Board:
 
     @property
     def heard(self) -> Heard | None:
-        """What the stream of the locks told last; None where there is none."""
-        return None if self._follow is None else self._follow.heard
+        """What the stream of the locks told last; None where there is none, or where it may be dead."""
+        return None if self._follow is None else self._follow.believed()
 
     def follow(self, wake: Callable[[], object]) -> None:
         """Follow the changes of the locks from now on. `wake` is called after each, by another thread."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import timedelta
+from contextlib import suppress
 from zoneinfo import ZoneInfo
 
 from firecron.base.clocks import Deadline, Timing
 from firecron.base.exact import number
-from firecron.base.instants import in_utc, to_datetime, to_text
+from firecron.base.instants import in_utc, to_datetime, to_milliseconds, to_text
 from firecron.cron.clock_changes import special_nights
 from firecron.cron.shown import schedule_fields
 from firecron.errors import Denied, UnknownJob
@@ -34,7 +34,8 @@ from firecron.page.strips import make_strip
 MOST_RUNS = 50
 _NEXT = 10
 _AGE = 2.0
-_HOUR = timedelta(hours=1)
+# In milliseconds.
+_HOUR = 3_600_000
 # A node that somebody has filled by hand may have any size.
 _LARGEST_NODE = 20_000
 
@@ -63,6 +64,8 @@ class Details:
         """Return the newest ticks of a job, oldest first."""
         seen = self._board.look()
         row = _row(seen, name)
+        if row is None and _lock(seen, row, name) is None:
+            return []  # a name that somebody has made up costs nothing
         self._follow(row)
         entries = self._runs.get(name)
         declared = self._board.declared(name)
@@ -191,14 +194,13 @@ def _options(declared: Declared) -> dict[str, object]:
 def _next(declared: Declared, now: int) -> list[dict[str, object]]:
     """Return the next ticks. A tick on a day when the clocks change has the note that explains its time."""
     schedule, zone = declared.schedule, ZoneInfo(declared.schedule.timezone)
-    ticks = []
-    moment = to_datetime(now)
-    for _ in range(_NEXT):
-        moment = schedule.after(moment)
-        ticks.append(moment)
+    ticks = [schedule.after(to_datetime(now))]
+    with suppress(OverflowError):  # one that starts in the year 9999 has fewer ticks
+        while len(ticks) < _NEXT:
+            ticks.append(schedule.after(ticks[-1]))
+    end = to_datetime(to_milliseconds(ticks[-1]) + _HOUR)
     nights = {
-        change.at.astimezone(zone).date(): change.said
-        for change in special_nights(schedule, to_datetime(now), ticks[-1] + _HOUR)
+        change.at.astimezone(zone).date(): change.said for change in special_nights(schedule, to_datetime(now), end)
     }
     return [{"slot": in_utc(tick), "note": nights.get(tick.astimezone(zone).date())} for tick in ticks]
 

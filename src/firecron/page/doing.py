@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from firecron.base.events import Event, Events
-from firecron.base.instants import to_datetime, to_milliseconds, to_text
+from firecron.base.instants import to_datetime, to_text
 from firecron.base.redaction import described
 from firecron.errors import ConfigurationError, Stopping, StoreError, UnknownJob
 from firecron.jobs.result import Result
@@ -36,7 +36,7 @@ from firecron.page.visitor import Access
 class Doing:
     """Does what visitors ask for."""
 
-    def __init__(self, operator: Operator, events: Events, board: Board, details: Details, code: Code) -> None:
+    def __init__(self, operator: Operator, board: Board, details: Details, code: Code, events: Events) -> None:
         self._operator = operator
         self._events = events
         self._board = board
@@ -60,8 +60,8 @@ class Doing:
                     return self._cancel(name, body, who)
                 case None:
                     raise AssertionError("a POST has an act")
-        except _BadBody as error:
-            return problem(400, "bad_request", str(error))
+        except _Refused as refused:
+            return refused.reply
         except UnknownJob as error:
             return problem(404, "unknown_job", str(error))
         except Stopping:
@@ -78,48 +78,50 @@ class Doing:
         why_not = self._code.why_not(name)
         if why_not is not None or self._code.registry is None:
             return problem(409, "no_code", f"{name} was not run: {why_not}")
-        try:
-            with self._recording(name, why, who):
+        with self._recorded(name, why, who):
+            try:
                 result = self._code.registry.trigger(name, resume=tick)
-        except ConfigurationError as error:
-            return problem(400, "bad_request", str(error))
+            except ConfigurationError as error:
+                raise _bad_body(str(error)) from None
+            except KeyboardInterrupt as error:
+                if threading.current_thread() is threading.main_thread():
+                    raise
+                # Raised by the job itself: Ctrl-C reaches the main thread only.
+                result = Result(None, "failed", error=error)
         return _ran(name, result)
 
     @contextmanager
-    def _recording(self, name: str, why: str | None, who: str) -> Iterator[None]:
-        """Record the run of this job that begins in the block, on this thread: one that is refused is no act.
+    def _recorded(self, name: str, why: str | None, who: str) -> Iterator[None]:
+        """Record the run that begins in this block, if one does.
 
-        It is recorded beside the run, which must not wait for it; and at its beginning, because a run may take hours.
+        Not at its end, because it may take hours; and beside it, because it must not wait.
         """
-        recording = lambda: self._operator.record("run", name, why, by=who)  # noqa: E731
-        act = threading.Thread(target=recording, name="firecron-act", daemon=True)
         here = threading.get_ident()
 
         def note(event: Event) -> None:
+            # What begins elsewhere now is another's.
             if event.slug == "run.started" and event.name == name and threading.get_ident() == here:
-                act.start()
+                recording = lambda: self._operator.record("run", name, why, by=who)  # noqa: E731
+                threading.Thread(target=recording, name="firecron-act", daemon=True).start()
 
-        unsubscribe = self._events.subscribe(note)
+        forget = self._events.subscribe(note)
         try:
             yield
         finally:
-            unsubscribe()
+            forget()
 
     def _pause(self, name: str, body: Mapping[str, object], who: str) -> Reply:
         why, until = _why(body), _instant(body, "until")
-        seen = self._seen(name)
-        if isinstance(seen, Reply):
-            return seen
-        if until is not None and to_milliseconds(until) <= seen.now:
-            raise _BadBody(f"until {to_text(until)} is over already: it is {to_text(seen.now)} now")
-        self._operator.pause(name, why, until, by=who)
+        self._seen(name)
+        try:
+            self._operator.pause(name, why, until, by=who)
+        except ConfigurationError as error:  # it is over already
+            raise _bad_body(str(error)) from None
         return _done(f"{name} is paused everywhere{'' if until is None else f' until {to_text(until)}'}")
 
     def _resume(self, name: str, body: Mapping[str, object], who: str) -> Reply:
         why = _why(body)
         seen = self._seen(name)
-        if isinstance(seen, Reply):
-            return seen
         if not seen.view.has_pause:
             return _done(f"{name} was not paused: nothing was changed")
         self._operator.resume(name, why, by=who)
@@ -128,8 +130,6 @@ class Doing:
     def _unlock(self, name: str, body: Mapping[str, object], who: str) -> Reply:
         why = _why(body)
         seen = self._seen(name)
-        if isinstance(seen, Reply):
-            return seen
         if not seen.view.is_taken:
             return _done(f"{name} is free already: nothing was changed")
         if not _is_of(seen, body.get("acquiredAt")) or not self._operator.unlock(seen, why, by=who):
@@ -139,8 +139,6 @@ class Doing:
     def _cancel(self, name: str, body: Mapping[str, object], who: str) -> Reply:
         why, fence = _why(body), body.get("fence")
         seen = self._seen(name)
-        if isinstance(seen, Reply):
-            return seen
         if fence is not None and fence != seen.view.fence:
             return _changed(name, "cancelled")
         if seen.view.why_not_cancelled is not None:
@@ -152,20 +150,29 @@ class Doing:
         what = "the term" if seen.view.is_leaders else "the run"
         return _done(f"{name} is cancelled: {what} is asked to end at its next renewal")
 
-    def _seen(self, name: str) -> Seen | Reply:
-        """Return the lock as it is now, or the refusal of a name that is unknown, or of a malformed node."""
+    def _seen(self, name: str) -> Seen:
+        """Return the lock as it is now. Refuse a name that is unknown, and a malformed node."""
         seen = self._operator.look(name)
         view = seen.view
         if view.state == "absent" and self._board.declared(name) is None:
             raise UnknownJob(f"{name} is no job: the catalogue and the locks don't have it")
         if view.state == "malformed":
             message = f"nothing was changed, because the node of {name} is malformed: {view.problem}; {view.remedy}"
-            return problem(409, "malformed", message)
+            raise _Refused(409, "malformed", message)
         return seen
 
 
-class _BadBody(Exception):
-    """A body that can't be meant."""
+class _Refused(Exception):
+    """An act that is not done, and the reply that says why."""
+
+    def __init__(self, status: int, error: str, message: str) -> None:
+        super().__init__(message)
+        self.reply = problem(status, error, message)
+
+
+def _bad_body(message: str) -> _Refused:
+    """Return the refusal of a body that can't be meant."""
+    return _Refused(400, "bad_request", message)
 
 
 def _ran(name: str, result: Result) -> Reply:
@@ -198,14 +205,14 @@ def _is_of(seen: Seen, acquired: object) -> bool:
 def _text(body: Mapping[str, object], field: str) -> str | None:
     value = body.get(field)
     if value is not None and not isinstance(value, str):
-        raise _BadBody(f"{field} is no text: {value!r:.60}")
+        raise _bad_body(f"{field} is no text: {value!r:.60}")
     return value or None
 
 
 def _why(body: Mapping[str, object]) -> str | None:
     why = _text(body, "why")
     if why is not None and len(why) > LONGEST_WHY:
-        raise _BadBody(f"why has {len(why)} characters: give at most {LONGEST_WHY}")
+        raise _bad_body(f"why has {len(why)} characters: give at most {LONGEST_WHY}")
     return why
 
 
@@ -214,7 +221,7 @@ def _instant(body: Mapping[str, object], field: str) -> datetime | None:
     try:
         return None if text is None else to_datetime(text)
     except ValueError as error:
-        raise _BadBody(f"{field}: {error}") from None
+        raise _bad_body(f"{field}: {error}") from None
 
 
 def _tick(text: str) -> datetime | str:
@@ -224,4 +231,4 @@ def _tick(text: str) -> datetime | str:
     try:
         return to_datetime(text)
     except ValueError:
-        raise _BadBody(f"resume {text!r:.60} is no tick: write it as 2026-11-18T09:00:00Z") from None
+        raise _bad_body(f"resume {text!r:.60} is no tick: write it as 2026-11-18T09:00:00Z") from None

@@ -25,8 +25,8 @@ AccessFunction: TypeAlias = Callable[[Visitor], "Access | Awaitable[Access | Non
 Admission: TypeAlias = "Access | Denial"
 
 
-class PageOptions(TypedDict, total=False):
-    """The arguments of `status_app`, for those that make the same page of another framework."""
+class Ways(TypedDict, total=False):
+    """Those of the arguments of `status_app` that say whom the page serves."""
 
     access: AccessFunction | None
     basic: tuple[str, str] | None
@@ -34,6 +34,11 @@ class PageOptions(TypedDict, total=False):
     audience: OneOrMore | None
     email: OneOrMore | None
     open_to_all: Literal["read"] | None
+
+
+class PageOptions(Ways, total=False):
+    """The arguments of `status_app`, for those that make the same page of another framework."""
+
     read_only: bool
     open_health: bool
 
@@ -96,13 +101,21 @@ class OpenGate:
         return Access("anybody")
 
 
-def choose_gate(events: Events, options: PageOptions, *, may_wait: bool = True) -> Gate:
+def choose_gate(
+    events: Events,
+    *,
+    may_wait: bool = True,
+    access: AccessFunction | None = None,
+    basic: tuple[str, str] | None = None,
+    iap_audience: OneOrMore | None = None,
+    audience: OneOrMore | None = None,
+    email: OneOrMore | None = None,
+    open_to_all: Literal["read"] | None = None,
+) -> Gate:
     """Return the gate that the arguments of `status_app` ask for. Raise ConfigurationError unless it is exactly one.
 
     `may_wait` is false where nothing can wait for an async `access`.
     """
-    access, basic, iap_audience = options.get("access"), options.get("basic"), options.get("iap_audience")
-    audience, email, open_to_all = options.get("audience"), options.get("email"), options.get("open_to_all")
     has_oidc = audience is not None or email is not None
     ways = [access is not None, basic is not None, iap_audience is not None, has_oidc, open_to_all is not None]
     if ways.count(True) != 1:

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from datetime import timedelta
 from functools import cache
 from urllib.parse import quote
 
 from firecron.base.cloud_run import find_cloud_run
 from firecron.base.events import RUN_LABEL
-from firecron.base.instants import in_utc, to_datetime
+from firecron.base.instants import to_text
 from firecron.base.metadata import ask_metadata
 from firecron.runs.entry import Entry
 
 _CONSOLE = "https://console.cloud.google.com/logs/query"
-_AROUND = timedelta(minutes=1)
+# In milliseconds.
+_AROUND = 60_000
 _MANUAL = "-manual-"
 
 
@@ -32,7 +32,7 @@ def log_link(name: str, entry: Entry, service: str | None, project: str | None) 
     run = f"{name}:manual:{entry.key.rpartition(_MANUAL)[2]}" if _MANUAL in entry.key else f"{name}:{entry.key}"
     quoted = run.replace("\\", "\\\\").replace('"', '\\"')
     query = quote(f'labels.{RUN_LABEL}="{quoted}"', safe="")
-    start, end = in_utc(to_datetime(entry.started_at) - _AROUND), in_utc(to_datetime(ended) + _AROUND)
+    start, end = to_text(entry.started_at - _AROUND), to_text(ended + _AROUND)
     where = "" if project is None else f"?project={quote(project, safe='')}"
     return f"{_CONSOLE};query={query};startTime={start};endTime={end}{where}"
 

@@ -39,7 +39,7 @@ def make_page(
     desk = Desk(
         gate,
         Showing(board, details, health or HealthReport(locks, clocks), database, read_only=read_only),
-        Doing(Operator(locks), locks.events, board, details, code),
+        Doing(Operator(locks), board, details, code, locks.events),
         locks.events,
         read_only=read_only,
         open_health=open_health,

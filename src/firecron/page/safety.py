@@ -11,6 +11,7 @@ by a browser or a proxy.
 from __future__ import annotations
 
 import re
+from http import HTTPStatus
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -29,7 +30,15 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
 }
 
+# The addresses of a page without a password: those at which a browser may open it.
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LOOPBACK_HOST = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?", re.IGNORECASE)
+
+
+def all_headers(reply: Reply) -> dict[str, str]:
+    """Return the headers of a reply, with those that every reply has. A 304 has no length: it would be the 200's."""
+    length = {} if reply.status == HTTPStatus.NOT_MODIFIED else {"Content-Length": str(len(reply.body))}
+    return {**HEADERS, **reply.headers, **length}
 
 
 def foreign_host(request: PageRequest) -> Reply | None:

@@ -1,7 +1,7 @@
 """Values that are read once for all who look, and kept for a while: so reads don't grow with the number of browsers.
 
-One thread reads a value at a time; the others wait for it. An error counts as a value: a database that is away is asked
-once for all, too.
+One thread reads a value at a time; the others wait for it. An error is shared as well, for three seconds at most: a
+database that is away is asked once for all, too, and soon again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from firecron.errors import StoreError
 T = TypeVar("T")
 
 _MOST = 100
+# For how long an error is kept, in milliseconds. What is kept for minutes must not be missing for as long.
+_ERROR_AGE = 3_000.0
 
 
 class _Value(Generic[T]):
@@ -55,10 +57,12 @@ class Shared(Generic[T]):
                 self._values.put(name, value)
         with value.reading:
             is_new = value.read_at is not None and value.seen == value.changes
-            if not is_new or self._timing.mono() - (value.read_at or 0) >= self._age:
+            age = self._age if value.error is None else min(self._age, _ERROR_AGE)
+            if not is_new or self._timing.mono() - (value.read_at or 0) >= age:
                 self._fill(name, value)
             if value.error is not None:
-                raise value.error
+                # Each raise adds to the traceback, which would keep what every caller had in hand.
+                raise value.error.with_traceback(None)
             return cast("T", value.value)
 
     def changed(self, name: str = "") -> None:

@@ -29,6 +29,7 @@ from firecron.triggers.schedule_time import HEADER
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
 _RECEIVING = 8
 
@@ -48,23 +49,14 @@ class TriggerApp:
         tell_after_fork(self)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        match scope["type"]:
-            case "http":
-                await self._serve(scope, send)
-            case "lifespan":
-                await lifespan(self._life, receive, send)
-            case "websocket":
-                await receive()
-                await send({"type": "websocket.close", "code": 1000})
-            case other:
-                raise ValueError(f"the ASGI scope {other!r} is not supported: a trigger serves http")
+        await serve_http(self._serve, self._life, scope, receive, send)
 
     def after_fork(self) -> None:
         """Forget the threads in a forked child: they are the parent's."""
         self._receiving.after_fork()
         self._running.after_fork()
 
-    async def _serve(self, scope: Message, send: Send) -> None:
+    async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
         call = Call(
             scope["method"],
             path_below(scope["path"], scope.get("root_path", "")),
@@ -81,7 +73,23 @@ class TriggerApp:
         await send({"type": "http.response.body", "body": body})
 
 
-async def lifespan(life: AbstractAsyncContextManager[object], receive: Receive, send: Send) -> None:
+async def serve_http(
+    serve: Application, life: AbstractAsyncContextManager[object], scope: Message, receive: Receive, send: Send
+) -> None:
+    """Serve a request by `serve`. Enter and leave `life` with the server's lifespan, and close a WebSocket."""
+    match scope["type"]:
+        case "http":
+            await serve(scope, receive, send)
+        case "lifespan":
+            await _lifespan(life, receive, send)
+        case "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1000})
+        case other:
+            raise ValueError(f"the ASGI scope {other!r} is not supported: firecron serves http")
+
+
+async def _lifespan(life: AbstractAsyncContextManager[object], receive: Receive, send: Send) -> None:
     """Enter and leave `life` with the server's lifespan."""
     has_started = False
     await receive()

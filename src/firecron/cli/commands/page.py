@@ -25,11 +25,9 @@ from firecron.cli.process.signals import Signals
 from firecron.lock.service import LockService
 from firecron.ops.acts import claimed_user
 from firecron.page.asgi import StatusApp
-from firecron.page.basic import BasicGate
-from firecron.page.gates import Gate, OwnGate
-from firecron.page.iap import IapGate
+from firecron.page.gates import Gate, OwnGate, choose_gate
 from firecron.page.making import make_page
-from firecron.page.safety import is_loopback
+from firecron.page.safety import LOOPBACK
 from firecron.page.visitor import Access
 from firecron.settings import PAGE_PASSWORD
 
@@ -87,10 +85,10 @@ def _page(
         if password is not None and iap_audience is not None:
             raise Failure("a password and an IAP audience are two ways in: leave one of them out", Exit.USAGE)
         is_closed = password is not None or iap_audience is not None
-        if not is_closed and not is_loopback(host):
+        if not is_closed and host.lower() not in LOOPBACK:
             raise Failure(
-                f"--host {host} is no loopback address, so others could run and unlock jobs: give a password by "
-                f"{PAGE_PASSWORD}, or --iap-audience",
+                f"--host {host} is none of {', '.join(LOOPBACK)}, so others could run and unlock jobs, or nobody could "
+                f"open the page: give one of these, a password by {PAGE_PASSWORD}, or --iap-audience",
                 Exit.USAGE,
             )
         # Signals come first: a signal may arrive at any time.
@@ -100,10 +98,9 @@ def _page(
             if not logging.getLogger("firecron").hasHandlers():
                 firecron.logging.setup()
             gate: Gate = OwnGate(lambda visitor: Access(claimed_user(), can_act=True))
-            if password is not None:
-                gate = BasicGate((user, password), locks.events)
-            elif iap_audience is not None:
-                gate = IapGate([iap_audience])
+            if is_closed:
+                basic = None if password is None else (user, password)
+                gate = choose_gate(locks.events, basic=basic, iap_audience=iap_audience)
             desk, live = make_page(
                 gate,
                 locks,
