@@ -210,15 +210,15 @@ def _ended(job: str, declared: Declared, record: LockRecord | None) -> JobVerdic
     if record is None or record.slot is None:
         return JobVerdict(job, "ok", why="none of its ticks was claimed yet, and none is late")
     died = record.open_slot is not None and record.releasedAt is None
-    # As the next claim would count it. A version that doesn't count has kept the number at its success.
-    counted_so_far = None if record.outcome == "succeeded" else record.failures
-    failures = max(0, number(after_claim(counted_so_far, record.open_slot, record.releasedAt)) or 0)
+    # As the next claim would count it.
+    counted = after_claim(record.failures, record.open_slot, record.releasedAt, record.outcome)
+    failures = max(0, number(counted) or 0)
     last = f"its last tick {record.slot} " + (
         f"died with {plain(record.owner)}" if died else plain(record.outcome or "was claimed")
     )
     if failures < declared.alert_after:
-        counted = f", {failures} of {declared.alert_after} failures in a row that are reported" if failures else ""
-        return JobVerdict(job, "ok", why=f"{last}{counted}")
+        some = f", {failures} of {declared.alert_after} failures in a row that are reported" if failures else ""
+        return JobVerdict(job, "ok", why=f"{last}{some}")
     succeeded = record.newest_success()
     so_far = "" if succeeded is None else f", and the last that succeeded was {succeeded}"
     in_a_row = f"its last {failures} runs failed, were lost or died: " if failures > 1 else ""
