@@ -6,6 +6,7 @@ from tests.invariants.mutants import Mutant
 
 HEALTH = "tests/unit/ops/test_health.py"
 DAEMON = "tests/unit/ops/test_health_daemon.py"
+GROUPS = "tests/unit/jobs/test_groups.py"
 REPORT = "tests/unit/ops/test_health_report.py"
 LATENESS = "tests/unit/scheduler/test_lateness.py"
 
@@ -83,6 +84,27 @@ VERDICT_MUTANTS = (
         ),
         ("if failures > 1 else", "if failures else", HEALTH),
         ("freed_at(record) if failures == declared.alert_after else None", "freed_at(record)", HEALTH),
+    ),
+    *_in(
+        "ops/health.py",
+        # Revisions that disagree.
+        ("    if not others:\n        return found\n", "    return found\n", HEALTH),
+        ("    if found.is_alarm:\n", "    if True:\n", HEALTH),
+        ("    if found.is_alarm:\n", "    if False:\n", HEALTH),
+        ("    if declared.disabled:\n        return f", "    if False:\n        return f", HEALTH),
+        ("sorted({_named(group.service) for group in others})", "[_named(group.service) for group in others]", HEALTH),
+        ("plain(declared.revision) if declared.revision else _service(declared)", "_service(declared)", HEALTH),
+    ),
+    *_in(
+        "jobs/groups.py",
+        ("name in group.jobs and group.is_live(now)]", "name in group.jobs]", GROUPS),
+        ("if (group.seen_at or 0) > since)", "if (group.seen_at or 0) >= since)", GROUPS),
+        ("if (group.seen_at or 0) > since)", "if True)", GROUPS),
+        ("    if declared.disabled or not others:", "    if not others:", GROUPS),
+        ("group.digests.get(name, mine) != mine", "group.digests.get(name) != mine", GROUPS),
+        ("group.digests.get(name, mine) != mine", "True", GROUPS),
+        (" or len(value) != _LENGTH * len(names)", "", GROUPS),
+        ("digest(schedules[name]) for name in names", "digest(schedules[name]) for name in schedules", GROUPS),
     ),
     *_in(
         "ops/health_report.py",

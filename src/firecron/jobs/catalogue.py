@@ -13,6 +13,9 @@ An entry that can't be read is None: the tools show the job without a schedule, 
 
 from __future__ import annotations
 
+import hashlib
+import json
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -82,12 +85,8 @@ class Declared:
 
     def to_node(self) -> dict[str, object]:
         """Return the entry as it is stored, without the fields that are None."""
-        schedule = self.schedule
         fields: dict[str, object] = {
-            "line": None if schedule.every is not None else schedule.line,
-            "timezone": None if schedule.every is not None else schedule.timezone,
-            "every": None if schedule.every is None else int(schedule.every.total_seconds()),
-            "starting": None if schedule.starting is None else in_utc(schedule.starting),
+            **_of(self.schedule),
             "since": self.since,
             "grace": self.grace / 1000,
             "overlap": self.overlap,
@@ -190,6 +189,22 @@ def read_declared(name: str, node: object) -> Declared | None:
         since=number(node.get("since")),
         declared_at=number(node.get("declaredAt")),
     )
+
+
+def digest(schedule: Schedule) -> str:
+    """Return four characters for the schedule. Those of another one differ, but for a chance of one in 16 million."""
+    text = json.dumps(list(_of(schedule).values()))
+    return urlsafe_b64encode(hashlib.blake2b(text.encode(), digest_size=3).digest()).decode()
+
+
+def _of(schedule: Schedule) -> dict[str, object]:
+    every, starting = schedule.every, schedule.starting
+    return {
+        "line": schedule.line if every is None else None,
+        "timezone": schedule.timezone if every is None else None,
+        "every": None if every is None else int(every.total_seconds()),
+        "starting": None if starting is None else in_utc(starting),
+    }
 
 
 def _schedule(node: Mapping[object, object]) -> Schedule:

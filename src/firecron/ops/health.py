@@ -20,6 +20,10 @@ never ran is.
 A job with overlap="allow" leaves no trace of its runs, so the node says of it only whether it is late. With
 once_per_tick=False it remembers no ticks, so nothing is judged by it. A node that nobody can claim is stuck for both.
 
+Where live instances run the job by another schedule than the one that was declared last, as in a rolling deployment, or
+although it is declared disabled, the verdict is a warning as well, whatever its word is. Ticks are judged by what was
+declared.
+
 Limit: after an unlock (`expiresAt = 0`) the node doesn't show when the lock was freed. So a tick that came while the
 lock was held is late then, until the next claim.
 """
@@ -27,7 +31,7 @@ lock was held is late then, until the next claim.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from firecron.base.exact import number, whole
@@ -35,7 +39,7 @@ from firecron.base.instants import to_datetime, to_milliseconds, to_text
 from firecron.base.plain import plain
 from firecron.errors import Malformed
 from firecron.jobs.catalogue import Declared
-from firecron.jobs.groups import Group, live_groups_of, retired
+from firecron.jobs.groups import Group, dissenting, live_groups_of, retired
 from firecron.lock.failures import after_claim
 from firecron.lock.instances import how_to_free
 from firecron.lock.kinds import misfit
@@ -60,7 +64,7 @@ class JobVerdict:
 
     `since` is when this state began, `due` the first tick that is late; None where there is none, or it is not known.
     `why` is one sentence for people. `is_warning` marks what is no alarm, but should be looked at, as a pause of more
-    than a day.
+    than a day, or instances that disagree.
     """
 
     job: str
@@ -98,6 +102,19 @@ def judge(
 
     Without `groups`, because they can't be read, somebody is taken to have the job. Durations are milliseconds.
     """
+    found = _judge(declared, node, groups, now, margin, alert_margin)
+    others = dissenting(declared, groups or (), now)
+    if not others:
+        return found
+    said = _disagreement(declared, others)
+    if found.is_alarm:
+        return replace(found, why=f"{found.why}; {said}")
+    return replace(found, why=f"{said}; {found.why}", is_warning=True)
+
+
+def _judge(
+    declared: Declared, node: object, groups: Collection[Group] | None, now: int, margin: int, alert_margin: int
+) -> JobVerdict:
     job, fields = plain(declared.name), node if isinstance(node, dict) else {}
     if groups is not None and retired(declared, groups, now):
         return JobVerdict(job, "retired", why=f"taken out: newer instances of {_service(declared)} don't have it")
@@ -230,6 +247,20 @@ def _ended(job: str, declared: Declared, record: LockRecord | None) -> JobVerdic
     )
 
 
+def _disagreement(declared: Declared, others: Collection[Group]) -> str:
+    where = " and ".join(sorted({_named(group.service) for group in others}))
+    last = plain(declared.revision) if declared.revision else _service(declared)
+    if declared.disabled:
+        return f"live instances of {where} run it, although {last} has declared it disabled"
+    schedule = plain(str(declared.schedule))
+    return f"live instances of {where} run it by another schedule than {schedule}, which {last} declared last"
+
+
 def _service(declared: Declared) -> str:
-    """Return what a person starts, and whose log a person reads. Outside of Cloud Run it has no name."""
-    return "its program" if declared.service in ("", "local") else plain(declared.service)
+    """Return what a person starts, and whose log a person reads."""
+    return _named(declared.service)
+
+
+def _named(service: str | None) -> str:
+    """Return the name of a service for people. Outside of Cloud Run it has none."""
+    return "its program" if service in (None, "", "local") else plain(service)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.lock.records import DAY, MARGIN, NOW, node, released_node, slot
 from tests.unit.ops.declared import JOB, job
 
 from firecron.base.instants import to_text
 from firecron.cron.schedule import Schedule
-from firecron.jobs.catalogue import Declared
+from firecron.jobs.catalogue import Declared, digest
 from firecron.jobs.groups import Group
 from firecron.ops.health import ALARMS, JobVerdict, judge
 
@@ -326,6 +328,58 @@ def test_without_once_per_tick_nothing_is_judged() -> None:
     assert verdict(plain, None, NOW, NOBODY).word == "unattended"
 
 
+NINE, TEN = Schedule("0 9 * * *"), Schedule("0 10 * * *")
+
+
+def others(schedule: Schedule = TEN, name: str = "f" * 16, service: str = "api") -> tuple[Group, ...]:
+    """Live instances of two revisions: those of the declared schedule, and others."""
+    fields = frozenset({"digest"}), service, 0, LATE
+    declared = Group("0" * 16, *fields, digests={"digest": digest(NINE)})
+    return declared, group("digest", LATE), Group(name, *fields, digests={"digest": digest(schedule)})
+
+
+SAID = "live instances of api run it by another schedule than [0 9 * * *] (UTC), which api-00042-abc declared last"
+
+
+@pytest.mark.parametrize(
+    ("found", "now", "word"),
+    [
+        (yesterday(), NOW, "ok"),
+        (node(acquiredAt=NOW - 9_000, slot=slot(), unfinished=slot()), NOW, "running"),
+        ({"paused": True, "pausedAt": NOW}, NOW, "paused"),
+    ],
+)
+def test_revisions_that_disagree_are_a_warning(found: object, now: int, word: str) -> None:
+    """Its reason comes first; the verdict stays, and nobody has to be told."""
+    alone, both = verdict(JOB, found, now, others(NINE)), verdict(JOB, found, now, others())
+    assert (alone.word, alone.is_warning) == (word, False)
+    assert both == replace(alone, is_warning=True, why=f"{SAID}; {alone.why}")
+    assert not both.is_alarm
+
+
+def test_an_alarm_says_that_revisions_disagree() -> None:
+    """It may be the cause; an alarm is no warning, and its own reason comes first."""
+    alone, both = verdict(JOB, yesterday(), LATE, others(NINE)), verdict(JOB, yesterday(), LATE, others())
+    assert alone.word == "late"
+    assert both == replace(alone, why=f"{alone.why}; {SAID}")
+
+
+def test_a_disabled_job_that_somebody_runs_is_a_warning() -> None:
+    """One revision has it declared disabled, and instances of another run it."""
+    found = verdict(job(disabled=True), yesterday(), NOW, others(NINE)[:1])
+    assert (found.word, found.is_warning) == ("paused", True)
+    assert found.why.startswith("live instances of api run it, although api-00042-abc has declared it disabled; ")
+
+
+def test_those_who_disagree_are_named() -> None:
+    """The services of the instances, each once, and who has declared the job: by its service if it has no revision."""
+    found = others(service="web") + others(name="e" * 16) + others(service="local") + others(service="web")
+    assert "instances of api and its program and web run it" in verdict(JOB, yesterday(), groups=found).why
+    assert verdict(job(revision=None), yesterday(), groups=found).why.endswith(
+        f"(UTC), which api declared last; its last tick {slot(-86_400)} succeeded"
+    )
+
+
 def test_what_the_database_says_is_printed_safely() -> None:
     """A hostile name of an instance, a reason or an outcome can't move the cursor, nor fill the screen."""
     evil = "\x1b[2J\u202eab\n" + "x" * 2_000
@@ -339,6 +393,7 @@ def test_what_the_database_says_is_printed_safely() -> None:
         verdict(job(where=evil, disabled=True), None).why,
         verdict(JOB, node(kind=evil)).why,
         verdict(job(name=evil), None).job,
+        verdict(job(revision=evil), yesterday(), groups=others(service=evil)).why,
     ]
     assert [text for text in sentences if not text.isprintable() or len(text) > 1_600] == []
 
