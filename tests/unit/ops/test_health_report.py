@@ -45,6 +45,7 @@ class Bench:
         locks.events.subscribe(lambda event: self.told.append(event.slug))
 
 
+HOUR, DAY = 3_600_000, 86_400_000
 ALL, MOVING = ["cron-jobs", "cron-locks", "cron-groups"], ["cron-locks", "cron-groups"]
 
 
@@ -63,6 +64,29 @@ def test_a_report_is_shared_for_ten_seconds() -> None:
     bench.timing.advance(290)
     assert [one.word for one in bench.report.get().verdicts] == ["paused"]
     assert bench.store.taken() == ALL
+
+
+def test_a_new_group_of_instances_shows_that_the_catalogue_is_old() -> None:
+    """A revision that has moved a job's line is deployed: its entry is read, so no tick is late by the old line. That
+    a group ends shows nothing.
+    """
+    bench = Bench()
+    group: dict[str, object] = {"seenAt": NOW + DAY, "jobs": "digest", "service": "api"}
+    bench.store.set("cron-groups/0", group)
+    bench.store.set("cron-jobs/digest/since", NOW - HOUR)
+    assert bench.report.get().status == "ok"
+    bench.timing.advance(100)
+    assert bench.report.get().status == "ok"
+    bench.store.set("cron-jobs/digest/line", "0 10 * * *")
+    bench.store.set("cron-groups/1", group)
+    bench.store.taken()
+    for reads in ([*MOVING, "cron-jobs"], MOVING):
+        bench.timing.advance(60)
+        assert bench.report.get().status == "ok"
+        assert bench.store.taken() == reads
+        bench.store.set("cron-groups/0", None)
+    bench.timing.advance(HOUR / 1000)
+    assert bench.report.get().status == "failing", "by the line of now"
 
 
 def test_a_failure_is_shared_and_told_once() -> None:
