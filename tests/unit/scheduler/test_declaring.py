@@ -40,10 +40,13 @@ class Counting(MemoryStore):
         super().__init__(now)
         self.calls: list[str] = []
         self.error: Exception | None = None
+        self.denied = ""
         self.before_merge: Callable[[], object] = lambda: None
 
     def read(self, path: str, deadline: Deadline) -> Snapshot:
         self._note(f"read {path}")
+        if path == self.denied:
+            raise Denied("no")
         return super().read(path, deadline)
 
     def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:

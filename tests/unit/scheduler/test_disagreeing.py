@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.scheduler.test_declaring import Job, Programs, job
+from tests.unit.scheduler.test_declaring import HOUR, Job, Programs, job
 
 from firecron import FireCron
 from firecron.ops.health import JobVerdict
@@ -146,3 +146,43 @@ def test_an_instance_that_does_not_write_schedules_is_passed_over(rollout: Rollo
     rollout.deploy(job(line=TEN), revision="api-2")
     rollout.beats()
     assert rollout.verdict().is_warning is False
+
+
+def test_a_trigger_does_not_hide_who_ticks(rollout: Rollout) -> None:
+    """A service runs a job by hand that a worker pool ticks for. Its entry stays the pool's while the pool lives, so it
+    is missed once it is gone. After that, only triggers run the job.
+    """
+    rollout.deploy(job(), revision="pool-1", service="pool")
+    service = rollout.program(job(), job("mail"), service="api", revision="api-7")
+    rollout.beats()
+    rollout.store.since()
+    service.registry.served(service.registry.get("digest"))
+    assert rollout.store.since() == ["read cron-jobs", "read cron-groups", "merge 1"]
+    assert [rollout.entry(name)["service"] for name in ("digest", "mail")] == ["pool", "api"]
+    rollout.alive.clear()
+    rollout.beats(4)
+    assert rollout.verdict().word == "unattended"
+    rollout.timing.advance(HOUR)
+    service.registry.served(service.registry.get("digest"))
+    assert (rollout.entry()["ticks"], rollout.entry()["service"]) == (False, "api")
+    assert rollout.verdict().word != "unattended"
+
+
+def test_a_trigger_declares_where_groups_can_not_be_read(rollout: Rollout) -> None:
+    """Whose rules are older than the groups declares as before."""
+    rollout.deploy(job(), revision="pool-1", service="pool")
+    service = rollout.program(job(), service="api")
+    rollout.store.denied = "cron-groups"
+    service.registry.served(service.registry.get("digest"))
+    assert (rollout.entry()["ticks"], rollout.entry()["service"]) == (False, "api")
+
+
+def test_a_trigger_reads_no_groups_if_nobody_ticked(rollout: Rollout) -> None:
+    """Another revision declares its jobs with one read and one write, and an hour later it takes one read."""
+    for revision, calls in (("api-1", ["read cron-jobs", "merge 2"]), ("api-2", ["read cron-jobs", "merge 2"])):
+        service = rollout.program(job(), job("mail"), revision=revision)
+        service.registry.served(service.registry.get("digest"))
+        assert rollout.store.since() == calls
+    rollout.timing.advance(HOUR)
+    service.registry.served(service.registry.get("digest"))
+    assert rollout.store.since() == ["read cron-jobs/digest"]
