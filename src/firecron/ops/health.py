@@ -154,12 +154,13 @@ def _paused(job: str, pause: Pause, now: int) -> JobVerdict:
 def _unattended(job: str, declared: Declared, groups: Collection[Group]) -> JobVerdict:
     named = (group for group in groups if group.jobs is not None and declared.name in group.jobs)
     last_seen = max((group.seen_at for group in named if group.seen_at is not None), default=None)
-    seen = "" if last_seen is None else f"; one was last seen at {to_text(last_seen)}"
+    seen = "" if last_seen is None else f" (one was last seen at {to_text(last_seen)})"
     if declared.service or declared.role is None:
         remedy = f"start {_service(declared)}"
     else:
         remedy = f"give an instance its role {plain(declared.role)!r} (FIRECRON_ROLES)"
-    why = f"no live instance has it, so nobody runs its ticks: {remedy}{seen}"
+    forget = f"or, if it was taken out, run: firecron forget {job}"
+    why = f"no live instance has it, so nobody runs its ticks{seen}: {remedy}, {forget}"
     return JobVerdict(job, "unattended", last_seen, why=why)
 
 
