@@ -210,7 +210,7 @@ def _since_when(declared: Declared, record: LockRecord | None, fields: Mapping[s
     if since is not None:
         yield since
     resumed = resumed_at(fields, now)
-    if resumed is not None and resumed <= now:
+    if resumed is not None:
         yield resumed
 
 
