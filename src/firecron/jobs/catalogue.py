@@ -19,7 +19,6 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from math import isfinite
 
 from firecron.base.exact import number
 from firecron.base.instants import check_instant, in_utc
@@ -29,6 +28,8 @@ from firecron.store import SERVER_TIME
 
 # A function's name has no bound; the node has.
 _LONGEST_TEXT = 500
+# In seconds. No duration of a job is as long, but what somebody has typed may be beyond all that can be counted.
+_LONGEST_TIME = 10**9
 _SCHEDULE = ("line", "timezone", "every", "starting")
 _WHEN = ("since", "declaredAt")
 # What a program declares.
@@ -218,7 +219,7 @@ def _schedule(node: Mapping[object, object]) -> Schedule:
 def _duration(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return round(value * 1000) if isfinite(value) and value > 0 else None
+    return round(value * 1000) if 0 < value <= _LONGEST_TIME else None
 
 
 def _text(value: object) -> str | None:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import isfinite
 
 from firecron.base.exact import number
 from firecron.cron.schedule import Schedule
@@ -31,6 +30,7 @@ from firecron.jobs.catalogue import Declared, digest
 # Three missed heartbeats are silence, as of a single instance.
 LIVE_BEATS = 3
 DEFAULT_HEARTBEAT = 30.0
+_LONGEST_HEARTBEAT = 3_600
 # The security rules allow as much. Some thousand names fit.
 LONGEST_JOBS = 100_000
 # Of a digest.
@@ -141,6 +141,6 @@ def _digests(names: list[str], value: object) -> dict[str, str]:
 
 
 def _heartbeat(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _LONGEST_HEARTBEAT:
         return DEFAULT_HEARTBEAT
     return float(value)

@@ -140,3 +140,11 @@ def test_digests_stay_the_same() -> None:
     """Instances of all versions have to agree on them."""
     found = [Schedule("0 9 * * *", "America/New_York"), Schedule(every=2700, starting=START)]
     assert [digest(schedule) for schedule in found] == ["kz1W", "ifYZ"]
+
+
+@pytest.mark.parametrize("value", [1e308, 10**400, 1e10, 0, -0.5, True, float("inf"), float("nan"), "60"])
+def test_a_duration_beyond_reason_is_not_known(value: object) -> None:
+    """One job's typing error doesn't hide all the others."""
+    found = read_declared("digest", {"line": "0 9 * * *", "grace": value, "expectedRuntime": value})
+    assert found is not None
+    assert (found.grace, found.expected_runtime) == (60_000, None)

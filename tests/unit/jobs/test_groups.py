@@ -58,6 +58,13 @@ def test_odd_fields_are_not_known() -> None:
     assert not found.is_live(NOW)
 
 
+@pytest.mark.parametrize("value", [0, -1, 3_601, 1e308, 10**400, True, "30", float("nan")])
+def test_a_heartbeat_that_nobody_has_is_not_known(value: object) -> None:
+    """Else a group would live for ever by a typing error."""
+    (found,) = read_groups({A: {"heartbeat": value}})
+    assert found.heartbeat == 30
+
+
 def test_too_many_names_are_left_out() -> None:
     """They don't fit into the node; who reads it doesn't know them."""
     names = [f"{number:099}" for number in range(1_000)]
