@@ -148,3 +148,6 @@ def test_a_duration_beyond_reason_is_not_known(value: object) -> None:
     found = read_declared("digest", {"line": "0 9 * * *", "grace": value, "expectedRuntime": value})
     assert found is not None
     assert (found.grace, found.expected_runtime) == (60_000, None)
+    longest = read_declared("digest", {"line": "0 9 * * *", "grace": 10**9})
+    assert longest is not None
+    assert (longest.grace, longest.alert_after) == (10**12, 1)

@@ -58,18 +58,19 @@ def test_odd_fields_are_not_known() -> None:
     assert not found.is_live(NOW)
 
 
-@pytest.mark.parametrize("value", [0, -1, 3_601, 1e308, 10**400, True, "30", float("nan")])
+@pytest.mark.parametrize("value", [0, -1, 3_601, 1e308, 10**400, True, "30", float("nan"), 3_600, 0.5])
 def test_a_heartbeat_that_nobody_has_is_not_known(value: object) -> None:
-    """Else a group would live for ever by a typing error."""
+    """Else a group would live for ever by a typing error. An hour is the longest."""
     (found,) = read_groups({A: {"heartbeat": value}})
-    assert found.heartbeat == 30
+    assert found.heartbeat == (value if value in (3_600, 0.5) else 30)
 
 
 def test_too_many_names_are_left_out() -> None:
     """They don't fit into the node; who reads it doesn't know them."""
-    names = [f"{number:099}" for number in range(1_000)]
-    assert {"jobs", "schedules"}.isdisjoint(group_fields(dict.fromkeys([*names, "xx"], NINE), "api", 30))
-    assert {"jobs", "schedules"} <= group_fields(dict.fromkeys(names, NINE), "api", 30).keys()
+    names = [f"{number:099}" for number in range(999)]
+    fits, too_long = (group_fields(dict.fromkeys([*names, "x" * last], NINE), "api", 30) for last in (100, 101))
+    assert {"jobs", "schedules"} <= fits.keys()
+    assert {"jobs", "schedules"}.isdisjoint(too_long)
 
 
 @pytest.mark.parametrize(("heartbeat", "seconds"), [(30, 90), (5, 15)])

@@ -265,7 +265,8 @@ def test_a_disabled_job_is_paused_by_its_program() -> None:
 @pytest.mark.parametrize("found", [None, "text", node()])
 def test_a_job_that_nobody_has_is_unattended(found: object) -> None:
     """If it ticks and no live group has it, whatever its node says; a job of triggers needs no group."""
-    seen = (group(seen_at=NOW - HOUR), group(seen_at=NOW - 2 * HOUR), group("other", LATE))
+    odd = (replace(group(seen_at=1), jobs=None), replace(group(), seen_at=None))
+    seen = (group(seen_at=NOW - HOUR), group(seen_at=NOW - 2 * HOUR), group("other", LATE), *odd)
     unattended = verdict(JOB, found, LATE, seen)
     assert unattended == JobVerdict(
         "digest",
@@ -289,6 +290,8 @@ def test_what_is_to_be_started_has_a_name_or_a_role() -> None:
     assert verdict(job(service="", role="mail"), None, LATE, NOBODY).why.startswith(
         f"{nobody_runs}give an instance its role 'mail' (FIRECRON_ROLES), or, "
     )
+    assert verdict(job(role="mail"), None, LATE, NOBODY).why.startswith(f"{nobody_runs}start api, or, ")
+    assert verdict(job(service=""), None, LATE, NOBODY).why.startswith(f"{nobody_runs}start its program, or, ")
 
 
 def test_a_group_lives_for_three_heartbeats() -> None:
@@ -318,6 +321,12 @@ def test_overlap_allow_is_judged_for_late_alone() -> None:
     assert verdict(free, claimed) == JobVerdict(
         "digest", "ok", why="no tick is late; of how its runs ended, overlap='allow' leaves no trace"
     )
+
+
+def test_a_lock_that_does_not_say_since_when_it_is_held_is_running() -> None:
+    """Somebody has removed that field: how long the run has taken isn't known."""
+    found = verdict(job(expected_runtime=1), node(acquiredAt=None))
+    assert (found.word, found.since, found.why) == ("running", None, "rev-2/i2 runs without a tick")
 
 
 def test_without_once_per_tick_nothing_is_judged() -> None:
