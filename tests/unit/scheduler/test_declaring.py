@@ -18,6 +18,7 @@ from firecron.base.clocks import Deadline
 from firecron.base.events import Event
 from firecron.cli.commands.rules import adapted
 from firecron.errors import Denied, Unavailable
+from firecron.scheduler.declaring import Declaring
 from firecron.settings import load
 from firecron.store import Snapshot
 from firecron.testing import FakeTiming, MemoryStore
@@ -419,10 +420,12 @@ def test_a_retry_is_made_when_it_comes(programs: Programs) -> None:
     """
     crons = programs.program(job())
     planned: list[tuple[float, Callable[[], None]]] = []
-    declaring = crons.engine.declaring
-    declaring._later = lambda seconds, call: planned.append((seconds, call))
+    declaring = Declaring(
+        crons.locks, programs.timing, crons.registry, Inline(), lambda seconds, call: planned.append((seconds, call))
+    )
+    digest = crons.registry.get("digest")
     programs.store.error = Unavailable("down")
-    crons.registry.served(crons.registry.get("digest"))
+    declaring.served(digest)
     assert (len(programs.store.since()), planned) == (1, [])
     declaring.forget()
     declaring.begin()
@@ -430,7 +433,7 @@ def test_a_retry_is_made_when_it_comes(programs: Programs) -> None:
     ((seconds, retry),) = planned
     programs.store.error = None
     programs.timing.advance(seconds - 0.001)
-    programs.win(crons)
+    declaring.won(digest)
     assert programs.store.since() == []
     retry()
     assert programs.store.since() == ["read cron-jobs/digest", "merge 1"]
