@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 
 from firecron.base.instants import to_text
+from firecron.cron.schedule import Schedule
+from firecron.jobs.groups import group_fields
 from rtdb_emulator.pytest_plugin import Rtdb
 
 DAY = 86_400_000
@@ -26,7 +28,7 @@ class Catalogue:
         self.names: list[str] = []
 
     def declare(self, name: str, line: str = RARELY, **fields: object) -> None:
-        """Put a job into the catalogue and the group."""
+        """Put a job into the catalogue, and into the group unless it is disabled."""
         entry: dict[str, object] = {
             "line": line,
             "timezone": "America/New_York",
@@ -39,8 +41,13 @@ class Catalogue:
             **fields,
         }
         self._rtdb.set(f"/cron-jobs/{name}", {key: value for key, value in entry.items() if value is not None})
-        self.names.append(name)
+        self.names += [] if fields.get("disabled") else [name]
         self.beat()
+
+    def dissent(self, name: str, ago: int = 0, service: str = "api") -> None:
+        """Have another group of instances run the job by another schedule."""
+        told = group_fields({name: Schedule("* * * * *")}, service, 30)
+        self._rtdb.set("/cron-groups/fedcba9876543210", {**told, "beats": 3, "seenAt": now() - ago})
 
     def beat(self, ago: int = 0, first_ago: int = HOUR) -> None:
         """Have the group be seen so many milliseconds ago."""

@@ -8,7 +8,7 @@ import goals
 
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.jobs.catalogue import read_declared
-from firecron.jobs.groups import Group
+from firecron.jobs.groups import group_fields, read_groups
 from firecron.ops.health import judge
 
 JOBS = 1_000
@@ -22,7 +22,8 @@ def main() -> None:
     entries = {name: entry(index) for index, name in enumerate(names)}
     catalogue = [read_declared(name, node) for name, node in entries.items()]
     read = time.process_time() - began
-    groups = (Group("0" * 16, frozenset(names), "api", 0, NOW),)
+    told = group_fields({one.name: one.schedule for one in catalogue if one is not None}, "api", 30)
+    groups = read_groups({name * 16: {**told, "seenAt": NOW} for name in "01"})
     print(f"{JOBS:,} jobs, of which each ran last two days ago, and is late:")
     print(f"  read the catalogue      {read * 1000:6.0f} ms")
     for what, now in (("judge them", NOW), ("judge them again", NOW + 10_000)):

@@ -7,7 +7,7 @@ from typing import Any
 
 import firebase_admin
 import pytest
-from tests.catalogued import DAY, HOUR, Catalogue, now
+from tests.catalogued import DAY, HOUR, RARELY, Catalogue, now
 from tests.cli.calls import answer, call, checked, complaint
 from tests.cli.schemas import CHECK, STATUS
 from tests.cli.test_watch import Script, nothing
@@ -128,6 +128,28 @@ def test_a_warning_is_said_and_is_no_failure(catalogue: Catalogue, rtdb: Rtdb) -
     assert [line.partition(" by")[0] for line in call("check").stdout.splitlines()][1] == "paused: paused: paused"
     odd = rows()["odd"]
     assert (odd["line"], odd["words"], odd["next"], odd["service"], odd["ticks"]) == (None, None, None, None, False)
+
+
+def test_revisions_that_disagree_are_a_warning(catalogue: Catalogue, rtdb: Rtdb) -> None:
+    """It is said of a job that is ok as well, on top, and in a check, which passes; until the others are gone."""
+    for name in ("digest", "another"):
+        catalogue.declare(name)
+        catalogue.ran(name)
+    catalogue.dissent("digest", service="worker")
+    said = f"live instances of worker run it by another schedule than [{RARELY}] (America/New_York)"
+    row = rows()["digest"]
+    assert (row["verdict"], row["warning"]) == ("ok", True)
+    assert row["why"].startswith(said)
+    assert rows()["another"]["warning"] is False
+    lines = call("status").stdout.splitlines()
+    assert lines[0].startswith("digest: ok; ")
+    assert said in lines[0]
+    code, value = checks()
+    assert (code, value["status"]) == (0, "ok")
+    assert call("check").stdout == f"digest: ok: {row['why']}\n"
+    catalogue.dissent("digest", ago=91_000)
+    assert rows()["digest"]["warning"] is False
+    assert checks() == (0, {"status": "ok", "jobs": []})
 
 
 def test_a_retired_job_is_no_alarm(catalogue: Catalogue) -> None:

@@ -271,7 +271,7 @@ def test_the_catalogue_is_listed_field_by_field() -> None:
 def test_a_groups_node_is_listed_field_by_field() -> None:
     """The table of a group's node has each field that beats write, and no other."""
     table = rows(OPERATING, "## Who would run what")
-    written = {*group_fields([], "api", 30), "beats", "seenAt", "firstSeenAt"}
+    written = {*group_fields({}, "api", 30), "beats", "seenAt", "firstSeenAt"}
     assert sorted(field for row in table for field in named(row[0])) == sorted(written)
 
 

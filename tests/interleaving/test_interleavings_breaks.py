@@ -173,8 +173,8 @@ def releases_lower_the_success(patch: pytest.MonkeyPatch) -> None:
 
 
 def lost_runs_count_twice(patch: pytest.MonkeyPatch) -> None:
-    def broken(failures: object, open_slot: str | None, released_at: object) -> object:
-        return after_claim(failures, open_slot, None)
+    def broken(failures: object, open_slot: str | None, released_at: object, outcome: str | None) -> object:
+        return after_claim(failures, open_slot, None, outcome)
 
     patch.setattr(record, "after_claim", broken)
 

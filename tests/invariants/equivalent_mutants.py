@@ -7,6 +7,32 @@ the sources fails a test.
 from __future__ import annotations
 
 EQUIVALENT: dict[str, str] = {
+    "groups.dissenting: name, since = declared.name, declared.declared_at or 0 -> name, since = declared.name, "
+    "declared.declared_at or 1": "No group was seen in 1970.",
+    "groups.dissenting: others = tuple(group for group in having if (group.seen_at or 0) > since) -> others = "
+    "tuple(group for group in having if (group.seen_at) > since)": "A live group was seen.",
+    "groups.dissenting: others = tuple(group for group in having if (group.seen_at or 0) > since) -> others = "
+    "tuple(group for group in having if (group.seen_at or 1) > since)": "A live group was seen.",
+    "groups.dissenting: if declared.disabled or not others: -> if declared.disabled:": (
+        "Of none, none dissents; it only spares the digest."
+    ),
+    'declaring.Declaring.begin: with self._lock: -> with __import__("contextlib").nullcontext():': (
+        "One writing is one step."
+    ),
+    'declaring.Declaring._look: with self._lock: -> with __import__("contextlib").nullcontext():': (
+        "Either writing is one step, and neither needs the other."
+    ),
+    "declaring.Declaring._take: return set() -> return None": "Neither is anything to do.",
+    "health_report.Report: now: int = 0 -> now: int = 1": "Of a report without verdicts nobody asks when it was made.",
+    "health_report.HealthReport.__init__: self._catalogue: Mapping[str, Declared | None] = {} -> nothing": (
+        "It is read before it is used."
+    ),
+    "health_report.HealthReport.__init__: self._groups: Set[str] = frozenset() -> nothing": (
+        "They are read before they are used."
+    ),
+    "health._late_before: if after >= limit: -> if after > limit:": "No tick after the limit is before it.",
+    "membership.Membership: is_told: bool = False -> is_told: bool = True": "No group has an empty name.",
+    "catalogue: _LONGEST_TIME = 10**9 -> _LONGEST_TIME = 11**9": "No duration is between the two.",
     "body.Body._await: with concurrent.futures.ThreadPoolExecutor(1) as elsewhere: -> with "
     "concurrent.futures.ThreadPoolExecutor(2) as elsewhere:": "It is given one thing to do.",
     "body.Body._await_on: return interrupt -> return None": "It is kept as what the job raised, which goes first.",

@@ -279,6 +279,8 @@ PAUSES = in_file(
     ("self.until is None or now < self.until", "self.until is None or now <= self.until", PAUSED),
     ("self.until is None or now < self.until", "self.until is not None and now < self.until", PAUSED),
     ("return max((instant", "return min((instant", PAUSED),
+    ("if instant is not None and instant <= now", "if instant is not None", PAUSED),
+    ("if instant is not None and instant <= now", "if instant is not None and instant < now", PAUSED),
     ("if pause is None or pause.holds(now) else", "if pause is None else", PAUSED),
 )
 

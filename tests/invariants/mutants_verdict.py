@@ -6,6 +6,7 @@ from tests.invariants.mutants import Mutant
 
 HEALTH = "tests/unit/ops/test_health.py"
 DAEMON = "tests/unit/ops/test_health_daemon.py"
+GROUPS = "tests/unit/jobs/test_groups.py"
 REPORT = "tests/unit/ops/test_health_report.py"
 LATENESS = "tests/unit/scheduler/test_lateness.py"
 
@@ -22,7 +23,7 @@ VERDICT_MUTANTS = (
         ("groups is not None and retired(declared, groups, now)", "False", HEALTH),
         ("pause is not None and pause.holds(now)", "pause is not None", HEALTH),
         ("pause is not None and pause.holds(now)", "False", HEALTH),
-        ("    if declared.disabled:", "    if False:", HEALTH),
+        ("    if declared.disabled:\n        return Job", "    if False:\n        return Job", HEALTH),
         ("groups is not None and declared.ticks and not", "groups is not None and not", HEALTH),
         ("groups is not None and declared.ticks and not", "False and not", HEALTH),
         (
@@ -30,7 +31,7 @@ VERDICT_MUTANTS = (
             "    finally:\n        pass",
             HEALTH,
         ),
-        ('misfit(current.kept.get("kind"), record.slot if record else None, None)', "None", HEALTH),
+        ('misfit(current.kept.get("kind"), None, None)', "None", HEALTH),
         ("record is not None and record.is_live(now, margin) and (held", "False and (held", HEALTH),
         ("record is not None and record.is_live(now, margin) and (held", "record is not None and (held", HEALTH),
         ("record.is_live(now, margin)", "record.is_live(now, 0)", HEALTH),
@@ -64,9 +65,7 @@ VERDICT_MUTANTS = (
         ("        yield since\n", "        pass\n", DAEMON),
         ("declared.since if declared.since is not None else declared.declared_at", "declared.since", HEALTH),
         ("declared.since if declared.since is not None else declared.declared_at", "declared.declared_at", DAEMON),
-        ("resumed is not None and resumed <= now", "False", DAEMON),
-        ("resumed is not None and resumed <= now", "resumed is not None", DAEMON),
-        ("resumed is not None and resumed <= now", "resumed is not None and resumed < now", HEALTH),
+        ("    if resumed is not None:", "    if False:", DAEMON),
         ('"instances are" if declared.ticks else "trigger is"', '"instances are"', HEALTH),
         # Failing.
         ("record is None or record.slot is None", "record is None", HEALTH),
@@ -75,21 +74,45 @@ VERDICT_MUTANTS = (
         ("record.open_slot is not None and", "record.unfinished is not None and", HEALTH),
         ("failures < declared.alert_after", "failures <= declared.alert_after", HEALTH),
         ("failures < declared.alert_after", "False", HEALTH),
-        ("max(0, number(after_claim(", "max(-9, number(after_claim(", HEALTH),
+        ("max(0, number(counted)", "max(-9, number(counted)", HEALTH),
         (
-            "number(after_claim(counted_so_far, record.open_slot, record.releasedAt))",
-            "number(counted_so_far)",
+            "after_claim(record.failures, record.open_slot, record.releasedAt, record.outcome)",
+            "record.failures",
             HEALTH,
         ),
-        ('None if record.outcome == "succeeded" else record.failures', "record.failures", HEALTH),
         ("if failures > 1 else", "if failures else", HEALTH),
         ("freed_at(record) if failures == declared.alert_after else None", "freed_at(record)", HEALTH),
+    ),
+    *_in(
+        "ops/health.py",
+        # Revisions that disagree.
+        ("    if not others:\n        return found\n", "    return found\n", HEALTH),
+        ("    if found.is_alarm:\n", "    if True:\n", HEALTH),
+        ("    if found.is_alarm:\n", "    if False:\n", HEALTH),
+        ("    if declared.disabled:\n        return f", "    if False:\n        return f", HEALTH),
+        ("sorted({_named(group.service) for group in others})", "[_named(group.service) for group in others]", HEALTH),
+        ("plain(declared.revision) if declared.revision else _service(declared)", "_service(declared)", HEALTH),
+    ),
+    *_in(
+        "jobs/groups.py",
+        ("name in group.jobs and group.is_live(now)]", "name in group.jobs]", GROUPS),
+        ("if (group.seen_at or 0) > since)", "if (group.seen_at or 0) >= since)", GROUPS),
+        ("if (group.seen_at or 0) > since)", "if True)", GROUPS),
+        ("    if declared.disabled or not others:", "    if not others:", GROUPS),
+        ("group.digests.get(name, mine) != mine", "group.digests.get(name) != mine", GROUPS),
+        ("group.digests.get(name, mine) != mine", "True", GROUPS),
+        (" or len(value) != _LENGTH * len(names)", "", GROUPS),
+        ("digest(schedules[name]) for name in names", "digest(schedules[name]) for name in schedules", GROUPS),
     ),
     *_in(
         "ops/health_report.py",
         ("if self._timing.mono() >= self._until:", "if True:", REPORT),
         ("if self._timing.mono() >= self._until:", "if self._timing.mono() > self._until:", REPORT),
-        ("if self._timing.mono() >= self._catalogue_until:", "if True:", REPORT),
+        ("is_fresh = self._timing.mono() < self._catalogue_until", "is_fresh = False", REPORT),
+        ("is_fresh = self._timing.mono() < self._catalogue_until", "is_fresh = self._catalogue_until > 0", REPORT),
+        ("if is_fresh and not groups <= self._groups:", "if False:", REPORT),
+        ("if is_fresh and not groups <= self._groups:", "if is_fresh and groups:", REPORT),
+        ("if is_fresh and not groups <= self._groups:", "if is_fresh and groups != self._groups:", REPORT),
         ("self._report.problem is not None and before.problem is None", "self._report.problem is not None", REPORT),
         ("        if report.problem is not None:\n            return None\n", "", REPORT),
     ),

@@ -13,6 +13,8 @@ from tests.cli import schemas
 from tests.page.paging import SHELLS, Page, Shell, attend, declare
 
 from firecron.base.instants import to_text
+from firecron.cron.schedule import Schedule
+from firecron.jobs.groups import group_fields
 from rtdb_emulator.pytest_plugin import Rtdb
 
 MINUTE = 60_000
@@ -282,6 +284,17 @@ def test_instances_and_groups_are_shown(rtdb: Rtdb) -> None:
     assert (dead["alive"], dead["startedAt"], dead["instanceId"]) == (False, None, None)
     [group] = seen["groups"]
     assert (group["service"], group["live"], group["jobs"]) == ("shop", True, ["digest", "other"])
+
+
+def test_a_row_warns_of_revisions_that_disagree(rtdb: Rtdb) -> None:
+    """With the reason, and the verdict stays."""
+    declare(rtdb, "digest", since=now())
+    attend(rtdb, "digest")
+    told = group_fields({"digest": Schedule("0 10 * * *")}, "shop", 30)
+    rtdb.set("/cron-groups/group-2", {**told, "seenAt": now()})
+    [row] = Page().get("/api/jobs").body["jobs"]
+    assert (row["verdict"], row["warning"]) == ("ok", True)
+    assert row["why"].startswith("live instances of shop run it by another schedule than ")
 
 
 def test_acts_are_shown_newest_first(rtdb: Rtdb) -> None:

@@ -73,7 +73,14 @@ STAMP: Node = {".sv": "timestamp"}
 ONE_MORE: Node = {".sv": {"increment": 1}}
 COUNTED: Node = {"beats": 7, "seenAt": NOW - 9}
 TICKET: Node = {"beats": ONE_MORE, "seenAt": STAMP}
-TOLD: Node = {**TICKET, "firstSeenAt": NOW - 9, "heartbeat": 30, "jobs": "digest mail", "service": "api"}
+TOLD: Node = {
+    **TICKET,
+    "firstSeenAt": NOW - 9,
+    "heartbeat": 30,
+    "jobs": "digest mail",
+    "schedules": "r8_ww8PQ",
+    "service": "api",
+}
 DECLARED: Node = {
     "alertAfter": 1,
     "catchUp": "skip",

@@ -83,8 +83,9 @@ def ill_typed() -> list[Row]:
         for field, value in [
             ("firstSeenAt", "1"),
             ("heartbeat", "30"),
-            *((field, 1) for field in ("jobs", "service")),
+            *((field, 1) for field in ("jobs", "schedules", "service")),
             ("jobs", "j" * 100_001),
+            ("schedules", "s" * 200_001),
             ("service", "s" * 1_001),
         ]
     ]

@@ -87,7 +87,7 @@ MENDED = {
     "succeededSlot": "2024-02-29T09:00:00Z",
 }
 WRONG_RUN: Node = {**RAN, "attempt": -5, "durationMs": -1, "endedAt": 1e15, "fence": 1e300, "startedAt": -1}
-WRONG_GROUP: Node = {**COUNTED, "firstSeenAt": 1e15, "heartbeat": 0, "jobs": 7, "service": {"a": "b"}}
+WRONG_GROUP: Node = {**COUNTED, "firstSeenAt": 1e15, "heartbeat": 0, "jobs": 7, "schedules": 7, "service": {"a": "b"}}
 WRONG_BEAT: Node = {**BEAT, "jobs": -1, "running": -1, "seenAt": NOW - 9, "startedAt": 1e15}
 OBEYED = without(CANCELLED, "unfinished")
 BY_HAND: Node = {**ENDED, **TAKEN, "fence": NOW}
@@ -258,7 +258,11 @@ LEGAL = [
     ),
     delete("forget a job", DECLARED, ENTRY),
     patch("tell who runs what", TOLD, path=GROUP),
-    patch("tell of very many jobs", {**TOLD, "jobs": "j" * 100_000, "service": "s" * 1_000}, path=GROUP),
+    patch(
+        "tell of very many jobs",
+        {**TOLD, "jobs": "j" * 100_000, "schedules": "s" * 200_000, "service": "s" * 1_000},
+        path=GROUP,
+    ),
     patch("take no ticket", {"seenAt": STAMP}, COUNTED, GROUP),
     patch("take no ticket the first time", {"seenAt": STAMP, "jobs": ""}, path=GROUP),
     patch("take a ticket beside what is wrong", TICKET, WRONG_GROUP, GROUP),

@@ -201,7 +201,7 @@ ENTRY = Entry(
         # `declaredAt` is judged with the whole.
         (("cron-jobs", "$name"), {*DECLARED, "every", "starting"} - {"declaredAt"}),
         # `beats` and `seenAt` are judged together.
-        (("cron-groups", "$group"), {*group_fields([], "api", 30), "firstSeenAt"}),
+        (("cron-groups", "$group"), {*group_fields({}, "api", 30), "firstSeenAt"}),
     ],
 )
 def test_each_field_has_a_rule_of_its_own(below: tuple[str, ...], fields: set[str]) -> None:

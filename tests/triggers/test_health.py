@@ -42,8 +42,9 @@ def health(instance: Instance, method: str = "GET", headers: dict[str, str] | No
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_jobs_that_are_as_they_should_be_are_200(catalogue: Catalogue, rtdb: Rtdb, shell: Shell) -> None:
-    """A pause is no failure either; HEAD has the status alone, and nothing is cached on the way."""
+    """Nor is a pause a failure, or revisions that disagree; HEAD has the status alone, and nothing is cached."""
     rtdb.set("/cron-locks/digest/paused", True)
+    catalogue.dissent("digest")
     instance = Fleet().instance(shell)
     reply = health(instance)
     assert (reply.status, reply.body) == (200, {"status": "ok", "jobs": []})

@@ -125,7 +125,7 @@ def _block(row: Row, cells: Sequence[str], widths: Sequence[int], console: Conso
     if not fits:
         yield from _wrapped(f"on {owner}", "dim", console)
     if _is_said(row.verdict):
-        yield from _wrapped(row.verdict.why, _VERDICTS[row.verdict.word].removeprefix("bold "), console)
+        yield from _wrapped(row.verdict.why, _style(row.verdict).removeprefix("bold "), console)
 
 
 def _wrapped(text: str, style: str, console: Console) -> list[Text]:
@@ -146,7 +146,11 @@ def _schedule(row: Row) -> str:
 
 def _is_said(verdict: JobVerdict) -> bool:
     """Return whether people are told why: of a job that is as it should be, they needn't know."""
-    return verdict.word != "ok"
+    return verdict.word != "ok" or verdict.is_warning
+
+
+def _style(verdict: JobVerdict) -> str:
+    return "yellow" if verdict.is_warning and not verdict.is_alarm else _VERDICTS[verdict.word]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

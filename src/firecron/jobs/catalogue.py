@@ -13,12 +13,14 @@ An entry that can't be read is None: the tools show the job without a schedule, 
 
 from __future__ import annotations
 
+import hashlib
+import json
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from math import isfinite
 
-from firecron.base.exact import number, whole
+from firecron.base.exact import number
 from firecron.base.instants import check_instant, in_utc
 from firecron.cron.schedule import Schedule
 from firecron.jobs.options import DEFAULT_GRACE, JobOptions, has_lease
@@ -26,6 +28,8 @@ from firecron.store import SERVER_TIME
 
 # A function's name has no bound; the node has.
 _LONGEST_TEXT = 500
+# In seconds. No duration of a job is as long, but what somebody has typed may be beyond all that can be counted.
+_LONGEST_TIME = 10**9
 _SCHEDULE = ("line", "timezone", "every", "starting")
 _WHEN = ("since", "declaredAt")
 # What a program declares.
@@ -82,12 +86,8 @@ class Declared:
 
     def to_node(self) -> dict[str, object]:
         """Return the entry as it is stored, without the fields that are None."""
-        schedule = self.schedule
         fields: dict[str, object] = {
-            "line": None if schedule.every is not None else schedule.line,
-            "timezone": None if schedule.every is not None else schedule.timezone,
-            "every": None if schedule.every is None else int(schedule.every.total_seconds()),
-            "starting": None if schedule.starting is None else in_utc(schedule.starting),
+            **_of(self.schedule),
             "since": self.since,
             "grace": self.grace / 1000,
             "overlap": self.overlap,
@@ -192,6 +192,22 @@ def read_declared(name: str, node: object) -> Declared | None:
     )
 
 
+def digest(schedule: Schedule) -> str:
+    """Return four characters for the schedule. Those of another one differ, but for a chance of one in 16 million."""
+    text = json.dumps(list(_of(schedule).values()))
+    return urlsafe_b64encode(hashlib.blake2b(text.encode(), digest_size=3).digest()).decode()
+
+
+def _of(schedule: Schedule) -> dict[str, object]:
+    every, starting = schedule.every, schedule.starting
+    return {
+        "line": schedule.line if every is None else None,
+        "timezone": schedule.timezone if every is None else None,
+        "every": None if every is None else int(every.total_seconds()),
+        "starting": None if starting is None else in_utc(starting),
+    }
+
+
 def _schedule(node: Mapping[object, object]) -> Schedule:
     every = number(node.get("every"))
     if every is None:
@@ -203,8 +219,7 @@ def _schedule(node: Mapping[object, object]) -> Schedule:
 def _duration(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    milliseconds = value * 1000  # which may be infinite where the value is not
-    return whole(round(milliseconds)) if isfinite(milliseconds) and value > 0 else None
+    return round(value * 1000) if 0 < value <= _LONGEST_TIME else None
 
 
 def _text(value: object) -> str | None:

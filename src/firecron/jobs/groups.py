@@ -6,34 +6,43 @@ run what, however large the fleet is. Beside the counter `beats` the node has
     seenAt        the last heartbeat of any of them
     firstSeenAt   one of the first heartbeats; missing for the first seconds, or if those that were first died at once
     jobs          the names of the jobs that they run by their schedules, in one text, with a space between two
+    schedules     a digest of the schedule of each of these jobs, in the same order, in one text
     service       what they run in: the name of the Cloud Run service, worker pool or job, else `local`
     heartbeat     the seconds between two heartbeats of one instance
 
 A group is live if it was seen within three heartbeats. What can't be read counts as not known: nothing is said of a job
 because of a node that is odd.
+
+The catalogue has one schedule for each job, that of the program that has declared it last. The digests show that a live
+program runs the job by another one, as during a rolling deployment. They are short, because a group has a hundred jobs
+and is read often: which schedule the other one is, isn't said.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from math import isfinite
+from dataclasses import dataclass, field
 
 from firecron.base.exact import number
-from firecron.jobs.catalogue import Declared
+from firecron.cron.schedule import Schedule
+from firecron.jobs.catalogue import Declared, digest
 
 # Three missed heartbeats are silence, as of a single instance.
 LIVE_BEATS = 3
 DEFAULT_HEARTBEAT = 30.0
+_LONGEST_HEARTBEAT = 3_600
 # The security rules allow as much. Some thousand names fit.
 LONGEST_JOBS = 100_000
+# Of a digest.
+_LENGTH = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """A group of instances. Instants are milliseconds of RTDB's time, `heartbeat` is seconds.
 
-    `name` is the node's name. `jobs` is None if the node doesn't say which jobs the group runs.
+    `name` is the node's name. `jobs` is None if the node doesn't say which jobs the group runs. `digests` are those of
+    the schedules, by job; a job is missing if its schedule is not known.
     """
 
     name: str
@@ -42,6 +51,7 @@ class Group:
     first_seen_at: int | None
     seen_at: int | None
     heartbeat: float = DEFAULT_HEARTBEAT
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     def is_live(self, now: int) -> bool:
         """Return whether an instance of the group was seen within three heartbeats."""
@@ -52,11 +62,17 @@ class Group:
         return self.jobs is None or job in self.jobs
 
 
-def group_fields(jobs: Iterable[str], service: str, heartbeat: float) -> dict[str, object]:
-    """Return what an instance writes of its group once. Too many names are left out: they are not known then."""
-    text = " ".join(sorted(jobs))
+def group_fields(schedules: Mapping[str, Schedule], service: str, heartbeat: float) -> dict[str, object]:
+    """Return what an instance writes of its group once, given the schedule of each job, by the job's name.
+
+    Too many names are left out: they are not known then.
+    """
+    names = sorted(schedules)
+    text = " ".join(names)
     fields: dict[str, object] = {"service": service, "heartbeat": heartbeat}
-    return {**fields, "jobs": text} if len(text) <= LONGEST_JOBS else fields
+    if len(text) > LONGEST_JOBS:
+        return fields
+    return {**fields, "jobs": text, "schedules": "".join(digest(schedules[name]) for name in names)}
 
 
 def read_groups(node: object) -> tuple[Group, ...]:
@@ -89,19 +105,42 @@ def retired(declared: Declared, groups: Iterable[Group], now: int) -> bool:
     )
 
 
+def dissenting(declared: Declared, groups: Iterable[Group], now: int) -> tuple[Group, ...]:
+    """Return the live groups that run the job by another schedule than declared, or although it is declared disabled.
+
+    A group counts if it was seen after the entry was written. Before that, its instances may have become those that
+    wrote it: a program was replaced, or has given its job another schedule.
+    """
+    name, since = declared.name, declared.declared_at or 0
+    having = [group for group in groups if group.jobs is not None and name in group.jobs and group.is_live(now)]
+    others = tuple(group for group in having if (group.seen_at or 0) > since)
+    if declared.disabled or not others:
+        return others
+    mine = digest(declared.schedule)
+    return tuple(group for group in others if group.digests.get(name, mine) != mine)
+
+
 def _group(name: str, node: Mapping[object, object]) -> Group:
     jobs, service = node.get("jobs"), node.get("service")
+    names = jobs.split() if isinstance(jobs, str) else None
     return Group(
         name,
-        frozenset(jobs.split()) if isinstance(jobs, str) else None,
+        None if names is None else frozenset(names),
         service if isinstance(service, str) else None,
         number(node.get("firstSeenAt")),
         number(node.get("seenAt")),
         _heartbeat(node.get("heartbeat")),
+        _digests(names or [], node.get("schedules")),
     )
 
 
+def _digests(names: list[str], value: object) -> dict[str, str]:
+    if not isinstance(value, str) or len(value) != _LENGTH * len(names):
+        return {}
+    return {name: value[_LENGTH * place : _LENGTH * (place + 1)] for place, name in enumerate(names)}
+
+
 def _heartbeat(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _LONGEST_HEARTBEAT:
         return DEFAULT_HEARTBEAT
     return float(value)

@@ -2,7 +2,8 @@
 
     one more    a release after a run of a tick that failed, or that lost its lease and still has the record
     one more    an acquisition that replaces the record of a run that died: neither ended nor released
-    none        a release after a success, also of a run by hand
+    none        a release after a success, also of a run by hand; an acquisition after a success that an older version,
+                which doesn't count, has left the number beside
     as before   any other write: of a run that was interrupted or cancelled, of a run by hand that failed, a renewal
 
 Each is part of a write that is made anyway, under its ETag, so a run is counted once, whatever interleaves:
@@ -18,9 +19,10 @@ No lock depends on the count. What somebody has typed there in place of a number
 from __future__ import annotations
 
 
-def after_claim(failures: object, open_slot: str | None, released_at: object) -> object:
+def after_claim(failures: object, open_slot: str | None, released_at: object, outcome: str | None) -> object:
     """Return the count for an acquisition. A record with an open slot that was not released is that of a died run."""
-    return _one_more(failures) if open_slot is not None and released_at is None else failures
+    so_far = None if outcome == "succeeded" else failures
+    return _one_more(so_far) if open_slot is not None and released_at is None else so_far
 
 
 def after_release(failures: object, outcome: str | None, *, is_tick: bool) -> object:

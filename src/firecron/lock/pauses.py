@@ -69,11 +69,14 @@ def is_paused(fields: Mapping[str, object], now: int) -> bool:
 
 
 def resumed_at(fields: Mapping[str, object], now: int) -> int | None:
-    """Return when the last pause ended, by hand or by its `pausedUntil`; None if that is not known."""
+    """Return when the last pause ended, by hand or by its `pausedUntil`; None if that is not known.
+
+    Who says that it will end by hand is wrong, and hides nothing.
+    """
     pause = pause_in(fields)
     ended = None if pause is None or pause.holds(now) else pause.until
     by_hand = number(fields.get("resumedAt"))
-    return max((instant for instant in (ended, by_hand) if instant is not None), default=None)
+    return max((instant for instant in (ended, by_hand) if instant is not None and instant <= now), default=None)
 
 
 def _text(value: object) -> str | None:

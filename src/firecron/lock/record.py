@@ -226,7 +226,7 @@ def _taken(current: Current, request: Request, now: Moment) -> Take:
         "cancelWhy": None,
         "expires": to_text(term.expires_at),
         "expiresAt": term.expires_at,
-        "failures": after_claim(record.failures, record.open_slot, record.releasedAt) if record else None,
+        "failures": record and after_claim(record.failures, record.open_slot, record.releasedAt, record.outcome),
         "holder": request.holder,
         "instance": request.instance,
         "instanceId": request.instance_id,

@@ -20,6 +20,10 @@ never ran is.
 A job with overlap="allow" leaves no trace of its runs, so the node says of it only whether it is late. With
 once_per_tick=False it remembers no ticks, so nothing is judged by it. A node that nobody can claim is stuck for both.
 
+Where live instances run the job by another schedule than the one that was declared last, as in a rolling deployment, or
+although it is declared disabled, the verdict is a warning as well, whatever its word is. Ticks are judged by what was
+declared.
+
 Limit: after an unlock (`expiresAt = 0`) the node doesn't show when the lock was freed. So a tick that came while the
 lock was held is late then, until the next claim.
 """
@@ -27,7 +31,7 @@ lock was held is late then, until the next claim.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from firecron.base.exact import number, whole
@@ -35,7 +39,7 @@ from firecron.base.instants import to_datetime, to_milliseconds, to_text
 from firecron.base.plain import plain
 from firecron.errors import Malformed
 from firecron.jobs.catalogue import Declared
-from firecron.jobs.groups import Group, live_groups_of, retired
+from firecron.jobs.groups import Group, dissenting, live_groups_of, retired
 from firecron.lock.failures import after_claim
 from firecron.lock.instances import how_to_free
 from firecron.lock.kinds import misfit
@@ -60,7 +64,7 @@ class JobVerdict:
 
     `since` is when this state began, `due` the first tick that is late; None where there is none, or it is not known.
     `why` is one sentence for people. `is_warning` marks what is no alarm, but should be looked at, as a pause of more
-    than a day.
+    than a day, or instances that disagree.
     """
 
     job: str
@@ -98,6 +102,19 @@ def judge(
 
     Without `groups`, because they can't be read, no job is retired or unattended. Durations are milliseconds.
     """
+    found = _judge(declared, node, groups, now, margin, alert_margin)
+    others = dissenting(declared, groups or (), now)
+    if not others:
+        return found
+    said = _disagreement(declared, others)
+    if found.is_alarm:
+        return replace(found, why=f"{found.why}; {said}")
+    return replace(found, why=f"{said}; {found.why}", is_warning=True)
+
+
+def _judge(
+    declared: Declared, node: object, groups: Collection[Group] | None, now: int, margin: int, alert_margin: int
+) -> JobVerdict:
     job, fields = plain(declared.name), node if isinstance(node, dict) else {}
     if groups is not None and retired(declared, groups, now):
         return JobVerdict(job, "retired", why=f"taken out: newer instances of {_service(declared)} don't have it")
@@ -113,7 +130,7 @@ def judge(
     except Malformed as error:
         return _malformed(job, str(error))
     record = current if isinstance(current, LockRecord) else None
-    if wrong := misfit(current.kept.get("kind"), record.slot if record else None, None):
+    if wrong := misfit(current.kept.get("kind"), None, None):
         return _malformed(job, wrong)
     if record is not None and record.is_live(now, margin) and (held := _held(job, declared, record, now)):
         return held
@@ -137,12 +154,13 @@ def _paused(job: str, pause: Pause, now: int) -> JobVerdict:
 def _unattended(job: str, declared: Declared, groups: Collection[Group]) -> JobVerdict:
     named = (group for group in groups if group.jobs is not None and declared.name in group.jobs)
     last_seen = max((group.seen_at for group in named if group.seen_at is not None), default=None)
-    seen = "" if last_seen is None else f"; one was last seen at {to_text(last_seen)}"
+    seen = "" if last_seen is None else f" (one was last seen at {to_text(last_seen)})"
     if declared.service or declared.role is None:
         remedy = f"start {_service(declared)}"
     else:
         remedy = f"give an instance its role {plain(declared.role)!r} (FIRECRON_ROLES)"
-    why = f"no live instance has it, so nobody runs its ticks: {remedy}{seen}"
+    forget = f"or, if it was taken out, run: firecron forget {job}"
+    why = f"no live instance has it, so nobody runs its ticks{seen}: {remedy}, {forget}"
     return JobVerdict(job, "unattended", last_seen, why=why)
 
 
@@ -192,7 +210,7 @@ def _since_when(declared: Declared, record: LockRecord | None, fields: Mapping[s
     if since is not None:
         yield since
     resumed = resumed_at(fields, now)
-    if resumed is not None and resumed <= now:
+    if resumed is not None:
         yield resumed
 
 
@@ -210,15 +228,15 @@ def _ended(job: str, declared: Declared, record: LockRecord | None) -> JobVerdic
     if record is None or record.slot is None:
         return JobVerdict(job, "ok", why="none of its ticks was claimed yet, and none is late")
     died = record.open_slot is not None and record.releasedAt is None
-    # As the next claim would count it. A version that doesn't count has kept the number at its success.
-    counted_so_far = None if record.outcome == "succeeded" else record.failures
-    failures = max(0, number(after_claim(counted_so_far, record.open_slot, record.releasedAt)) or 0)
+    # As the next claim would count it.
+    counted = after_claim(record.failures, record.open_slot, record.releasedAt, record.outcome)
+    failures = max(0, number(counted) or 0)
     last = f"its last tick {record.slot} " + (
         f"died with {plain(record.owner)}" if died else plain(record.outcome or "was claimed")
     )
     if failures < declared.alert_after:
-        counted = f", {failures} of {declared.alert_after} failures in a row that are reported" if failures else ""
-        return JobVerdict(job, "ok", why=f"{last}{counted}")
+        some = f", {failures} of {declared.alert_after} failures in a row that are reported" if failures else ""
+        return JobVerdict(job, "ok", why=f"{last}{some}")
     succeeded = record.newest_success()
     so_far = "" if succeeded is None else f", and the last that succeeded was {succeeded}"
     in_a_row = f"its last {failures} runs failed, were lost or died: " if failures > 1 else ""
@@ -230,6 +248,20 @@ def _ended(job: str, declared: Declared, record: LockRecord | None) -> JobVerdic
     )
 
 
+def _disagreement(declared: Declared, others: Collection[Group]) -> str:
+    where = " and ".join(sorted({_named(group.service) for group in others}))
+    last = plain(declared.revision) if declared.revision else _service(declared)
+    if declared.disabled:
+        return f"live instances of {where} run it, although {last} has declared it disabled"
+    schedule = plain(str(declared.schedule))
+    return f"live instances of {where} run it by another schedule than {schedule}, which {last} declared last"
+
+
 def _service(declared: Declared) -> str:
-    """Return what a person starts, and whose log a person reads. Outside of Cloud Run it has no name."""
-    return "its program" if declared.service in ("", "local") else plain(declared.service)
+    """Return what a person starts, and whose log a person reads."""
+    return _named(declared.service)
+
+
+def _named(service: str | None) -> str:
+    """Return the name of a service for people. Outside of Cloud Run it has none."""
+    return "its program" if service in (None, "", "local") else plain(service)

@@ -1,8 +1,9 @@
 """The verdicts about all jobs, shared by all who ask: `/health`, the page, and the rounds that tell of late jobs.
 
 The database is read at most once in ten seconds, however many callers ask, and by one of them at a time: the others
-wait for what it finds. The catalogue is read at most once in five minutes. A read that failed is shared as well, so
-that a database that is away isn't asked by each caller in turn.
+wait for what it finds. The catalogue is read once in five minutes, and when there is a new group of instances: its
+revision may have declared other schedules, by which no tick is late. A read that failed is shared as well, so that a
+database that is away isn't asked by each caller in turn.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from firecron.base.clocks import Timing
@@ -71,6 +72,7 @@ class HealthReport:
         self._until = -math.inf
         self._catalogue: Mapping[str, Declared | None] = {}
         self._catalogue_until = -math.inf
+        self._groups: Set[str] = frozenset()
         tell_after_fork(self)
 
     def get(self) -> Report:
@@ -96,10 +98,14 @@ class HealthReport:
 
     def _read(self) -> Report:
         try:
-            if self._timing.mono() >= self._catalogue_until:
-                self._catalogue = self._status.catalogue()
+            is_fresh = self._timing.mono() < self._catalogue_until
+            nodes = self._status.read(self._catalogue if is_fresh else None)
+            groups = {group.name for group in nodes.groups or ()}
+            if is_fresh and not groups <= self._groups:
+                nodes, is_fresh = replace(nodes, catalogue=self._status.catalogue()), False
+            if not is_fresh:
+                self._catalogue, self._groups = nodes.catalogue, groups
                 self._catalogue_until = self._timing.mono() + _CATALOGUE_FRESH
-            nodes = self._status.read(self._catalogue)
             return Report(tuple(self._status.verdicts(nodes)), nodes.now)
         except StoreError as error:
             return Report(problem=str(error))

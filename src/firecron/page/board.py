@@ -16,7 +16,7 @@ from dataclasses import replace
 from firecron.base.clocks import Deadline, Timing
 from firecron.errors import Denied
 from firecron.jobs.catalogue import Declared
-from firecron.jobs.groups import Group, read_groups
+from firecron.jobs.groups import LIVE_BEATS, Group, read_groups
 from firecron.lock.hearing import Heard
 from firecron.lock.service import LockService
 from firecron.lock.streams import Follow
@@ -119,7 +119,8 @@ class Board:
             self._group_names = names
         now = self.now()
         return tuple(
-            replace(group, seen_at=now + _GROUPS_AGE * 1000) if group.is_live(now) else group for group in groups
+            replace(group, heartbeat=2 * group.heartbeat + _GROUPS_AGE / LIVE_BEATS) if group.is_live(now) else group
+            for group in groups
         )
 
     def _children(self, path: str) -> Mapping[str, object]:

@@ -17,12 +17,16 @@ No lock depends on an entry, so the writes have no condition. What may interleav
                                            is one revision's; two entries may be of two revisions
     an old revision starts late            its entries stand, until the new revision's next run of each job puts that
                                            job's own one right, an hour later at the latest if the job runs so often
+    the new one has the job disabled       then no run puts its entry right, but the next instance of the new revision
     two revisions run a job in turns       each of their instances looks once an hour: what they disagree about changes
                                            to and fro, and is shown as it is
     an operator forgets an entry           a program that has the job writes it again, at its next start, or at a run an
                                            hour after its last look
     `since` when two schedules take turns  it begins anew with each, so a tick of before is not called late
     a reply is lost                        the next look reads what was written
+
+A program that only triggers run leaves the entry of a job that live instances tick for to them. So a run by hand in a
+service doesn't say of its worker pool's job that only triggers run it: nobody would miss the pool then.
 
 A job with a role that this instance lacks is left to those that have it. Only if nobody has declared it, it is declared
 here without a service: so a role that no instance has is seen.
@@ -39,6 +43,7 @@ from firecron.base.clocks import Deadline, Timing
 from firecron.base.workers import Crew
 from firecron.errors import Denied, StoreError
 from firecron.jobs.catalogue import changed, declared
+from firecron.jobs.groups import live_groups_of, read_groups
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.lock.service import LockService
@@ -156,6 +161,9 @@ class Declaring:
             stored = store.read(paths.jobs, self._deadline()).node if jobs else None
         entries = stored if isinstance(stored, dict) else {}
         found = {name: self._changed(job, entries.get(name)) for name, job in jobs.items()}
+        ticked = {name for name in found if _ticks(entries.get(name))}
+        if not self._ticks and any(found[name] is not None for name in ticked):
+            found |= dict.fromkeys(self._run_elsewhere(ticked))
         values = [(name, node) for name, node in found.items() if node is not None]
         for start in range(0, len(values), _MOST):
             store.merge(paths.jobs, dict(values[start : start + _MOST]), self._deadline())
@@ -173,6 +181,15 @@ class Declaring:
         service, revision = (who.service, who.revision) if is_here else ("", None)
         mine = declared(job.options, where=job.where, ticks=self._ticks, service=service, revision=revision)
         return changed(mine, stored)
+
+    def _run_elsewhere(self, names: Iterable[str]) -> set[str]:
+        """Return those of these jobs that live instances tick for, as far as is known. Raise StoreError."""
+        try:
+            groups = read_groups(self._locks.store.read(self._locks.paths.groups, self._deadline()).node)
+        except Denied:
+            return set()  # the rules are older than the groups
+        now = self._locks.clock.now(self._deadline()).server
+        return {name for name in names if live_groups_of(name, groups, now)}
 
     def _put_off(self, term: object, names: set[str], error: BaseException) -> None:
         """Look at these jobs again later, and say so, once until a look succeeds."""
@@ -198,3 +215,7 @@ class Declaring:
 
     def _deadline(self) -> Deadline:
         return self._locks.deadline(self._locks.settings.request_timeout)
+
+
+def _ticks(entry: object) -> bool:
+    return isinstance(entry, dict) and entry.get("ticks") is True

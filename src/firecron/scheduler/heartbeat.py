@@ -156,7 +156,8 @@ class Heartbeat:
 
     def _of_group(self, draw: Draw) -> dict[str, object]:
         """Return what a beat writes into the node of its group."""
-        told = self._membership.fields(draw.group, draw.jobs, self._identity.service, self._settings.heartbeat)
+        schedules = {name: job.options.schedule for name, job in draw.jobs.items()}
+        told = self._membership.fields(draw.group, schedules, self._identity.service, self._settings.heartbeat)
         return {**told, "seenAt": SERVER_TIME, **({"beats": ONE_MORE} if draw.takes_ticket else {})}
 
     def prune(self, deadline: Deadline) -> None:

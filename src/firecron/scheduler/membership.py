@@ -11,9 +11,10 @@ that the time is there although one of them dies. Theirs are seconds apart, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from firecron.cron.schedule import Schedule
 from firecron.jobs.groups import group_fields
 
 # How many instances say when their group was first seen.
@@ -33,10 +34,12 @@ class Membership:
     is_told: bool = False
     founded_at: int | None = None
 
-    def fields(self, group: str, jobs: Iterable[str], service: str, heartbeat: float) -> dict[str, object]:
-        """Return the fields that the next beat writes into the node of this group."""
+    def fields(
+        self, group: str, schedules: Mapping[str, Schedule], service: str, heartbeat: float
+    ) -> dict[str, object]:
+        """Return the fields that the next beat writes into the node of this group, given its jobs' schedules."""
         is_same = group == self.group
-        told = {} if is_same and self.is_told else group_fields(jobs, service, heartbeat)
+        told = {} if is_same and self.is_told else group_fields(schedules, service, heartbeat)
         founded = {"firstSeenAt": self.founded_at} if is_same and self.founded_at is not None else {}
         return {**told, **founded}
 

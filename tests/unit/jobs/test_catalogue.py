@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from firecron import distributed_cron
-from firecron.jobs.catalogue import Declared, declared, read_declared
+from firecron.cron.schedule import Schedule
+from firecron.jobs.catalogue import Declared, declared, digest, read_declared
 from firecron.jobs.decorator import declared as options_of
 
 
@@ -104,3 +106,48 @@ def test_odd_fields_have_their_defaults() -> None:
     found = read_declared("digest", {"line": "0 9 * * *", **odd})
     assert found is not None
     assert found == replace(entry(), where="", service="local", revision=None)
+
+
+START = datetime(2026, 11, 18, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Schedule("0 9 * * *"),
+        lambda: Schedule("0 9 * * 1"),
+        lambda: Schedule("@hourly"),
+        lambda: Schedule("0 9 * * *", "Europe/Berlin"),
+        lambda: Schedule(every=2700),
+        lambda: Schedule(every=2701),
+        lambda: Schedule(every=2700, starting=START),
+    ],
+)
+def test_a_digest_is_that_of_the_schedule_alone(make: Callable[[], Schedule]) -> None:
+    """Programs and readers of the catalogue have the same one for a schedule, and another for any other."""
+    schedule = make()
+    found = digest(schedule)
+    assert len(found) == 4
+    assert found == digest(make())
+    read = read_declared("digest", replace(entry(), schedule=schedule).to_node())
+    assert read is not None
+    assert digest(read.schedule) == found
+    others = [Schedule("0 9 * * 2"), Schedule("0 9 * * *", "Asia/Tokyo"), Schedule(every=60), Schedule("* * * * *")]
+    assert found not in map(digest, others)
+
+
+def test_digests_stay_the_same() -> None:
+    """Instances of all versions have to agree on them."""
+    found = [Schedule("0 9 * * *", "America/New_York"), Schedule(every=2700, starting=START)]
+    assert [digest(schedule) for schedule in found] == ["kz1W", "ifYZ"]
+
+
+@pytest.mark.parametrize("value", [1e308, 10**400, 1e10, 0, -0.5, True, float("inf"), float("nan"), "60"])
+def test_a_duration_beyond_reason_is_not_known(value: object) -> None:
+    """One job's typing error doesn't hide all the others."""
+    found = read_declared("digest", {"line": "0 9 * * *", "grace": value, "expectedRuntime": value})
+    assert found is not None
+    assert (found.grace, found.expected_runtime) == (60_000, None)
+    longest = read_declared("digest", {"line": "0 9 * * *", "grace": 10**9})
+    assert longest is not None
+    assert (longest.grace, longest.alert_after) == (10**12, 1)

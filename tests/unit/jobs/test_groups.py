@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 from tests.unit.jobs.test_catalogue import entry
 
-from firecron.jobs.groups import Group, group_fields, live_groups_of, read_groups, retired
+from firecron.cron.schedule import Schedule
+from firecron.jobs.catalogue import digest
+from firecron.jobs.groups import Group, dissenting, group_fields, live_groups_of, read_groups, retired
 
 NOW = 1_794_992_400_000
 A, B = "0123456789abcdef", "fedcba9876543210"
@@ -18,15 +20,27 @@ def group(*jobs: str, name: str = A, seen: int = 0, first: int | None = 100, ser
     return Group(name, frozenset(jobs), service, None if first is None else NOW - first * 1000, NOW - seen * 1000)
 
 
+NINE, TEN = Schedule("0 9 * * *"), Schedule("0 10 * * *")
+
+
 def test_what_a_group_tells_is_read() -> None:
-    """Names come back as they were told, and the groups in the order of their names."""
-    told = {**group_fields(["mail", "digest"], "api", 20), "seenAt": NOW, "firstSeenAt": NOW - 9, "beats": 3}
-    assert told["jobs"] == "digest mail"
-    found = read_groups({B: told, A: {**group_fields([], "api", 30), "seenAt": NOW}})
+    """Names come back as they were told, with the digests of their schedules, and the groups in order."""
+    told = {**group_fields({"mail": TEN, "digest": NINE}, "api", 20), "seenAt": NOW, "firstSeenAt": NOW - 9, "beats": 3}
+    assert (told["jobs"], told["schedules"]) == ("digest mail", digest(NINE) + digest(TEN))
+    found = read_groups({B: told, A: {**group_fields({}, "api", 30), "seenAt": NOW}})
+    digests = {"digest": digest(NINE), "mail": digest(TEN)}
     assert found == (
         Group(A, frozenset(), "api", None, NOW, 30),
-        Group(B, frozenset({"digest", "mail"}), "api", NOW - 9, NOW, 20),
+        Group(B, frozenset(digests), "api", NOW - 9, NOW, 20, digests),
     )
+
+
+@pytest.mark.parametrize("schedules", [None, 5, "", digest(NINE), digest(NINE) * 3, digest(NINE) + "x"])
+def test_digests_that_do_not_fit_the_names_are_not_known(schedules: object) -> None:
+    """An older version writes none, and somebody may have edited them."""
+    (found,) = read_groups({A: {"jobs": "digest mail", "schedules": schedules}})
+    assert found.jobs == frozenset({"digest", "mail"})
+    assert found.digests == {}
 
 
 @pytest.mark.parametrize("node", [None, "x", 5, [], {A: "x"}])
@@ -44,11 +58,19 @@ def test_odd_fields_are_not_known() -> None:
     assert not found.is_live(NOW)
 
 
+@pytest.mark.parametrize("value", [0, -1, 3_601, 1e308, 10**400, True, "30", float("nan"), 3_600, 0.5])
+def test_a_heartbeat_that_nobody_has_is_not_known(value: object) -> None:
+    """Else a group would live for ever by a typing error. An hour is the longest."""
+    (found,) = read_groups({A: {"heartbeat": value}})
+    assert found.heartbeat == (value if value in (3_600, 0.5) else 30)
+
+
 def test_too_many_names_are_left_out() -> None:
     """They don't fit into the node; who reads it doesn't know them."""
-    names = ["x" * 99] * 1_000
-    assert "jobs" not in group_fields([*names, "xx"], "api", 30)
-    assert "jobs" in group_fields(names, "api", 30)
+    names = [f"{number:099}" for number in range(999)]
+    fits, too_long = (group_fields(dict.fromkeys([*names, "x" * last], NINE), "api", 30) for last in (100, 101))
+    assert {"jobs", "schedules"} <= fits.keys()
+    assert {"jobs", "schedules"}.isdisjoint(too_long)
 
 
 @pytest.mark.parametrize(("heartbeat", "seconds"), [(30, 90), (5, 15)])
@@ -103,3 +125,49 @@ def test_otherwise_it_is_not(groups: list[Group]) -> None:
 def test_of_a_job_that_is_in_no_group_it_cannot_be_said(declared: object) -> None:
     """A job that only triggers run, and a disabled one."""
     assert not retired(declared, [group("mail")], NOW)  # type: ignore[arg-type]  # a Declared each
+
+
+def other(name: str = A, schedule: Schedule = TEN, seen: int = 0) -> Group:
+    """A group that runs the job, by ten unless by another schedule."""
+    return replace(group("digest", name=name, seen=seen), digests={"digest": digest(schedule)})
+
+
+def test_a_live_group_with_another_schedule_dissents() -> None:
+    """Whether one or several do; one that runs what was declared doesn't."""
+    agreeing, first, second = other("0" * 16, NINE), other(A), other(B)
+    assert dissenting(DIGEST, [agreeing, first, second], NOW) == (first, second)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        other(schedule=NINE),
+        other(seen=91),
+        group("digest"),
+        group("mail"),
+        replace(other(), jobs=None),
+        replace(other(), jobs=frozenset({"mail"})),
+        replace(other(), seen_at=None),
+    ],
+    ids=["the same", "dead", "by which is not known", "without it", "not known", "edited", "never seen"],
+)
+def test_another_group_does_not_dissent(found: Group) -> None:
+    """Only what is known for certain is said."""
+    assert dissenting(DIGEST, [found], NOW) == ()
+
+
+@pytest.mark.parametrize(("after", "counts"), [(-1, False), (0, False), (1, True)])
+def test_a_group_that_was_not_seen_since_the_declaration_does_not_count(after: int, counts: bool) -> None:
+    """Its instances may be those that have declared the job anew."""
+    declared = replace(DIGEST, declared_at=NOW - 5_000)
+    found = replace(other(), seen_at=NOW - 5_000 + after)
+    assert dissenting(declared, [found], NOW) == ((found,) if counts else ())
+    assert dissenting(replace(declared, declared_at=None), [found], NOW) == (found,)
+
+
+def test_a_group_that_runs_a_disabled_job_dissents() -> None:
+    """By whatever schedule, also if that is not known."""
+    declared = replace(DIGEST, disabled=True)
+    for found in (other(), other(schedule=NINE), group("digest")):
+        assert dissenting(declared, [found], NOW) == (found,)
+    assert dissenting(declared, [group("mail"), other(seen=91)], NOW) == ()

@@ -69,6 +69,14 @@ def test_other_claims_leave_the_count(before: dict[str, object]) -> None:
     assert "failures" not in taken(before, wanted)
 
 
+@pytest.mark.parametrize("wanted", [request(slot=slot(), fenced=True), request(fenced=True), request()])
+def test_a_success_that_an_older_version_did_not_count_ends_the_count(wanted: object) -> None:
+    """It has left the number in the node. The next claim drops it, so the failures after it are counted from one."""
+    before = {**DIED, **LET_GO, "failures": 2, "outcome": "succeeded"}
+    del before["unfinished"]
+    assert "failures" not in taken(before, wanted)  # type: ignore[arg-type]  # a Request each
+
+
 @pytest.mark.parametrize(("typed", "then"), [("many", 1), (-1, 1), (True, 1), ({"by": "Ann"}, 1), (0, 1), (1.5, 2.5)])
 def test_what_somebody_has_typed_blocks_nothing(typed: object, then: float) -> None:
     """What is no count counts as none, and is carried over until a run is counted."""

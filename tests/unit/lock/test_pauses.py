@@ -89,7 +89,9 @@ def test_a_take_and_a_release_keep_a_pause_that_is_over() -> None:
         ({"paused": True, "resumedAt": 5}, 5),
         (PAUSED, NOW),
         (OVER, NOW),
-        ({**PAUSED, "resumedAt": NOW + 5}, NOW + 5),
+        ({**PAUSED, "pausedUntil": NOW - 5, "resumedAt": NOW}, NOW),
+        ({**PAUSED, "resumedAt": NOW + 1}, NOW),
+        ({"resumedAt": NOW + 1}, None),
         ({**PAUSED, "pausedUntil": NOW + 1, "resumedAt": 5}, 5),
     ],
 )

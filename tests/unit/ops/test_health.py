@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.lock.records import DAY, MARGIN, NOW, node, released_node, slot
 from tests.unit.ops.declared import JOB, job
 
 from firecron.base.instants import to_text
 from firecron.cron.schedule import Schedule
-from firecron.jobs.catalogue import Declared
+from firecron.jobs.catalogue import Declared, digest
 from firecron.jobs.groups import Group
 from firecron.ops.health import ALARMS, JobVerdict, judge
 
@@ -263,27 +265,33 @@ def test_a_disabled_job_is_paused_by_its_program() -> None:
 @pytest.mark.parametrize("found", [None, "text", node()])
 def test_a_job_that_nobody_has_is_unattended(found: object) -> None:
     """If it ticks and no live group has it, whatever its node says; a job of triggers needs no group."""
-    seen = (group(seen_at=NOW - HOUR), group(seen_at=NOW - 2 * HOUR), group("other", LATE))
+    odd = (replace(group(seen_at=1), jobs=None), replace(group(), seen_at=None))
+    seen = (group(seen_at=NOW - HOUR), group(seen_at=NOW - 2 * HOUR), group("other", LATE), *odd)
     unattended = verdict(JOB, found, LATE, seen)
     assert unattended == JobVerdict(
         "digest",
         "unattended",
         NOW - HOUR,
-        why=f"no live instance has it, so nobody runs its ticks: start api; one was last seen at {slot(-3_600)}",
+        why=(
+            f"no live instance has it, so nobody runs its ticks (one was last seen at {slot(-3_600)}): "
+            "start api, or, if it was taken out, run: firecron forget digest"
+        ),
     )
     never = verdict(JOB, found, LATE, NOBODY)
     assert (never.word, never.since) == ("unattended", None)
-    assert never.why == "no live instance has it, so nobody runs its ticks: start api"
+    assert never.why.startswith("no live instance has it, so nobody runs its ticks: start api, or, ")
     assert verdict(job(ticks=False, since=NOW), None, NOW, NOBODY).word == "ok"
 
 
 def test_what_is_to_be_started_has_a_name_or_a_role() -> None:
     """Outside of Cloud Run a service has no name; and a role that no instance has is what is missing."""
     nobody_runs = "no live instance has it, so nobody runs its ticks: "
-    assert verdict(job(service="local"), None, LATE, NOBODY).why == f"{nobody_runs}start its program"
-    assert verdict(job(service="", role="mail"), None, LATE, NOBODY).why == (
-        f"{nobody_runs}give an instance its role 'mail' (FIRECRON_ROLES)"
+    assert verdict(job(service="local"), None, LATE, NOBODY).why.startswith(f"{nobody_runs}start its program, or, ")
+    assert verdict(job(service="", role="mail"), None, LATE, NOBODY).why.startswith(
+        f"{nobody_runs}give an instance its role 'mail' (FIRECRON_ROLES), or, "
     )
+    assert verdict(job(role="mail"), None, LATE, NOBODY).why.startswith(f"{nobody_runs}start api, or, ")
+    assert verdict(job(service=""), None, LATE, NOBODY).why.startswith(f"{nobody_runs}start its program, or, ")
 
 
 def test_a_group_lives_for_three_heartbeats() -> None:
@@ -315,6 +323,12 @@ def test_overlap_allow_is_judged_for_late_alone() -> None:
     )
 
 
+def test_a_lock_that_does_not_say_since_when_it_is_held_is_running() -> None:
+    """Somebody has removed that field: how long the run has taken isn't known."""
+    found = verdict(job(expected_runtime=1), node(acquiredAt=None))
+    assert (found.word, found.since, found.why) == ("running", None, "rev-2/i2 runs without a tick")
+
+
 def test_without_once_per_tick_nothing_is_judged() -> None:
     """No tick is remembered, so neither late, stuck nor failing can be said; paused and unattended can."""
     plain = job(once_per_tick=False, expected_runtime=1)
@@ -324,6 +338,58 @@ def test_without_once_per_tick_nothing_is_judged() -> None:
     assert verdict(plain, node(acquiredAt=1)).word == "running"
     assert verdict(plain, {"paused": True}).word == "paused"
     assert verdict(plain, None, NOW, NOBODY).word == "unattended"
+
+
+NINE, TEN = Schedule("0 9 * * *"), Schedule("0 10 * * *")
+
+
+def others(schedule: Schedule = TEN, name: str = "f" * 16, service: str = "api") -> tuple[Group, ...]:
+    """Live instances of two revisions: those of the declared schedule, and others."""
+    fields = frozenset({"digest"}), service, 0, LATE
+    declared = Group("0" * 16, *fields, digests={"digest": digest(NINE)})
+    return declared, group("digest", LATE), Group(name, *fields, digests={"digest": digest(schedule)})
+
+
+SAID = "live instances of api run it by another schedule than [0 9 * * *] (UTC), which api-00042-abc declared last"
+
+
+@pytest.mark.parametrize(
+    ("found", "now", "word"),
+    [
+        (yesterday(), NOW, "ok"),
+        (node(acquiredAt=NOW - 9_000, slot=slot(), unfinished=slot()), NOW, "running"),
+        ({"paused": True, "pausedAt": NOW}, NOW, "paused"),
+    ],
+)
+def test_revisions_that_disagree_are_a_warning(found: object, now: int, word: str) -> None:
+    """Its reason comes first; the verdict stays, and nobody has to be told."""
+    alone, both = verdict(JOB, found, now, others(NINE)), verdict(JOB, found, now, others())
+    assert (alone.word, alone.is_warning) == (word, False)
+    assert both == replace(alone, is_warning=True, why=f"{SAID}; {alone.why}")
+    assert not both.is_alarm
+
+
+def test_an_alarm_says_that_revisions_disagree() -> None:
+    """It may be the cause; an alarm is no warning, and its own reason comes first."""
+    alone, both = verdict(JOB, yesterday(), LATE, others(NINE)), verdict(JOB, yesterday(), LATE, others())
+    assert alone.word == "late"
+    assert both == replace(alone, why=f"{alone.why}; {SAID}")
+
+
+def test_a_disabled_job_that_somebody_runs_is_a_warning() -> None:
+    """One revision has it declared disabled, and instances of another run it."""
+    found = verdict(job(disabled=True), yesterday(), NOW, others(NINE)[:1])
+    assert (found.word, found.is_warning) == ("paused", True)
+    assert found.why.startswith("live instances of api run it, although api-00042-abc has declared it disabled; ")
+
+
+def test_those_who_disagree_are_named() -> None:
+    """The services of the instances, each once, and who has declared the job: by its service if it has no revision."""
+    found = others(service="web") + others(name="e" * 16) + others(service="local") + others(service="web")
+    assert "instances of api and its program and web run it" in verdict(JOB, yesterday(), groups=found).why
+    assert verdict(job(revision=None), yesterday(), groups=found).why.endswith(
+        f"(UTC), which api declared last; its last tick {slot(-86_400)} succeeded"
+    )
 
 
 def test_what_the_database_says_is_printed_safely() -> None:
@@ -339,6 +405,7 @@ def test_what_the_database_says_is_printed_safely() -> None:
         verdict(job(where=evil, disabled=True), None).why,
         verdict(JOB, node(kind=evil)).why,
         verdict(job(name=evil), None).job,
+        verdict(job(revision=evil), yesterday(), groups=others(service=evil)).why,
     ]
     assert [text for text in sentences if not text.isprintable() or len(text) > 1_600] == []
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from tests.unit.lock.records import NOW
+from tests.unit.locks import lock_of
 from tests.unit.ops.declared import JOB
 
 from firecron.base.clocks import Deadline
-from firecron.errors import Unavailable
+from firecron.base.forks import aware
+from firecron.errors import Denied, Unavailable
 from firecron.lock.service import LockService
 from firecron.ops.health_report import HealthReport
 from firecron.settings import load
@@ -21,11 +23,14 @@ class Counting(MemoryStore):
         super().__init__(timing.now)
         self.reads: list[str] = []
         self.is_away = False
+        self.denied = ""
 
     def read(self, path: str, deadline: Deadline) -> Snapshot:
         self.reads.append(path)
         if self.is_away:
             raise Unavailable("away")
+        if path == self.denied:
+            raise Denied("no")
         return super().read(path, deadline)
 
     def taken(self) -> list[str]:
@@ -45,6 +50,7 @@ class Bench:
         locks.events.subscribe(lambda event: self.told.append(event.slug))
 
 
+HOUR, DAY = 3_600_000, 86_400_000
 ALL, MOVING = ["cron-jobs", "cron-locks", "cron-groups"], ["cron-locks", "cron-groups"]
 
 
@@ -63,6 +69,30 @@ def test_a_report_is_shared_for_ten_seconds() -> None:
     bench.timing.advance(290)
     assert [one.word for one in bench.report.get().verdicts] == ["paused"]
     assert bench.store.taken() == ALL
+    assert bench.told == []
+
+
+def test_a_new_group_of_instances_shows_that_the_catalogue_is_old() -> None:
+    """A revision that has moved a job's line is deployed: its entry is read, so no tick is late by the old line. That
+    a group ends shows nothing.
+    """
+    bench = Bench()
+    group: dict[str, object] = {"seenAt": NOW + DAY, "jobs": "digest", "service": "api"}
+    bench.store.set("cron-groups/0", group)
+    bench.store.set("cron-jobs/digest/since", NOW - HOUR)
+    assert bench.report.get().status == "ok"
+    bench.timing.advance(100)
+    assert bench.report.get().status == "ok"
+    bench.store.set("cron-jobs/digest/line", "0 10 * * *")
+    bench.store.set("cron-groups/1", group)
+    bench.store.taken()
+    for reads in ([*MOVING, "cron-jobs"], MOVING):
+        bench.timing.advance(60)
+        assert bench.report.get().status == "ok"
+        assert bench.store.taken() == reads
+        bench.store.set("cron-groups/0", None)
+    bench.timing.advance(HOUR / 1000)
+    assert bench.report.get().status == "failing", "by the line of now"
 
 
 def test_a_failure_is_shared_and_told_once() -> None:
@@ -83,3 +113,36 @@ def test_a_failure_is_shared_and_told_once() -> None:
     bench.timing.advance(10)
     assert bench.report.get().status == "unknown"
     assert bench.told == ["health.unknown"] * 2
+
+
+def test_what_is_late_is_told_with_its_age() -> None:
+    """To the rounds: the first late tick, and for how long it is late by RTDB's time; of another job neither."""
+    bench = Bench()
+    bench.store.set("cron-jobs/digest/since", NOW - DAY)
+    bench.store.set("cron-jobs/fine", {**JOB.to_node(), "since": NOW})
+    bench.store.set("cron-groups/0", {"seenAt": NOW + DAY, "service": "api"})
+    bench.timing.advance(150)
+    assert [(one.job, one.verdict, one.slot, one.age) for one in bench.report.judged() or ()] == [
+        ("digest", "late", "2026-11-18T09:00:00Z", 30_000),
+        ("fine", "ok", None, 0),
+    ]
+
+
+def test_groups_that_can_not_be_read_are_no_alarm() -> None:
+    """Whose rules are older than the groups: nobody knows who has the job."""
+    bench = Bench()
+    bench.store.denied = "cron-groups"
+    bench.store.set("cron-jobs/digest/since", NOW)
+    for _ in range(2):
+        assert bench.report.get().status == "ok"
+        bench.timing.advance(10)
+    assert bench.told == []
+
+
+def test_a_forked_child_does_not_wait_for_its_parent() -> None:
+    """A thread that only the parent has may be at it just then."""
+    bench = Bench()
+    assert bench.report in aware
+    lock_of(bench.report).acquire()
+    bench.report.after_fork()
+    assert bench.report.get().problem is None

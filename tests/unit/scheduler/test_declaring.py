@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 from tests.simulation.world import START, slot
 from tests.stores.least_privilege import RULES
+from tests.unit.locks import lock_of
 from tests.unit.threads import PATIENCE
 
 from firecron import FireCron, distributed_cron
@@ -17,6 +18,7 @@ from firecron.base.clocks import Deadline
 from firecron.base.events import Event
 from firecron.cli.commands.rules import adapted
 from firecron.errors import Denied, Unavailable
+from firecron.scheduler.declaring import Declaring
 from firecron.settings import load
 from firecron.store import Snapshot
 from firecron.testing import FakeTiming, MemoryStore
@@ -40,10 +42,13 @@ class Counting(MemoryStore):
         super().__init__(now)
         self.calls: list[str] = []
         self.error: Exception | None = None
+        self.denied = ""
         self.before_merge: Callable[[], object] = lambda: None
 
     def read(self, path: str, deadline: Deadline) -> Snapshot:
         self._note(f"read {path}")
+        if path == self.denied:
+            raise Denied("no")
         return super().read(path, deadline)
 
     def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
@@ -337,11 +342,15 @@ class Waiting(Inline):
     def __init__(self) -> None:
         self.work: list[Callable[[], object]] = []
         self.error: BaseException | None = None
+        self.forks = 0
 
     def submit(self, work: Callable[[], object]) -> None:
         if self.error is not None:
             raise self.error
         self.work.append(work)
+
+    def after_fork(self) -> None:
+        self.forks += 1
 
 
 def test_one_thread_looks_at_a_time(programs: Programs) -> None:
@@ -387,6 +396,117 @@ def test_a_forked_child_declares_nothing(programs: Programs) -> None:
     programs.win(crons)
     assert crew.work == []
     assert programs.store.since() == []
+
+
+def test_a_refusal_is_tried_again_an_hour_later(programs: Programs) -> None:
+    """Not sooner, at a win neither: each try costs a request."""
+    crons = programs.program(job())
+    crons.locks.clock.now(Deadline.after(programs.timing, 1))
+    programs.store.error = Denied("no")
+    crons.engine.declaring.begin()
+    programs.store.since()
+    for seconds, calls in ((HOUR - 1, []), (1, ["read cron-jobs/digest"])):
+        programs.timing.advance(seconds)
+        programs.win(crons)
+        assert programs.store.since() == calls
+        if not calls:
+            crons.engine.ticker.work()
+            assert programs.store.since() == []
+
+
+def test_a_retry_is_made_when_it_comes(programs: Programs) -> None:
+    """Also by a timer that is a little early; none is planned for a program of triggers, and one that has nothing left
+    to look at begins no thread.
+    """
+    crons = programs.program(job())
+    planned: list[tuple[float, Callable[[], None]]] = []
+    declaring = Declaring(
+        crons.locks, programs.timing, crons.registry, Inline(), lambda seconds, call: planned.append((seconds, call))
+    )
+    digest = crons.registry.get("digest")
+    programs.store.error = Unavailable("down")
+    declaring.served(digest)
+    assert (len(programs.store.since()), planned) == (1, [])
+    declaring.forget()
+    declaring.begin()
+    programs.store.since()
+    ((seconds, retry),) = planned
+    programs.store.error = None
+    programs.timing.advance(seconds - 0.001)
+    declaring.won(digest)
+    assert programs.store.since() == []
+    retry()
+    assert programs.store.since() == ["read cron-jobs/digest", "merge 1"]
+    crew = declaring.crew = Waiting()
+    retry()
+    assert crew.work == []
+
+
+@pytest.mark.parametrize(
+    ("error", "why"), [(Unavailable("down"), "down"), (RuntimeError("odd"), "RuntimeError('odd')")]
+)
+def test_the_event_says_what_failed(programs: Programs, error: Exception, why: str) -> None:
+    """In the words of the database's error, or by the name of another one."""
+    programs.store.error = error
+    programs.begin(job())
+    assert programs.events[0].fields == {"why": why}
+    assert programs.events[0].message.endswith(f"Jobs run nevertheless. {why}")
+
+
+def test_what_fails_after_a_stop_is_not_told(programs: Programs) -> None:
+    """Nor does it put off what a new start asks for."""
+    crons = programs.program(job())
+
+    def stop() -> None:
+        crons.engine.declaring.forget()
+        raise Unavailable("down")
+
+    programs.store.before_merge = stop
+    crons.engine.declaring.begin()
+    assert programs.events == []
+    programs.store.since()
+    crons.engine.declaring.begin()
+    assert programs.store.since() == ["read cron-jobs/digest", "merge 1"]
+
+
+def test_the_work_of_before_a_stop_leaves_the_next_to_its_own(programs: Programs) -> None:
+    """A thread that was at it when the program was stopped and started again ends."""
+    crons = programs.program(job())
+    declaring = crons.engine.declaring
+    crew = declaring.crew = Waiting()
+    declaring.begin()
+
+    def start_again() -> None:
+        declaring.forget()
+        declaring.begin()
+
+    programs.store.before_merge = start_again
+    old, *_ = crew.work
+    old()
+    assert programs.store.since() == ["read cron-jobs/digest", "merge 1"]
+    _, new = crew.work
+    new()
+    assert programs.store.since() == ["read cron-jobs/digest"]
+
+
+def test_a_job_that_is_gone_is_not_looked_at(programs: Programs) -> None:
+    """It was removed before anybody had looked."""
+    crons = programs.program(job())
+    crew = crons.engine.declaring.crew = Waiting()
+    crons.engine.declaring.begin()
+    crons.registry.remove("digest")
+    crew.work.pop()()
+    assert programs.store.since() == []
+
+
+def test_a_fork_while_another_thread_is_at_it(programs: Programs) -> None:
+    """The child has the lock as the fork found it, and the crew's threads are the parent's."""
+    declaring = programs.program(job()).engine.declaring
+    crew = declaring.crew = Waiting()
+    lock_of(declaring).acquire()
+    declaring.after_fork()
+    declaring.begin()
+    assert (crew.forks, len(crew.work)) == (1, 1)
 
 
 def test_a_catalogue_that_hangs_delays_nothing(rtdb: Rtdb) -> None:

@@ -15,12 +15,16 @@ from firecron import FireCron
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event
 from firecron.cli.commands.rules import adapted
+from firecron.cron.schedule import Schedule
 from firecron.errors import Denied, Unavailable
+from firecron.jobs.catalogue import digest
 from firecron.settings import load
 from firecron.testing import FakeTiming
 from rtdb_emulator.pytest_plugin import Rtdb
 
 HOUR = 3_600_000
+# What a group tells of the job that the instances have.
+TOLD = {"jobs": "job", "schedules": digest(Schedule("* * * * *"))}
 
 
 def groups(fleet: Fleet) -> dict[str, dict[str, object]]:
@@ -99,7 +103,7 @@ def test_a_beat_tells_who_would_run_what() -> None:
     one, other = fleet.instance(heartbeat=20), fleet.instance(heartbeat=20)
     one.crons.engine.heartbeat.beat()
     (counter,) = groups(fleet).values()
-    told = {"jobs": "job", "service": "local", "heartbeat": 20}
+    told = {**TOLD, "service": "local", "heartbeat": 20}
     assert counter == {"beats": 1, "seenAt": fleet.world.now(), **told}
     began = fleet.world.now()
     fleet.world.advance(10)
@@ -122,7 +126,7 @@ def test_an_instance_without_a_free_worker_is_seen() -> None:
     one.crew.is_full = True
     one.crons.engine.heartbeat.beat()
     (counter,) = groups(fleet).values()
-    assert counter == {"seenAt": fleet.world.now(), "jobs": "job", "service": "local", "heartbeat": 30}
+    assert counter == {"seenAt": fleet.world.now(), **TOLD, "service": "local", "heartbeat": 30}
     one.crew.is_full = False
     for _ in range(2):
         fleet.world.advance(30)

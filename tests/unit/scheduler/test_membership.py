@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from firecron.cron.schedule import Schedule
+from firecron.jobs.catalogue import digest
 from firecron.scheduler.membership import Membership
 
-TOLD = {"jobs": "a b", "service": "api", "heartbeat": 30}
+NINE = Schedule("0 9 * * *")
+TOLD = {"jobs": "a b", "schedules": digest(NINE) * 2, "service": "api", "heartbeat": 30}
 
 
 def fields(membership: Membership, group: str = "g") -> dict[str, object]:
-    return membership.fields(group, ["b", "a"], "api", 30)
+    return membership.fields(group, {"b": NINE, "a": NINE}, "api", 30)
 
 
 def test_the_jobs_are_told_until_a_beat_was_written() -> None:
