@@ -166,7 +166,7 @@ function nowOf(row) {
   const whileFor = row.since ? ` for${lasting(row.since)}` : "";
   if (verdict === "running") return [`running${lasting(lock?.since ?? row.since, 2)}`, by || why];
   if (verdict === "late") return [`late${lasting(row.due ?? row.since)}`, why, true];
-  if (verdict === "stuck") return [`stuck${lasting(lock?.since ?? row.since)}`, joined([why, by]), true];
+  if (verdict === "stuck") return [`stuck${lasting(lock?.since ?? row.since)}`, why, true];
   if (needsHand(row)) return [`${verdict}${whileFor}`, (verdict === "failing" && row.last?.error) || why, true];
   if (verdict === "unknown") return ["not known", why, true];
   if (verdict === "ok") return ["", row.last?.note ?? "", row.warning];
@@ -437,7 +437,7 @@ function settle() {
   $("apart").hidden = !hasRetired;
   $("search").hidden = rows.size === 0;
   $("nothing").hidden = hasActive || hasRetired || !known.heard;
-  put($("nothing"), rows.size ? `No job matches “${$("filter").value}”.` : "A job appears here when the first instance that has it starts.");
+  put($("nothing"), rows.size ? `No job matches “${$("filter").value}”.` : "Jobs appear once an instance starts that ticks (RUNTIME_INSTANCE=production).");
 }
 
 function showJobs() {
