@@ -41,7 +41,10 @@ def test_a_port_that_is_taken_is_named(rtdb: Rtdb) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = call("page", "--port", str(port))
-    assert (result.exit_code, f"port {port} can't be listened on" in result.stderr) == (2, True)
+    assert (result.exit_code, f"can't listen on 127.0.0.1:{port}: Address already in use; give" in result.stderr) == (
+        2,
+        True,
+    )
 
 
 def test_without_uvicorn_it_says_what_to_install(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:

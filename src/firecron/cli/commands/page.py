@@ -43,10 +43,8 @@ HELP = """Serve the page: all jobs in a browser, live, with buttons.
 It shows what the database knows, and needs no APP. With APP it can also run that application's jobs; they don't tick
 here. Ends at Ctrl-C or SIGTERM, after the runs that it has begun.
 
-On loopback it asks for no password. Another address needs one, or --iap-audience. Give the password by the variable
+On loopback it asks for no password. Another address needs a password or Identity-Aware Proxy. Give the password by
 FIRECRON_PAGE_PASSWORD, because others on this machine can see a command's arguments.
-
-Example: firecron page --port 8080 --read-only
 """
 # How long the server may take to end once every stream and run has ended.
 _END = 5.0
@@ -54,7 +52,7 @@ _END = 5.0
 Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on, 0 for any free one.")]
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Show everything, and change nothing.")]
-User = Annotated[str, typer.Option("--user", help="User who goes with the password.")]
+User = Annotated[str, typer.Option("--user", help="User name that the password is for.")]
 Password = Annotated[
     str | None,
     typer.Option("--password", help=f"Password that the browser asks for; without the option that of {PAGE_PASSWORD}."),
@@ -66,7 +64,7 @@ IapAudience = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("page", help=HELP)(_page)
+    app.command("page", help=HELP, epilog="Example: firecron page --port 8080 --read-only")(_page)
 
 
 def _page(
@@ -158,7 +156,8 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        raise Failure(f"{host} port {port} can't be listened on: {error}", Exit.USAGE) from None
+        why = str(error) if error.errno is None else os.strerror(error.errno)
+        raise Failure(f"can't listen on {_in_url(host)}:{port}: {why}; give another --port, or 0", Exit.USAGE) from None
 
 
 def _in_url(host: str) -> str:
