@@ -18,7 +18,10 @@ from rtdb_emulator.pytest_plugin import Rtdb
         (("--host", "192.168.1.5", "--read-only"), "no loopback address"),
         (("--host", "example.com"), "no loopback address"),
         (("--password", "x", "--iap-audience", "/projects/1"), "two ways in"),
-        (("--password", ""), "needs a user without a colon, and a password"),
+        (
+            ("--password", ""),
+            "needs a user without a colon, and a password: give them by --user and FIRECRON_PAGE_PASSWORD",
+        ),
         (("--password", "x", "--user", "a:b"), "needs a user without a colon"),
         (("nothing.here:crons",), "there is no module"),
     ],

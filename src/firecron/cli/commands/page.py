@@ -22,6 +22,7 @@ from firecron.cli.naming import database_of
 from firecron.cli.options import OnlyAppPath
 from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.cli.process.signals import Signals
+from firecron.errors import ConfigurationError
 from firecron.lock.service import LockService
 from firecron.ops.acts import claimed_user
 from firecron.page.asgi import StatusApp
@@ -99,7 +100,7 @@ def _page(
                 firecron.logging.setup()
             gate: Gate = OwnGate(lambda visitor: Access(claimed_user(), can_act=True))
             if password is not None:
-                gate = BasicGate((user, password), locks.events)
+                gate = _basic(user, password, locks)
             elif iap_audience is not None:
                 gate = IapGate([iap_audience])
             desk, live = make_page(
@@ -114,6 +115,13 @@ def _page(
                 shown = f"http://{_in_url(host)}:{listening.getsockname()[1]}/"
                 output.say(f"{shown} shows the jobs of {database_of(locks.settings)}; press Ctrl-C to end")
                 _serve(page, listening, signals, crons)
+
+
+def _basic(user: str, password: str, locks: LockService) -> BasicGate:
+    try:
+        return BasicGate((user, password), locks.events)
+    except ConfigurationError as error:
+        raise Failure(f"{error}: give them by --user and {PAGE_PASSWORD}", Exit.USAGE) from None
 
 
 def _serve(page: StatusApp, listening: socket.socket, signals: Signals, crons: FireCron | None) -> None:
