@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -254,6 +255,20 @@ def test_two_windows_share_one_stream(browser: Browser, site: Served) -> None:
         expect(row(second, "digest").locator(".now")).to_have_text("1,204 mails")
         assert set(streams) <= {first, second}
         other.close()
+
+
+def test_a_stuck_run_names_its_instance_once(browser: Browser, site: Served, rtdb: Rtdb) -> None:
+    """The sentence of the verdict has it, and ends with the command for it."""
+    now = int(time.time() * 1000)
+    held = {"acquiredAt": now - 20_000, "expiresAt": now + 600_000, "unfinished": LOCK["slot"]}
+    rtdb.set("/cron-jobs/digest/expectedRuntime", 5)
+    rtdb.set("/cron-locks/digest", {**LOCK, **held, "releasedAt": None, "outcome": None})
+    with opened(browser, site.url) as page:
+        cell = row(page, "digest").locator(".now")
+        expect(cell).to_contain_text("stuck")
+        text = cell.inner_text()
+        assert text.count("api-00042-kex/00bf4b") == 1
+        assert text.strip().endswith("firecron cancel digest")
 
 
 def test_without_a_stream_it_asks_with_an_etag(browser: Browser, site: Served) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import firebase_admin
 import pytest
+from rich.console import Console
 from tests.catalogued import DAY, HOUR, Catalogue, now
 from tests.cli.calls import answer, call, checked, complaint
 from tests.cli.schemas import CHECK, STATUS
@@ -14,8 +15,10 @@ from tests.cli.test_watch import Script, nothing
 
 from firecron.cli.commands.status import StatusView
 from firecron.cli.output import Output
+from firecron.cli.status_lines import table
 from firecron.cli.watching import watch
 from firecron.lock.service import LockService
+from firecron.ops.status import Status
 from rtdb_emulator.pytest_plugin import Rtdb
 
 
@@ -128,6 +131,17 @@ def test_a_warning_is_said_and_is_no_failure(catalogue: Catalogue, rtdb: Rtdb) -
     assert [line.partition(" by")[0] for line in call("check").stdout.splitlines()][1] == "paused: paused: paused"
     odd = rows()["odd"]
     assert (odd["line"], odd["words"], odd["next"], odd["service"], odd["ticks"]) == (None, None, None, None, False)
+
+
+def test_a_narrow_terminal_has_no_line_about_nobody(catalogue: Catalogue) -> None:
+    """Where a row is too long for the instance, that is on a line of its own; a job that never ran has no such line."""
+    catalogue.declare("digest", since=now())
+    catalogue.ran("digest")
+    catalogue.declare("off", disabled=True)
+    status = Status(LockService())
+    seen = status.with_last(status.look())
+    found = [line.plain for line in table(seen.rows, seen.now, Console(width=50))]
+    assert [line.split()[0] for line in found if line.startswith("  on")] == ["on"]
 
 
 def test_a_retired_job_is_no_alarm(catalogue: Catalogue) -> None:
