@@ -1,7 +1,8 @@
 """What Sphinx needs to build the guide from the same Markdown files that are read on GitHub, as an extension of it.
 
     index         the table of docs/README.md is the menu of every page, and the list in llms.txt
-    links         what lies outside docs/ becomes an address in the repository; all that leave are listed in links.txt
+    links         what is no page or picture of docs/ becomes an address in the repository; all that leave are listed
+                  in links.txt
     docstrings    a word in backticks is a name if there is one, else code; an indented block is code
     llms.txt      the index for programs (https://llmstxt.org), beside the Markdown files that it lists
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Iterable
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+PICTURES = DOCS / "pictures"
 _PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 REPOSITORY: str = _PROJECT["urls"]["Homepage"]
 
@@ -133,7 +136,11 @@ def _plain(about: str) -> str:
 
 
 def complete(out: Path) -> None:
-    """Write what is made of the whole guide: index.html, llms.txt with its pages, and the list of links that leave."""
+    """Write what is made of the whole guide: index.html, llms.txt with its pages, and the list of links that leave.
+
+    Sphinx copies the pictures that its own pages show; the Markdown pages show those of the same place as in docs/.
+    """
+    shutil.copytree(PICTURES, out / PICTURES.name, dirs_exist_ok=True)
     (out / "index.html").write_bytes((out / "README.html").read_bytes())
     links: dict[str, list[str]] = {}
     for page in sorted(DOCS.rglob("*.md")):
@@ -161,13 +168,13 @@ def address(path: Path) -> str:
 
 
 def with_addresses(text: str, page: Path) -> str:
-    """The text of a page in docs/, with links to what is no page of the guide leading to the repository."""
+    """The text of a page in docs/, with links to what is no page or picture of the guide leading to the repository."""
 
     def found(link: re.Match[str]) -> str:
         path, hash_, anchor = link[1].partition("#")
         target = (page.parent / path).resolve()
-        is_page = target.suffix == ".md" and target.is_relative_to(DOCS)
-        if not path or is_page or _ELSEWHERE.match(path):
+        is_ours = target.is_relative_to(PICTURES) or (target.suffix == ".md" and target.is_relative_to(DOCS))
+        if not path or is_ours or _ELSEWHERE.match(path):
             return link[0]
         return f"]({address(target)}{hash_}{anchor})"
 

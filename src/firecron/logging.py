@@ -30,6 +30,9 @@ _LONGEST_ERROR = 100
 # text, and lone surrogates.
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
+# A colour, such as Flask's server puts into its lines.
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
+
 
 def setup(level: int | str = logging.INFO, stream: TextIO | None = None) -> None:
     """Give the root logger one handler, and this level.
@@ -64,8 +67,8 @@ class Readable(logging.Formatter):
     """A line for people: when (UTC, as slots are), how bad, who, what, and the event with the fields that the sentence
     lacks.
 
-    Only a record begins at the start of a line: control characters in what was logged are escaped, and the lines of a
-    traceback are indented.
+    Only a record begins at the start of a line: control characters in what was logged are escaped, but colours, which
+    are left out, and the lines of a traceback are indented.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -87,8 +90,8 @@ class Readable(logging.Formatter):
 
 
 def _escaped(text: str) -> str:
-    """Return the text as one line without characters that move a cursor, change a colour or reverse the text."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """Return the text as one line: without colours, and with what moves a cursor or reverses the text escaped."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), _COLOUR.sub("", text))
 
 
 def _shortened(message: str, error: BaseException) -> str:

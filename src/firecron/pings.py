@@ -174,7 +174,9 @@ def _check(healthchecks: str | None, templates: Mapping[Kind, str | None]) -> di
         except ValueError:
             used, has_host = set(), False
         if not has_host:
-            raise ConfigurationError(f"{name}= is no URL: it begins with https://, and a brace in it is doubled")
+            raise ConfigurationError(
+                f"{name}= is no URL: begin it with https:// and a host, and double each brace that is no field's"
+            )
         if not (template.isascii() and template.isprintable()) or " " in template:
             raise ConfigurationError(f"{name}= has a character that no URL has: write it as %20 is written for a space")
         if not used <= _FIELDS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 import requests
@@ -237,3 +238,17 @@ def test_a_phone_shows_a_run_without_a_jump(browser: Browser, site: Served) -> N
         expect(page.locator("#tip")).to_contain_text("no instance claimed it in time")
         page.evaluate("() => document.dispatchEvent(new Event('scroll'))")
         expect(page.locator("#tip")).to_be_hidden()
+
+
+def test_a_stuck_run_names_its_instance_once(browser: Browser, site: Served) -> None:
+    """The sentence of the verdict has it, and ends with the command for it."""
+    now = int(time.time() * 1000)
+    held = {"acquiredAt": now - 20_000, "expiresAt": now + 600_000, "unfinished": LOCK["slot"]}
+    site.rtdb.set("/cron-jobs/digest/expectedRuntime", 5)
+    site.rtdb.set("/cron-locks/digest", {**LOCK, **held, "releasedAt": None, "outcome": None})
+    with opened(browser, site.url) as page:
+        cell = row(page, "digest").locator(".now")
+        expect(cell).to_contain_text("stuck")
+        text = cell.inner_text()
+        assert text.count("api-00042-kex/00bf4b") == 1
+        assert text.strip().endswith("firecron cancel digest")

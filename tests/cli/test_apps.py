@@ -203,6 +203,7 @@ def test_the_production_guard_is_explained(monkeypatch: pytest.MonkeyPatch) -> N
     [
         ("nosuchapp:crons", 2, "there is no module 'nosuchapp'"),
         ("someapp.sub:crons", 2, "there is no module 'someapp.sub'"),
+        ("someapp.py:crons", 2, ": write someapp:crons"),
         ("someapp:nothing", 2, "no 'nothing' in someapp; did you mean someapp:crons or someapp:opened?"),
         ("someapp:web", 2, "someapp:web has no jobs: it is a FastAPI"),
         ("some app", 2, "is not a module:object"),

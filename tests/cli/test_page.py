@@ -21,7 +21,10 @@ from rtdb_emulator.pytest_plugin import Rtdb
         (("--host", ""), "none of localhost"),
         (("--password", "x", "--iap-audience", "/projects/1"), "two ways in"),
         (("--iap-audience", ""), "iap_audience='' is empty"),
-        (("--password", ""), "needs a user without a colon, and a password"),
+        (
+            ("--password", ""),
+            "needs a user without a colon, and a password: give them by --user and FIRECRON_PAGE_PASSWORD",
+        ),
         (("--password", "x", "--user", "a:b"), "needs a user without a colon"),
         (("nothing.here:crons",), "there is no module"),
     ],
@@ -46,7 +49,10 @@ def test_a_port_that_is_taken_is_named(rtdb: Rtdb) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = call("page", "--port", str(port))
-    assert (result.exit_code, f"port {port} can't be listened on" in result.stderr) == (2, True)
+    assert (result.exit_code, f"can't listen on 127.0.0.1:{port}: Address already in use; give" in result.stderr) == (
+        2,
+        True,
+    )
 
 
 def test_without_uvicorn_it_says_what_to_install(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import firebase_admin
 import pytest
+from rich.console import Console
 from tests.catalogued import DAY, HOUR, RARELY, Catalogue, now
 from tests.cli.calls import answer, call, checked, complaint
 from tests.cli.schemas import CHECK, STATUS
@@ -14,8 +15,10 @@ from tests.cli.test_watch import Script, nothing
 
 from firecron.cli.commands.status import StatusView
 from firecron.cli.output import Output
+from firecron.cli.status_lines import table
 from firecron.cli.watching import watch
 from firecron.lock.service import LockService
+from firecron.ops.status import Status
 from rtdb_emulator.pytest_plugin import Rtdb
 
 
@@ -150,6 +153,17 @@ def test_revisions_that_disagree_are_a_warning(catalogue: Catalogue, rtdb: Rtdb)
     catalogue.dissent("digest", ago=91_000)
     assert rows()["digest"]["warning"] is False
     assert checks() == (0, {"status": "ok", "jobs": []})
+
+
+def test_a_narrow_terminal_has_no_line_about_nobody(catalogue: Catalogue) -> None:
+    """Where a row is too long for the instance, that is on a line of its own; a job that never ran has no such line."""
+    catalogue.declare("digest", since=now())
+    catalogue.ran("digest")
+    catalogue.declare("off", disabled=True)
+    status = Status(LockService())
+    seen = status.with_last(status.look())
+    found = [line.plain for line in table(seen.rows, seen.now, Console(width=50))]
+    assert [line.split()[0] for line in found if line.startswith("  on")] == ["on"]
 
 
 def test_a_retired_job_is_no_alarm(catalogue: Catalogue) -> None:

@@ -215,10 +215,11 @@ def test_what_a_build_adds(tmp_path: Path) -> None:
         ("../README.md#see-it", f"{REPOSITORY}/blob/main/README.md#see-it"),
         ("../examples/flask", f"{REPOSITORY}/tree/main/examples/flask"),
         ("conf.py", f"{REPOSITORY}/blob/main/docs/conf.py"),
+        ("pictures/demo.svg", "pictures/demo.svg"),
     ],
 )
 def test_a_link_out_of_the_guide_leads_to_the_repository(link: str, expected: str) -> None:
-    """Links to pages stay, links to any other file become its address."""
+    """Links to pages and pictures stay, links to any other file become its address."""
     assert with_addresses(f"[a]({link}) b", DOCS / "cost.md") == f"[a]({expected}) b"
 
 

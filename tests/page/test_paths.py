@@ -140,6 +140,13 @@ def test_two_slashes_lead_nowhere(page: Page, path: str) -> None:
     assert (reply.status, "location" in reply.headers) == (404, False)
 
 
+@pytest.mark.parametrize("shell", ["flask", "django"])
+def test_a_server_without_streams_says_so_quietly(rtdb: Rtdb, shell: Shell) -> None:
+    """`/api/events` is an empty 204 there, which ends an EventSource without an error in the browser's console."""
+    reply = Page(shell=shell).get("/api/events")
+    assert (reply.status, reply.raw) == (204, b"")
+
+
 def test_the_files_are_small() -> None:
     """The page has four files, 60 KB together at most, and no other address in them."""
     files = sorted(STATIC.iterdir())

@@ -163,11 +163,17 @@ class Mute(Exception):
         raise ValueError("no text")
 
 
+def test_colours_are_left_out(readable: Log) -> None:
+    """A program's colours are no part of the line, also where leaving one out makes another one."""
+    logger.info("\x1b[33mPress CTRL+C to quit\x1b[0m \x1b\x1b[0m[1;31mred\x1b[m")
+    assert readable.text().endswith("mailer: Press CTRL+C to quit \\x1b[1;31mred\n")
+
+
 def test_no_text_forges_a_line(readable: Log) -> None:
     """Line ends and commands for a terminal, in a message, a field or an error, are escaped or below their record."""
     forged = "2026-11-18T09:00:00.214Z INFO    firecron: forged"
-    nasty = f"{forged}\r\x1b[31m\x9b1m\u2028\x85{forged}\x0b\u202e\ttab"
-    escaped = rf"{forged}\r\x1b[31m\x9b1m\u2028\x85{forged}\x0b\u202e" + "\ttab"
+    nasty = f"{forged}\r\x1b[2J\x9b1m\u2028\x85{forged}\x0b\u202e\ttab"
+    escaped = rf"{forged}\r\x1b[2J\x9b1m\u2028\x85{forged}\x0b\u202e" + "\ttab"
     logger.info("a\n%s", nasty)
     assert readable.text().endswith(f"Z INFO    mailer: a\\n{escaped}\n")
     logger.info("hello", extra={"json_fields": {"event": nasty, nasty: nasty}})

@@ -72,7 +72,10 @@ def _import(name: str, target: str) -> ModuleType:
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-            raise Failure(f"there is no module {error.name!r} in {folder} or on Python's path", Exit.USAGE) from None
+            # A file's name, as it is given to python itself.
+            module = f": write {target.replace('.py', '', 1)}" if name.endswith(".py") else ""
+            message = f"there is no module {error.name!r} in {folder} or on Python's path{module}"
+            raise Failure(message, Exit.USAGE) from None
         raise Failure(_described(name, error), Exit.FAILED) from error
     except Exception as error:
         code = Exit.USAGE if isinstance(error, ConfigurationError) else Exit.FAILED

@@ -14,7 +14,7 @@ Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Name of th
 OnlyName: TypeAlias = Annotated[
     str | None, typer.Argument(metavar="NAME", help="Show only this job or lock. A lock has its job's name.")
 ]
-Why: TypeAlias = Annotated[str | None, typer.Option("--why", help="The reason, for whoever looks later.")]
+Why: TypeAlias = Annotated[str | None, typer.Option("--why", help="The reason, for those who look later.")]
 Until: TypeAlias = Annotated[
     str | None,
     typer.Option("--until", metavar="WHEN", help="When the pause ends by itself: 2h, 14:00, or 2026-11-18T14:00:00Z."),

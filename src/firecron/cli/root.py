@@ -25,7 +25,7 @@ from firecron.cli.commands import (
 from firecron.cli.commands import exec as exec_command
 from firecron.cli.commands import run as run_command
 
-HELP = """Show locks, runs and jobs. Pause a lock, unlock it, run its job again.
+HELP = """Show jobs, locks and runs. Pause a job, cancel its run, run it again.
 
 The environment names the database:
 

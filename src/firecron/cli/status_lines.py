@@ -122,7 +122,7 @@ def _block(row: Row, cells: Sequence[str], widths: Sequence[int], console: Conso
     line.rstrip()
     yield line
     yield from _wrapped(_schedule(row), "dim", console)
-    if not fits:
+    if owner and not fits:
         yield from _wrapped(f"on {owner}", "dim", console)
     if _is_said(row.verdict):
         yield from _wrapped(row.verdict.why, _style(row.verdict).removeprefix("bold "), console)

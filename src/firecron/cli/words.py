@@ -35,7 +35,8 @@ def distance(instant: int, now: int) -> str:
     instant = nearest(instant)  # no later than the year 9999, as `clock_time` shows it
     if abs(instant - now) < 1000:
         return "just now"
-    return f"in {span(instant - now)}" if instant > now else f"{span(now - instant)} ago"
+    # An end that was set a moment ago is `in 2 h`, not `in 1 h`.
+    return f"in {span(instant - now + 999)}" if instant > now else f"{span(now - instant)} ago"
 
 
 def clock_time(instant: int, now: int, zone: tzinfo | None = None) -> str:

@@ -239,7 +239,7 @@ def _ended(job: str, declared: Declared, record: LockRecord | None) -> JobVerdic
         return JobVerdict(job, "ok", why=f"{last}{some}")
     succeeded = record.newest_success()
     so_far = "" if succeeded is None else f", and the last that succeeded was {succeeded}"
-    in_a_row = f"its last {failures} runs failed, were lost or died: " if failures > 1 else ""
+    in_a_row = f"its last {failures} runs failed, were lost or died; " if failures > 1 else ""
     return JobVerdict(
         job,
         "failing",

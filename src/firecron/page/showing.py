@@ -62,7 +62,8 @@ class Showing:
                     found = of_health(self._health.get())
                     return as_json(found.status, found.body, found.headers)
                 case "events":
-                    return problem(404, "no_stream", "this server has no streams: ask for api/jobs again and again")
+                    # Without a stream: to an EventSource it says not to come back, and no browser logs it as an error.
+                    return Reply(204, b"")
                 case other:
                     raise AssertionError(f"{other} is no route of a GET")
         except UnknownJob as error:

@@ -136,7 +136,10 @@ class FakeClock(FakeTiming):
 
 
 def _instant(at: datetime | str) -> datetime:
-    instant = datetime.fromisoformat(at) if isinstance(at, str) else at
+    try:
+        instant = datetime.fromisoformat(at) if isinstance(at, str) else at
+    except ValueError:
+        raise ValueError(f"{at!r} is no instant: write 2026-11-18T09:00:00Z, or give an aware datetime") from None
     if instant.tzinfo is None:
         raise ValueError(f"{at!r} has no time zone: write 2026-11-18T09:00:00Z, or give an aware datetime")
     return instant.astimezone(UTC)

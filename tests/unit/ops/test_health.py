@@ -180,7 +180,7 @@ def test_a_job_fails_after_so_many_failures(failures: object, word: str) -> None
         assert found.why == f"its last tick {slot(-86_400)} failed, 1 of 2 failures in a row that are reported"
     if word == "failing":
         assert found.why == (
-            f"its last {failures} runs failed, were lost or died: its last tick {slot(-86_400)} failed, "
+            f"its last {failures} runs failed, were lost or died; its last tick {slot(-86_400)} failed, "
             f"and the last that succeeded was {slot(-DAY)}; see firecron runs digest"
         )
         # When it began is known only of the failure that made it so.

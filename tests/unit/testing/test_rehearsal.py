@@ -160,12 +160,14 @@ def test_the_clock_shows_what_it_was_set_to(at: str | datetime) -> None:
 
 
 def test_the_clock_goes_forward_only() -> None:
-    """Moving a clock back is refused with both times named, and so is a time without a zone."""
+    """Moving a clock back is refused with both times named, and so are a time without a zone and other texts."""
     clock = FakeClock(NINE)
     with pytest.raises(ValueError, match=r"shows 2026-11-18T09:00:00.*back to 2026-11-18T08:00:00Z"):
         clock.move_to("2026-11-18T08:00:00Z")
     with pytest.raises(ValueError, match="has no time zone"):
         clock.move_to("2026-11-18T10:00:00")
+    with pytest.raises(ValueError, match=r"^'soon' is no instant: write 2026-11-18T09:00:00Z"):
+        clock.move_to("soon")
 
 
 @pytest.mark.parametrize("retries", [0, 2])

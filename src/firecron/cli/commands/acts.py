@@ -40,7 +40,7 @@ def acts(name: OnlyName = None, as_json: Json = False) -> None:
 def _shown(found: tuple[Act, ...], name: str | None, locks: LockService) -> Text:
     if not found:
         on = "" if name is None else f" on {name}"
-        return Text(f"no acts{on} in {database_of(locks.settings)}", "dim")
+        return Text(f"There is no act{on} in {database_of(locks.settings)}.", "dim")
     now = round(time.time() * 1000)
     return Text("\n").join(_line(act, now) for act in found)
 

@@ -27,8 +27,6 @@ Exit codes:
    2  a problem of the configuration
   69  the database can't be reached
   78  denied, or a malformed node
-
-Example: firecron doctor myservice.main:crons
 """
 
 _CODES: dict[Kind | None, Exit] = {
@@ -44,7 +42,7 @@ _STYLES: dict[Level, str] = {"ok": "green", "warning": "yellow", "problem": "bol
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("doctor", help=HELP)(_doctor)
+    app.command("doctor", help=HELP, epilog="Example: firecron doctor myservice.main:crons")(_doctor)
 
 
 def _doctor(app: OnlyAppPath = None, as_json: Json = False) -> None:

@@ -43,8 +43,6 @@ The exit code is COMMAND's, or 128 plus the number of the signal that ended it. 
    78  not started: denied, or the lock's node is malformed
   126  not started: COMMAND can't be executed
   127  not started: there is no such COMMAND
-
-Example: firecron exec --lock report --cron '30 2 * * *' --timezone Europe/Berlin -- ./report.sh
 """
 
 # The exit code or the last line of output tells these.
@@ -54,11 +52,16 @@ _BAD_ENDS = ("run.failed", "run.lost", "run.interrupted", "run.cancelled")
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("exec", help=HELP, context_settings={"allow_interspersed_args": False})(_exec)
+    app.command(
+        "exec",
+        help=HELP,
+        epilog="Example: firecron exec --lock report --cron '30 2 * * *' --timezone Europe/Berlin -- ./report.sh",
+        context_settings={"allow_interspersed_args": False},
+    )(_exec)
 
 
 def _exec(
-    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The command to run, after --.")],
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The command to run, after --.")],
     lock: Annotated[str, typer.Option("--lock", metavar="NAME", help="Name of the lock; for a tick, of the job.")],
     ttl: Annotated[float, typer.Option("--ttl", help="Seconds until the lock expires if this machine dies.")] = 60.0,
     cron: Annotated[str | None, typer.Option("--cron", metavar="LINE", help="Claim a tick of this cron line.")] = None,

@@ -19,7 +19,7 @@ from firecron.ops.forgetting import Catalogue, SeenEntry
 from firecron.ops.operator import Operator
 from firecron.ops.views import plain
 
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of the jobs.")]
+Names = Annotated[list[str], typer.Argument(metavar="NAME", help="Names of the jobs.")]
 Force = Annotated[bool, typer.Option("--force", help="Also forget jobs that a live program runs.")]
 
 

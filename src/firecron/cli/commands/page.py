@@ -22,6 +22,7 @@ from firecron.cli.naming import database_of
 from firecron.cli.options import OnlyAppPath
 from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.cli.process.signals import Signals
+from firecron.errors import ConfigurationError
 from firecron.lock.service import LockService
 from firecron.ops.acts import claimed_user
 from firecron.page.asgi import StatusApp
@@ -41,10 +42,8 @@ HELP = """Serve the page: all jobs in a browser, live, with buttons.
 It shows what the database knows, and needs no APP. With APP it can also run that application's jobs; they don't tick
 here. Ends at Ctrl-C or SIGTERM, after the runs that it has begun.
 
-On loopback it asks for no password. Another address needs one, or --iap-audience. Give the password by the variable
+On loopback it asks for no password. Another address needs a password or Identity-Aware Proxy. Give the password by
 FIRECRON_PAGE_PASSWORD, because others on this machine can see a command's arguments.
-
-Example: firecron page --port 8080 --read-only
 """
 # How long the server may take to end once every stream and run has ended.
 _END = 5.0
@@ -52,7 +51,7 @@ _END = 5.0
 Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on, 0 for any free one.")]
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Show everything, and change nothing.")]
-User = Annotated[str, typer.Option("--user", help="User who goes with the password.")]
+User = Annotated[str, typer.Option("--user", help="User name that the password is for.")]
 Password = Annotated[
     str | None,
     typer.Option("--password", help=f"Password that the browser asks for; without the option that of {PAGE_PASSWORD}."),
@@ -64,7 +63,7 @@ IapAudience = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("page", help=HELP)(_page)
+    app.command("page", help=HELP, epilog="Example: firecron page --port 8080 --read-only")(_page)
 
 
 def _page(
@@ -98,9 +97,10 @@ def _page(
             if not logging.getLogger("firecron").hasHandlers():
                 firecron.logging.setup()
             gate: Gate = OwnGate(lambda visitor: Access(claimed_user(), can_act=True))
-            if is_closed:
-                basic = None if password is None else (user, password)
-                gate = choose_gate(locks.events, basic=basic, iap_audience=iap_audience)
+            if password is not None:
+                gate = _basic(user, password, locks)
+            elif iap_audience is not None:
+                gate = choose_gate(locks.events, iap_audience=iap_audience)
             desk, live = make_page(
                 gate,
                 locks,
@@ -113,6 +113,13 @@ def _page(
                 shown = f"http://{_in_url(host)}:{listening.getsockname()[1]}/"
                 output.say(f"{shown} shows the jobs of {database_of(locks.settings)}; press Ctrl-C to end")
                 _serve(page, listening, signals, crons)
+
+
+def _basic(user: str, password: str, locks: LockService) -> Gate:
+    try:
+        return choose_gate(locks.events, basic=(user, password))
+    except ConfigurationError as error:
+        raise Failure(f"{error}: give them by --user and {PAGE_PASSWORD}", Exit.USAGE) from None
 
 
 def _serve(page: StatusApp, listening: socket.socket, signals: Signals, crons: FireCron | None) -> None:
@@ -155,7 +162,8 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        raise Failure(f"{host} port {port} can't be listened on: {error}", Exit.USAGE) from None
+        why = str(error) if error.errno is None else os.strerror(error.errno)
+        raise Failure(f"can't listen on {_in_url(host)}:{port}: {why}; give another --port, or 0", Exit.USAGE) from None
 
 
 def _in_url(host: str) -> str:

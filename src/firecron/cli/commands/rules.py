@@ -18,8 +18,6 @@ HELP = """Print the security rules that limit firecron to its own nodes.
 
 The options give the prefix and the user; otherwise the environment does (FIRECRON_PREFIX, FIRECRON_UID). The output is
 JSON, with --json in one line. Deploying it replaces all rules of the database.
-
-Example: firecron rules --prefix ops/cron > database.rules.json
 """
 
 _NAME = "database.rules.json"
@@ -33,7 +31,7 @@ Uid = Annotated[str | None, typer.Option("--uid", help="User that may write; els
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("rules", help=HELP)(_rules)
+    app.command("rules", help=HELP, epilog="Example: firecron rules --prefix ops/cron > database.rules.json")(_rules)
 
 
 def _rules(prefix: Prefix = None, uid: Uid = None, as_json: Json = False) -> None:

@@ -49,8 +49,6 @@ Exit codes:
    75  the lock is held or paused, or the tick is done
   130  Ctrl-C interrupted the run
   143  SIGTERM interrupted the run
-
-Example: firecron run myservice.main:crons send-daily-digest --slot now
 """
 
 _PACKAGE = Path(firecron.__file__).parent
@@ -61,7 +59,9 @@ _SAID_OTHERWISE = {*_REFUSALS, *(f"run.{outcome}" for outcome in _OUTCOMES)}
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("run", help=HELP)(_run)
+    app.command("run", help=HELP, epilog="Example: firecron run myservice.main:crons send-daily-digest --slot now")(
+        _run
+    )
 
 
 def _run(

@@ -24,7 +24,7 @@ from firecron.ops.status import SeenJobs, Status
 from firecron.settings import Settings
 
 Jobs: TypeAlias = Annotated[
-    list[str] | None, typer.Argument(metavar="[JOB]...", help="Names of jobs; all jobs unless given.")
+    list[str] | None, typer.Argument(metavar="JOB", help="Names of jobs; all jobs unless given.")
 ]
 
 
@@ -116,8 +116,8 @@ class StatusView:
 
 def _nothing(settings: Settings) -> Text:
     return Text(
-        f"There is no job in {database_of(settings)}: a program writes its jobs to the catalogue when it starts where "
-        "they tick, or where a trigger serves them."
+        f"There is no job in {database_of(settings)}: a program declares its jobs when it starts where they tick "
+        "(RUNTIME_INSTANCE=production), or when a trigger has run one of them."
     )
 
 

@@ -32,14 +32,12 @@ configure logging, the command does: structured on Cloud Run, lines on standard 
 
 Jobs tick where RUNTIME_INSTANCE is production, or with FireCron(enabled=True). Elsewhere nothing ticks: the command
 says so, and waits.
-
-Example: firecron work myservice.main:crons
 """
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("work", help=HELP)(_work)
+    app.command("work", help=HELP, epilog="Example: firecron work myservice.main:crons")(_work)
 
 
 def _work(app: AppPath) -> None:

@@ -167,7 +167,7 @@ function nowOf(row) {
   const also = (text) => joined([row.warning !== true && text, warning], " · ") || why;
   if (verdict === "running") return [`running${since(held, 2)}${lock?.cancelled ? ", asked to stop" : ""}`, also(by), warning];
   if (verdict === "late") return [`late${since(row.due ?? row.since)}`, why, true];
-  if (verdict === "stuck") return [joined([`stuck${since(held)}`, by], " "), why, true];
+  if (verdict === "stuck") return [`stuck${since(held)}`, why, true];
   if (needsHand(row)) return [joined([verdict, row.since && `for${since(row.since)}`], " "), (verdict === "failing" && row.last?.error) || why, true];
   if (verdict === "unknown") return ["not known", why, true];
   if (verdict === "ok") return warning ? ["worth a look", warning, true] : ["", row.last?.note];
@@ -435,7 +435,7 @@ function settle() {
   $("apart").hidden = !hasRetired;
   $("filter").hidden = rows.size === 0;
   $("nothing").hidden = hasActive || hasRetired || !known.heard;
-  put($("nothing"), rows.size ? `No job matches “${$("filter").value}”.` : "A job appears here when the first instance that has it starts.");
+  put($("nothing"), rows.size ? `No job matches “${$("filter").value}”.` : "Jobs appear once an instance starts that ticks (RUNTIME_INSTANCE=production).");
 }
 
 function showJobs() {
