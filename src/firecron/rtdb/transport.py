@@ -110,9 +110,8 @@ class _PlainPool(HTTPConnectionPool):
     ConnectionCls = PlainConnection
 
     def exchange(self, request: bytes, deadline: Deadline, *, on_new: bool) -> Reply:
-        """Make a call on one of the connections, or on a new one. A connection whose call failed is not used again."""
-        connection: PlainConnection | None = cast(PlainConnection, self._get_conn())
-        assert connection is not None
+        """Make a call on one of the connections, or on a new one. A connection whose call failed is closed."""
+        connection = cast(PlainConnection, self._get_conn())
         try:
             if on_new:
                 connection.close()
@@ -122,9 +121,7 @@ class _PlainPool(HTTPConnectionPool):
                 self.connect(connection)
             reply = connection.exchange(request)
         except BaseException:
-            # An abandoned thread may still be connecting it.
             connection.close()
-            connection = None
             raise
         finally:
             self._put_conn(connection)
