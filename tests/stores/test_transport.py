@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from queue import LifoQueue
 from typing import Any
 
 import pytest
@@ -59,6 +60,20 @@ def client_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Raw], Clien
 
 
 MakeClient = Callable[[Raw], Client]
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
+    """The sockets of all connections that were made."""
+    found: list[socket.socket] = []
+    connect = HTTPConnection._new_conn
+
+    def note(connection: HTTPConnection) -> socket.socket:
+        found.append(connect(connection))
+        return found[-1]
+
+    monkeypatch.setattr(HTTPConnection, "_new_conn", note)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -310,13 +325,12 @@ LEAVINGS = ["at the deadline", "as its thread starts", "by an interrupt"]
 
 @pytest.mark.parametrize("leaves", LEAVINGS)
 def test_a_connection_that_nobody_waits_for_is_closed(
-    client_of: MakeClient, monkeypatch: pytest.MonkeyPatch, leaves: str
+    client_of: MakeClient, made: list[socket.socket], monkeypatch: pytest.MonkeyPatch, leaves: str
 ) -> None:
     """However a caller leaves the thread that connects for it, that thread closes what it makes."""
     go_on = threading.Event()
-    made: list[socket.socket] = []
     timing = FakeTiming(base=real_clock)
-    start, resolve, connect = threading.Thread.start, socket.getaddrinfo, HTTPConnection._new_conn
+    start, resolve = threading.Thread.start, socket.getaddrinfo
 
     def start_late(thread: threading.Thread) -> None:
         start(thread)
@@ -329,13 +343,8 @@ def test_a_connection_that_nobody_waits_for_is_closed(
         assert go_on.wait(LONG)
         return resolve(*arguments, **keywords)
 
-    def note(connection: HTTPConnection) -> socket.socket:
-        made.append(connect(connection))
-        return made[-1]
-
     monkeypatch.setattr(threading.Thread, "start", start_late)
     monkeypatch.setattr(socket, "getaddrinfo", hang)
-    monkeypatch.setattr(HTTPConnection, "_new_conn", note)
     with serving(silent) as server:
         transport = client_of(server).transport
         deadline = Deadline.after(timing, SHORT if leaves == "at the deadline" else LONG)
@@ -447,3 +456,20 @@ def test_a_closed_transport_keeps_no_connection(client_of: MakeClient) -> None:
         with pytest.raises(NoReply):
             client.get()
         assert len(server.requests) == 1
+
+
+def test_a_connection_that_comes_back_to_a_closed_pool_is_closed(
+    client_of: MakeClient, made: list[socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that ends while another thread closes the transport leaves no connection behind."""
+    put = LifoQueue.put
+
+    def put_late(queue: LifoQueue[Any], *arguments: Any, **keywords: Any) -> None:
+        client.transport.close()
+        put(queue, *arguments, **keywords)
+
+    with serving(answering(OK)) as server:
+        client = client_of(server)
+        monkeypatch.setattr(LifoQueue, "put", put_late)
+        assert client.get().content == b"body"
+        assert [sock.fileno() for sock in made] == [-1]

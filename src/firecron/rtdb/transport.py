@@ -125,6 +125,8 @@ class _PlainPool(HTTPConnectionPool):
             raise
         finally:
             self._put_conn(connection)
+            if self.pool is None:
+                connection.close()  # it may have come back after `close` had closed all others
         return reply
 
     def open(self, request: bytes, deadline: Deadline) -> OpenReply:
