@@ -219,7 +219,7 @@ def test_a_stream_closes_at_once_from_another_thread() -> None:
 
 
 def test_a_stream_that_is_closed_as_its_value_comes_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader that gets its value all the same may never read again: its connection is closed when it has the value."""
+    """A reader that gets its value all the same may never read again: its connection is closed with that."""
     read, told = OpenReply.read, threading.Event()
     made: list[socket.socket] = []
 
