@@ -218,10 +218,11 @@ def test_a_stream_closes_at_once_from_another_thread() -> None:
         closing.join()
 
 
-def test_a_stream_that_is_closed_as_its_value_comes_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_is_closed_as_its_value_comes_is_closed(
+    connected: list[socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A reader that gets its value all the same may never read again: its connection is closed with that."""
     read, told = OpenReply.read, threading.Event()
-    made: list[socket.socket] = []
 
     def behave(wire: Wire) -> None:
         wire.request()
@@ -231,7 +232,6 @@ def test_a_stream_that_is_closed_as_its_value_comes_is_closed(monkeypatch: pytes
         wire.server.stopping.wait(LONG)
 
     def closing(reply: OpenReply) -> bytes:
-        made.append(reply._sock)
         received = read(reply)
         threads.submit(watch.close).result(LONG)
         return received
@@ -241,7 +241,7 @@ def test_a_stream_that_is_closed_as_its_value_comes_is_closed(monkeypatch: pytes
         monkeypatch.setattr(OpenReply, "read", closing)
         told.set()
         assert watch.next() == {"holder": "a"}
-        assert {sock.fileno() for sock in made} == {-1}
+        assert [sock.fileno() for sock in connected] == [-1]
 
 
 @pytest.mark.parametrize(

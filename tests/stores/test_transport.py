@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from tests.stores.raw_server import LONG, Behaviour, Raw, Wire, answering, serving
 from tests.unit.threads import ended, named
-from urllib3.connection import HTTPConnection
 from urllib3.exceptions import ConnectTimeoutError
 
 from firecron.base.clocks import Deadline, SystemTiming
@@ -60,20 +59,6 @@ def client_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Raw], Clien
 
 
 MakeClient = Callable[[Raw], Client]
-
-
-@pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
-    """The sockets of all connections that were made."""
-    found: list[socket.socket] = []
-    connect = HTTPConnection._new_conn
-
-    def note(connection: HTTPConnection) -> socket.socket:
-        found.append(connect(connection))
-        return found[-1]
-
-    monkeypatch.setattr(HTTPConnection, "_new_conn", note)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -325,7 +310,7 @@ LEAVINGS = ["at the deadline", "as its thread starts", "by an interrupt"]
 
 @pytest.mark.parametrize("leaves", LEAVINGS)
 def test_a_connection_that_nobody_waits_for_is_closed(
-    client_of: MakeClient, made: list[socket.socket], monkeypatch: pytest.MonkeyPatch, leaves: str
+    client_of: MakeClient, connected: list[socket.socket], monkeypatch: pytest.MonkeyPatch, leaves: str
 ) -> None:
     """However a caller leaves the thread that connects for it, that thread closes what it makes."""
     go_on = threading.Event()
@@ -352,7 +337,7 @@ def test_a_connection_that_nobody_waits_for_is_closed(
             transport.send("GET", "/node.json", {}, None, deadline)
         go_on.set()
         assert all(map(ended, named("firecron-connect")))
-        assert [sock.fileno() for sock in made] == [-1]
+        assert [sock.fileno() for sock in connected] == [-1]
         assert server.requests == []
 
 
@@ -459,7 +444,7 @@ def test_a_closed_transport_keeps_no_connection(client_of: MakeClient) -> None:
 
 
 def test_a_connection_that_comes_back_to_a_closed_pool_is_closed(
-    client_of: MakeClient, made: list[socket.socket], monkeypatch: pytest.MonkeyPatch
+    client_of: MakeClient, connected: list[socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call that ends while another thread closes the transport leaves no connection behind."""
     put = LifoQueue.put
@@ -472,4 +457,4 @@ def test_a_connection_that_comes_back_to_a_closed_pool_is_closed(
         client = client_of(server)
         monkeypatch.setattr(LifoQueue, "put", put_late)
         assert client.get().content == b"body"
-        assert [sock.fileno() for sock in made] == [-1]
+        assert [sock.fileno() for sock in connected] == [-1]

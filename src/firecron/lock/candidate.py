@@ -127,8 +127,7 @@ class Candidate:
         """Wait for so long, or until `stop` is called or the node changes."""
         self.listen()
         with self._changed:
-            # What was heard since the caller asked has woken nobody.
-            if left := self.pause():
+            if left := self.pause():  # what was heard since the caller asked has woken nobody
                 self._timing.wait(self._changed, min(seconds, left))
 
     def listen(self) -> None:
