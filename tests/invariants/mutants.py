@@ -528,6 +528,7 @@ FOLLOWS = _in(
     "lock/candidate.py",
     ("pause is not None and (now is None or pause.holds(now.server))", "pause is not None", CANDIDATES),
     ("pause is not None and (now is None or pause.holds(now.server))", "False", CANDIDATES),
+    ("min(seconds, left)", "seconds", CANDIDATES),
 )
 
 HEARING = _in(
