@@ -439,7 +439,7 @@ EQUIVALENT: dict[str, str] = {
     "blocks.while_held: work.cancel() -> nothing": ("A task that is cancelled has cancelled the work that it awaits."),
     "connection.PlainConnection._send: with suppress(BrokenPipeError, ConnectionResetError): -> with "
     "suppress(ConnectionResetError, BrokenPipeError):": ("The order of the exceptions says nothing."),
-    'connection.PlainConnection.connect: threading.Thread(target=work, name="firecron-connect", '
+    'connection.PlainConnection._begin: threading.Thread(target=work, name="firecron-connect", '
     "daemon=True).start() -> threading.Thread(target=work, daemon=True).start()": ("A thread's name is for people."),
     "settings._remedy: close = difflib.get_close_matches(name, known, n=1) -> close = "
     "difflib.get_close_matches(name, known)": ("Only the closest is used."),

@@ -130,7 +130,7 @@ class Claimer:
         if pending.refusal is None or pending.refusal.reason != "held" or not self._ears.has_one(pending.job):
             return None
         # The next try comes at the end of the grace at the latest.
-        return max(0.0, min(self._pause(pending.job), self._left(pending)))
+        return max(0.0, min(self._pause(pending), self._left(pending)))
 
     def forget(self) -> None:
         """Listen for no turn any more: the turns are dropped, or a forked child's parent has them."""
@@ -261,12 +261,20 @@ class Claimer:
             return backoff(pending.tries + 2, self._chance())
         if refusal.reason == "held" and pending.job.options.waits:
             self._ears.refused(pending.job, refusal)
-            return self._pause(pending.job)
+            pending.polls_at = None
+            return self._pause(pending)
         return None
 
-    def _pause(self, job: Job) -> float:
-        heard = self._ears.seconds(job)
-        return 0.5 + 4.5 * self._chance() if heard is None else heard
+    def _pause(self, pending: PendingClaim) -> float:
+        heard = self._ears.seconds(pending.job)
+        if heard is not None:
+            pending.polls_at = None
+            return heard
+        now = self._timing.mono()
+        if pending.polls_at is None:
+            # Kept until the try: a stream that breaks again and again wakes each time, and must put nothing off.
+            pending.polls_at = now + 500 + 4_500 * self._chance()
+        return (pending.polls_at - now) / 1000
 
     def _settle_doubts(self, pending: PendingClaim, claimed: str | None = None) -> None:
         """Give up the ticks in doubt, except the `claimed` one: it is now known which tick was claimed, if any."""

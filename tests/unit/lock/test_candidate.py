@@ -42,6 +42,21 @@ def test_a_second_candidate_is_refused_until_a_margin_after_the_record(world: Wo
     assert len(loop.had) == 1
 
 
+def test_a_release_before_the_wait_is_not_slept_through(world: World, candidate: Candidate) -> None:
+    """What the stream tells as it opens, after the pause was computed, is waited for no longer than from then on."""
+    tenure = elected(candidate)
+    other = Instance(world, hears=True).live().locks.candidate(ELECTION)
+    assert other.stand() is None
+    pause = other.pause()
+    assert pause is not None
+    assert pause > 1
+    candidate.end(tenure)
+    other.wait(pause)
+    assert world.mono() < 10
+    elected(other)
+    world.advance(0)
+
+
 def test_is_mine_is_arithmetic(world: World, one: Instance, candidate: Candidate) -> None:
     """It is true from the election to a margin before the record's end, and asks nobody."""
     seen = [candidate.is_mine]
