@@ -9,6 +9,7 @@ LEASE = "tests/invariants/test_lease.py"
 RENEWAL = "tests/invariants/test_renewal.py"
 STORE = "tests/invariants/test_store.py"
 WATCH = "tests/invariants/test_watch.py"
+CATCHING = "tests/invariants/test_catching_up.py"
 CANCEL = "tests/invariants/test_cancel.py"
 EVERY = "tests/invariants/test_every.py"
 LEADER = "tests/invariants/test_leader.py"
@@ -185,6 +186,12 @@ INVARIANTS = (
             "self._settings.acquire_timeout, bid.request.ttl / 3000",
             "self._settings.acquire_timeout",
         ),
+    ),
+    *_of(
+        24,
+        CATCHING,
+        ("runs/runner.py", "holds = self._hold_left(answer) > 0", "holds = False"),
+        ("runs/runner.py", "(claimed.bid.hold_at_least - held)", "(claimed.bid.hold_at_least + held)"),
     ),
     *_of(
         29,

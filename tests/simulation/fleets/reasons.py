@@ -105,19 +105,6 @@ class Reasons:
             for claim in self._job.claims
         )
 
-    def had_worker(self, time: int) -> bool:
-        """Return whether a machine had a worker that no other job used, from a tick's time until it could begin."""
-        spec, until = self._job.spec, time + self._needs
-        others = [body for body in self._bodies if body.job != spec.name]
-        return any(
-            spec in instance.jobs
-            and instance.ticking_from is not None
-            and instance.ticking_from <= time
-            and not instance.has_gone(time)
-            and _at_once(others, instance, time, until) < self._workers
-            for instance in self._instances.values()
-        )
-
     def must_begin(self, claim: Claim) -> bool:
         """Return whether a claim's run must have begun: its winner lived on, and heard of it in time.
 
