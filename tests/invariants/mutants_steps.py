@@ -8,6 +8,7 @@ RECORDS = "tests/unit/lock/test_step_record.py"
 EXCHANGES = "tests/unit/lock/test_step_protocol.py"
 STEPS = "tests/unit/runs/steps/test_steps.py"
 ASYNC = "tests/unit/runs/steps/test_steps_async.py"
+CANDIDATE = "tests/unit/lock/test_candidate.py"
 ONCE = "tests/unit/lock/test_once.py"
 HISTORY = "tests/unit/runs/test_history.py"
 RESUMING = "tests/unit/runs/test_resuming.py"
@@ -93,6 +94,8 @@ STEP_MUTANTS = (
         "lock/kinds.py",
         ("if wanted is not None and slot is not None:", "if False:", ONCE),
         ("if kind is not None and kind != wanted:", "if False:", ONCE),
+        ('kind is None and fields.get("outcome") is not None:', "False:", ONCE),
+        ("kind is None and fields", "fields", CANDIDATE),
     ),
     *_in(
         "runs/history.py",

@@ -30,7 +30,7 @@ VERDICT_MUTANTS = (
             "    finally:\n        pass",
             HEALTH,
         ),
-        ('misfit(current.kept.get("kind"), record.slot if record else None, None)', "None", HEALTH),
+        ("misfit(node, None)", "None", HEALTH),
         ("record is not None and record.is_live(now, margin) and (held", "False and (held", HEALTH),
         ("record is not None and record.is_live(now, margin) and (held", "record is not None and (held", HEALTH),
         ("record.is_live(now, margin)", "record.is_live(now, 0)", HEALTH),
