@@ -218,7 +218,7 @@ INVARIANTS = (
         ("base/backoff.py", "2.0 ** min(tries - 1, 16)", "1"),
         (
             "base/backoff.py",
-            "max(backoff(tries, chance), asked or 0.0)",
+            "max(backoff(tries, chance), _asked(error))",
             "backoff(tries, chance)",
         ),
     ),

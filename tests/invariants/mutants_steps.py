@@ -63,8 +63,10 @@ STEP_MUTANTS = (
     ),
     *_in(
         "lock/writing.py",
-        ("            if lease.renew():\n                raise\n", "            raise\n", STEPS),
-        ("            if lease.renew():\n                raise\n", "            pass\n", STEPS),
+        ("                if lease.renew():\n                    raise\n", "                raise\n", STEPS),
+        ("                if lease.renew():\n                    raise\n", "                pass\n", STEPS),
+        ("        except Unavailable as error:\n", "        except ZeroDivisionError as error:\n", STEPS),
+        ("pause_within(left, error, failures, random.random())", "0.05", STEPS),
         ("                case Lost(why):\n                    lease.lose(why)\n", "", STEPS),
         ("    while not lease.lost:\n", "    while True:\n", STEPS),
     ),
