@@ -137,8 +137,9 @@ RECORD = _in(
     ("    if record.fence != fence:\n", "    if False:\n", HOLDING),
     ('{"cancel": None, "cancelWhy": None} if is_anothers else {}', "{}", HOLDING),
     ('{"cancel": None, "cancelWhy": None} if is_anothers else {}', '{"cancel": None}', HOLDING),
-    ("forgets_cancel or (finished is not None and unfinished is not None)", "forgets_cancel", RESUMED),
-    ("(finished is not None and unfinished is not None)", "(finished is not None)", f"{RESUMED} {HOLDING}"),
+    ("is_anothers = unfinished is not None and unfinished != tick", "is_anothers = tick is None", RESUMED),
+    ("unfinished is not None and unfinished != tick", "unfinished is not None", f"{RESUMED} {HOLDING}"),
+    ("unfinished is not None and unfinished != tick", "unfinished != tick", f"{RESUMED} {HOLDING}"),
     (
         '        if request.slot is not None:\n            fields["unfinished"] = None',
         '        if True:\n            fields["unfinished"] = None',
@@ -188,9 +189,9 @@ RECORD = _in(
     ("after_claim(record.failures, record.open_slot, record.releasedAt) if record else None", "None", FAILED),
     ("record.failures, record.open_slot, record", "record.failures, record.unfinished, record", FAILED),
     ("record.open_slot, record.releasedAt)", "record.open_slot, None)", FAILED),
-    ("is_tick=record.slot is not None and not forgets_cancel", "is_tick=True", FAILED),
-    ("is_tick=record.slot is not None and not forgets_cancel", "is_tick=record.slot is not None", FAILED),
-    ("is_tick=record.slot is not None and not forgets_cancel", "is_tick=not forgets_cancel", FAILED),
+    ("is_tick=record.slot is not None and tick is not None", "is_tick=True", FAILED),
+    ("is_tick=record.slot is not None and tick is not None", "is_tick=record.slot is not None", FAILED),
+    ("is_tick=record.slot is not None and tick is not None", "is_tick=tick is not None", FAILED),
 )
 
 FIELDS = _in(

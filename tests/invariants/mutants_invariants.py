@@ -283,8 +283,8 @@ INVARIANTS = (
             "        if False:\n            return",
         ),
         ("runs/execution.py", '("succeeded", "failed", "cancelled")', '("succeeded", "failed")'),
-        ("runs/execution.py", "forgets_cancel=execution.slot is None", "forgets_cancel=False"),
-        ("runs/execution.py", "forgets_cancel=execution.slot is None", "forgets_cancel=True"),
+        ("lock/record.py", "unfinished is not None and unfinished != tick", "unfinished is not None"),
+        ("lock/record.py", "unfinished is not None and unfinished != tick", "False"),
         ("runs/body.py", "isinstance(error, Cancelled)", "False"),
         ("jobs/run.py", "        if self.cancelled:\n            raise Cancelled\n", ""),
         # What the next claim makes of it.

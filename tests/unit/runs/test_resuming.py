@@ -147,6 +147,38 @@ def test_a_resumed_run_that_is_cancelled_leaves_another_tick_to_its_rerun(listen
     assert fleet.world.outcomes()[slot(60)] == "succeeded"
 
 
+@pytest.mark.parametrize("is_other", [True, False])
+def test_a_resumed_run_that_is_cancelled_and_interrupted_takes_its_cancel_with_it(is_other: bool) -> None:
+    """The instance stops before the run has heard of the cancel. Another tick is run again; the resumed one is not."""
+    fleet = Fleet(on_abandoned="rerun")
+    one, other, third = fleet.instance(), fleet.instance(), fleet.instance()
+    if is_other:
+        failing_once(fleet)
+        one.turn(slot())
+        fleet.world.until(60)
+    one.die_holding(slot(60 * is_other))
+    fleet.world.until(100)
+
+    def body(run: Run) -> None:
+        operator = Operator(third.locks)
+        assert operator.cancel(operator.look(NAME))
+        run.stopping.set()
+        run.check()
+
+    fleet.body = body
+    assert other.crons.registry.trigger(NAME, resume=TICK).outcome == "interrupted"
+    fleet.body = lambda run: None
+    begun = len(fleet.runs)
+    third.turn(None)
+    assert [(run.slot, run.trigger) for run in fleet.runs[begun:]] == [(to_datetime(slot(60)), "rerun")] * is_other
+    fleet.world.until(180)
+    third.turn(slot(180))
+    fleet.world.advance(1)
+    assert not {"cancel", "cancelWhy", "unfinished"} & fleet.world.node().keys()
+    assert not fleet.runs[-1].cancelled
+    assert fleet.world.outcomes()[slot(60 * is_other)] == ("succeeded" if is_other else "interrupted")
+
+
 def test_a_resumed_run_that_dies_is_rerun_by_nobody() -> None:
     """It is a run by hand: the tick stays as the history has it, and can be resumed again."""
     fleet = Fleet(on_abandoned="rerun")
