@@ -48,6 +48,16 @@ def test_the_history_says_whether_a_tick_may_be_resumed(
         assert found in answer
 
 
+@pytest.mark.parametrize(
+    ("key", "remedy"), [(slot(), "run it with --slot"), (MANUAL, "a run by hand that dies leaves no entry")]
+)
+def test_what_the_history_does_not_know_has_a_remedy(key: str, remedy: str) -> None:
+    """A tick can be claimed. A run by hand may have died, and then it is begun anew."""
+    answer = judge(key, None, None, 1)
+    assert isinstance(answer, str)
+    assert (remedy in answer, "--slot" in answer) == (True, key != MANUAL)
+
+
 @pytest.mark.parametrize("key", ["", "now", "2026-11-18", f"{MANUAL}0", f"{slot()}-manual-", f"{slot()}x", "x/y"])
 def test_a_key_is_a_tick_or_a_run_by_hand(key: str) -> None:
     """Any other text is refused, with examples."""
