@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tests.simulation.fleets.happened import Body, Claim, History
 from tests.simulation.fleets.instance import Instance
-from tests.simulation.fleets.oracle import Body, Claim, History, Oracle
+from tests.simulation.fleets.oracle import Oracle
 from tests.simulation.fleets.scenario import Scenario
 from tests.simulation.fleets.times import time_of
 from tests.simulation.machines import MILLISECOND, SECOND

@@ -16,8 +16,9 @@ from tests.simulation.fleets.bodies import Failure
 from tests.simulation.fleets.cancels import check_cancelled
 from tests.simulation.fleets.costs import check_costs
 from tests.simulation.fleets.database import Database
+from tests.simulation.fleets.happened import Body, Claim, History
 from tests.simulation.fleets.instance import Instance
-from tests.simulation.fleets.oracle import Body, Claim, History, Oracle
+from tests.simulation.fleets.oracle import Oracle
 from tests.simulation.fleets.reasons import Reasons, held
 from tests.simulation.fleets.scenario import Scenario
 from tests.simulation.fleets.timeline import at
