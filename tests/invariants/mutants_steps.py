@@ -96,8 +96,8 @@ STEP_MUTANTS = (
         "lock/kinds.py",
         ("if wanted is not None and slot is not None:", "if False:", ONCE),
         ("if kind is not None and kind != wanted:", "if False:", ONCE),
-        ('kind is None and fields.get("outcome") is not None:', "False:", ONCE),
-        ("kind is None and fields", "fields", CANDIDATE),
+        ("kind is None and outcome is not None:", "False:", ONCE),
+        ("kind is None and outcome is not None:", "outcome is not None:", CANDIDATE),
     ),
     *_in(
         "runs/history.py",

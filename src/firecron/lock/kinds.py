@@ -15,14 +15,12 @@ LEADER = "leader"
 ONCE = "once"
 
 
-def misfit(node: object, wanted: str | None) -> str | None:
-    """Return why a node, which is no malformed one, can't be taken by a request of the kind `wanted`; else None."""
-    fields = node if isinstance(node, dict) else {}
-    kind, slot = fields.get("kind"), fields.get("slot")
+def misfit(kind: object, wanted: str | None, slot: str | None = None, outcome: str | None = None) -> str | None:
+    """Return why a node with these fields can't be taken by a request of the kind `wanted`; None if it can."""
     if kind is not None and kind != wanted:
         return f"its `kind` is {kind!r:.40}, so the name belongs to something else: rename one of the two"
     if wanted is not None and slot is not None:
         return f"it has the slot {slot}, so the name belongs to a job: rename one of the two"
-    if wanted is not None and kind is None and fields.get("outcome") is not None:
+    if wanted is not None and kind is None and outcome is not None:
         return "it has an `outcome` and no `kind`, so the name belongs to a job: rename one of the two"
     return None

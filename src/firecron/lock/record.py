@@ -183,7 +183,7 @@ def decide(node: object, request: Request, now: Moment, written: Mapping[Number,
     except Malformed as error:
         return Refused("malformed", detail=str(error))
     record = current if isinstance(current, LockRecord) else None
-    if why := misfit(node, request.kind):
+    if why := misfit(current.kept.get("kind"), request.kind, *((record.slot, record.outcome) if record else ())):
         return Refused("malformed", current, detail=why)
 
     # 3. Is the record this request's own? It counts only with the term of the write that made it, never with a new one.
