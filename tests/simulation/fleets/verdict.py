@@ -191,12 +191,14 @@ def _check_caught_up(oracle: Oracle, scenario: Scenario, job: History) -> None:
     lasts = max(spec.work.most * (spec.retries + 1), spec.hold_at_least)
     if spec.catch_up != "all" or job.deleted or lasts > 0.2 * spec.period:
         return
-    first = next((claim.slot for claim in job.claims if claim.slot is not None), None)
-    if first is None:
+    first = next((claim for claim in job.claims if claim.slot is not None), None)
+    if first is None or first.slot is None:
         return
+    # No record, no catch-up: what came before the first claim, and after its tick, is left out, too (seed 1007113).
+    since = max(time_of(first.slot) + 1, first.at)
     unrun = [
         slot
-        for slot in slots_between(spec.period, time_of(first) + 1, scenario.fair_from)
+        for slot in slots_between(spec.period, since, scenario.fair_from)
         if slot not in begun and held(job, time_of(slot) - SECOND, time_of(slot) + SECOND) is None
     ]
     if any(claim.is_meddled_with for claim in job.claims):
