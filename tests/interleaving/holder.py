@@ -128,6 +128,7 @@ class Holder:
                     hold_at_least=op.hold_at_least,
                     outcome="succeeded" if op.finishes else "lost",
                     finished=finished,
+                    tick=self.held.record.unfinished,
                 )
         self._tell(None)
 

@@ -90,7 +90,7 @@ EQUIVALENT: dict[str, str] = {
     "runner.Runner.go_on: for _ in range(MOST_MISSED + MOST_CLAIMS + 1): -> for _ in range(MOST_MISSED + "
     "MOST_CLAIMS + 2):": "There can't be that many rounds.",
     "runner.Runner.go_on: if is_last: -> if False:": "A turn that is over does not enter again.",
-    "runner.Runner.go_on: self._lanes.give_up(turn) (#2) -> nothing": (
+    "runner.Runner.go_on: self._lanes.give_up(turn) (#3) -> nothing": (
         "There can't be so many rounds that it is reached."
     ),
     "runner.Runner.run_tick: for _ in range(MOST_MISSED + MOST_CLAIMS + 1): -> for _ in range(MOST_MISSED + "

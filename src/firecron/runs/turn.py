@@ -21,7 +21,7 @@ from firecron.lock.bid import Bid
 from firecron.lock.refusal import Refusal
 from firecron.runs.policy import Claim
 
-State: TypeAlias = Literal["called", "trying", "waiting"]
+State: TypeAlias = Literal["called", "trying", "waiting", "holding"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,7 @@ class PendingClaim:
     `ends` is the monotonic time at which the tick's grace is over, None while that is not known. `asked` has each claim
     that was asked for, by the instant of its reading: any of them may have been written although its reply was lost.
     `in_doubt` has the earlier ticks that may have been claimed in this way, each with its last refusal. `cancelled` is
-    the holder of the run that this claim has cancelled. `polls_at` is when it is tried again while nothing is heard of
-    its lock, on the monotonic clock; None while something is.
+    the holder of the run that this claim has cancelled.
     """
 
     job: Job
@@ -69,7 +68,6 @@ class PendingClaim:
     asked: dict[int, Claim] = field(default_factory=dict)
     in_doubt: list[tuple[str, Refusal]] = field(default_factory=list)
     cancelled: str | None = None
-    polls_at: float | None = None
 
     def retarget(self, wanted: WantedClaim) -> None:
         """Try for another tick with the same token: a write whose reply was lost may still become a win."""

@@ -211,10 +211,11 @@ def test_a_refusal_is_told_once(world: World, one: Instance) -> None:
     ("node", "said"),
     [
         ({"expiresAt": 1, "slot": "2026-11-18T08:00:00Z"}, "so the name belongs to a job: rename"),
+        ({"expiresAt": 1, "outcome": "failed"}, "so the name belongs to a job: rename"),
         ({"kind": "once"}, "its `kind` is 'once', so the name belongs to something else"),
         ({"expiresAt": 1, "kind": 7}, "its `kind` is 7"),
     ],
-    ids=["a job", "another kind", "no kind at all"],
+    ids=["a job", "a job run by hand", "another kind", "no kind at all"],
 )
 def test_a_leader_does_not_take_another_kind_of_node(
     world: World, one: Instance, candidate: Candidate, node: dict[str, object], said: str
