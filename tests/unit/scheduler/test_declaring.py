@@ -370,7 +370,7 @@ def test_a_stop_while_a_look_writes_leaves_nothing_for_the_next_start(programs: 
     declaring.begin()
     programs.store.since()
     declaring.served(crons.registry.get("digest"))
-    assert programs.store.since() == ["read cron-jobs/digest", "merge 1"]
+    assert programs.store.since() == ["read cron-jobs/digest", "read cron-groups", "merge 1"]
 
 
 class Waiting(Inline):
