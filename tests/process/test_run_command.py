@@ -373,3 +373,24 @@ def test_a_signal_stops_the_run(
     node = rtdb.get(f"/cron-locks/{name}")
     assert isinstance(node, dict)
     assert node["releasedAt"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_the_command_at_once(
+    rtdb: Rtdb, start: Start, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """A run that doesn't listen would have the whole grace; it keeps its lock, which expires."""
+    monkeypatch.setenv("FIRECRON_SHUTDOWN_GRACE", "3600")
+    process = start("-m", "firecron", "run", "jobs_to_run", "endless")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "under way\n"
+    process.send_signal(number)
+    while "asked to stop" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(number)
+    process.communicate(timeout=BOUND)
+    assert process.returncode == -number
+    node = rtdb.get("/cron-locks/endless")
+    assert isinstance(node, dict)
+    assert "releasedAt" not in node

@@ -26,7 +26,7 @@ from firecron.base.redaction import described, redacted
 from firecron.cli.loading import load_crons
 from firecron.cli.options import AppPath, Json, Name, Why, check_why
 from firecron.cli.output import Exit, Failure, Output, answering
-from firecron.cli.process.signals import Signals
+from firecron.cli.process.signals import Signals, ending_at_second
 from firecron.cli.reporting import Logged, code_of_refusal, tell_events
 from firecron.cli.words import took
 from firecron.cron.ticks import is_tick, newest_tick
@@ -174,7 +174,7 @@ def _perform(
             durations[event.fields["key"]] = int(event.fields["took"])
 
     crons.events.subscribe(note)
-    with Signals() as signals:
+    with Signals() as signals, signals.going_to(ending_at_second()):
 
         def work() -> None:
             try:
@@ -187,14 +187,14 @@ def _perform(
         thread = threading.Thread(target=work, name="firecron-run", daemon=True)
         thread.start()
         signals.pause()
-    if signals.received is not None:
-        grace = crons.settings.shutdown_grace
-        output.say(f"firecron: {job.name} was asked to stop, and has {grace:g} s; press Ctrl-C to end at once")
-    crons.stop()
-    # If the run has ended, its thread has little left to do.
-    thread.join(timeout=1)
-    if act.ident is not None:
-        act.join(timeout=2 * crons.settings.request_timeout)
+        if signals.received is not None:
+            grace = crons.settings.shutdown_grace
+            output.say(f"firecron: {job.name} was asked to stop, and has {grace:g} s; press Ctrl-C to end at once")
+        crons.stop()
+        # If the run has ended, its thread has little left to do.
+        thread.join(timeout=1)
+        if act.ident is not None:
+            act.join(timeout=2 * crons.settings.request_timeout)
     if raised and not isinstance(raised[0], Stopping):
         raise raised[0]
     if raised:

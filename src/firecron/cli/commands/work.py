@@ -12,9 +12,6 @@ environment is deployed like the one in production, and must not end there at on
 from __future__ import annotations
 
 import logging
-import os
-import signal
-from collections.abc import Callable
 
 import typer
 
@@ -22,7 +19,7 @@ import firecron.logging
 from firecron.cli.loading import load_crons
 from firecron.cli.options import AppPath
 from firecron.cli.output import Output, answering
-from firecron.cli.process.signals import Signals
+from firecron.cli.process.signals import Signals, ending_at_second
 
 HELP = """Run the jobs of APP at their ticks, until SIGTERM or Ctrl-C.
 
@@ -42,7 +39,7 @@ def add_to(app: typer.Typer) -> None:
 
 def _work(app: AppPath) -> None:
     # Signals come before the application: a signal may arrive at any time.
-    with answering(Output(as_json=False)), Signals() as signals, signals.going_to(_end_at_second()):
+    with answering(Output(as_json=False)), Signals() as signals, signals.going_to(ending_at_second()):
         crons = load_crons(app)
         if not logging.getLogger("firecron").hasHandlers():
             firecron.logging.setup()
@@ -50,17 +47,3 @@ def _work(app: AppPath) -> None:
             crons.start()
         signals.pause()
         crons.stop()
-
-
-def _end_at_second() -> Callable[[int], None]:
-    """Return what hears the signals: the second one ends this process."""
-    heard: list[int] = []
-
-    def hear(number: int) -> None:
-        heard.append(number)
-        if len(heard) > 1:
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-            os._exit(128 + number)  # the first process of a container is not ended by a signal's default
-
-    return hear
