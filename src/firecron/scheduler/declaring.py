@@ -161,8 +161,8 @@ class Declaring:
             stored = store.read(paths.jobs, self._deadline()).node if jobs else None
         entries = stored if isinstance(stored, dict) else {}
         found = {name: self._changed(job, entries.get(name)) for name, job in jobs.items()}
-        ticked = {name for name in found if _ticks(entries.get(name))}
-        if not self._ticks and any(found[name] is not None for name in ticked):
+        ticked = {name for name, node in found.items() if node is not None and _ticks(entries.get(name))}
+        if ticked and not self._ticks:
             found |= dict.fromkeys(self._run_elsewhere(ticked))
         values = [(name, node) for name, node in found.items() if node is not None]
         for start in range(0, len(values), _MOST):
