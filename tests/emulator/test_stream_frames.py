@@ -34,7 +34,13 @@ class Stream:
         self.head = connection.head()
 
     def frame(self) -> bytes:
-        """The next frame; empty at the end of the stream."""
+        """The next frame that is no keep-alive, which may come between any two; empty at the end of the stream."""
+        while (frame := self.any_frame()) == KEEP_ALIVE:
+            pass
+        return frame
+
+    def any_frame(self) -> bytes:
+        """The next frame, or keep-alive."""
         size = int(self.wire.line(), 16)
         frame = self.wire.read(size)
         assert self.wire.line() == b"\r\n"

@@ -81,10 +81,14 @@ class Monitor:
             require(
                 before.get("succeededSlot", "") <= newest <= after.get("slot", ""), "the newest success fell, or leapt"
             )
-            counted = before.get("failures", 0) + 1 if "slot" in before else before.get("failures")
+            ran_a_tick = flight.request.slot is not None
+            counted = before.get("failures", 0) + 1 if ran_a_tick else before.get("failures")
             expected = None if after["outcome"] == "succeeded" else counted
             require(after.get("failures") == expected, "a release miscounted the runs that failed")
             changed = {"expiresAt", "expires", "failures", "releasedAt", "outcome", "succeededSlot", "unfinished"}
+            if "unfinished" in after and after["unfinished"] != flight.request.slot:
+                require("cancel" not in after, "a release left a cancel to another run's tick")
+                changed.add("cancel")
             require(_without(before, changed) == _without(after, changed), "a release changed what is not its own")
         elif flight.kind == "cancel":
             require(after["cancel"] == before["fence"], "a cancel was written for another acquisition")

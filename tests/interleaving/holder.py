@@ -118,6 +118,7 @@ class Holder:
             self._talk = protocol.cancelling(self.request.holder, int(str(node["fence"])))
         else:
             assert self.held is not None, "what was not acquired is neither renewed nor released"
+            assert self.request is not None, "every plan begins with an acquire"
             if op.kind == "renew":
                 self._talk = protocol.renewing(self.held, TTL, MARGIN)
             else:
@@ -128,6 +129,7 @@ class Holder:
                     hold_at_least=op.hold_at_least,
                     outcome="succeeded" if op.finishes else "lost",
                     finished=finished,
+                    tick=self.request.slot,
                 )
         self._tell(None)
 

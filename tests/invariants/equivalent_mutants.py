@@ -45,7 +45,7 @@ EQUIVALENT: dict[str, str] = {
     "identity.Identity.after_fork: self.known = threading.Event() -> nothing": (
         "Only a thread that sets it at the very instant of the fork would leave its lock held."
     ),
-    "redaction.redacted: break -> nothing": "The same pattern finds nothing in what it has left.",
+    "redaction._without_secrets: break -> nothing": "The same pattern finds nothing in what it has left.",
     'workers.Workers.threads: with self.changed: -> with __import__("contextlib").nullcontext():': (
         "One reading is one step."
     ),
@@ -90,7 +90,7 @@ EQUIVALENT: dict[str, str] = {
     "runner.Runner.go_on: for _ in range(MOST_MISSED + MOST_CLAIMS + 1): -> for _ in range(MOST_MISSED + "
     "MOST_CLAIMS + 2):": "There can't be that many rounds.",
     "runner.Runner.go_on: if is_last: -> if False:": "A turn that is over does not enter again.",
-    "runner.Runner.go_on: self._lanes.give_up(turn) (#2) -> nothing": (
+    "runner.Runner.go_on: self._lanes.give_up(turn) (#3) -> nothing": (
         "There can't be so many rounds that it is reached."
     ),
     "runner.Runner.run_tick: for _ in range(MOST_MISSED + MOST_CLAIMS + 1): -> for _ in range(MOST_MISSED + "
@@ -399,7 +399,7 @@ EQUIVALENT: dict[str, str] = {
     "-> while self._thread is me and (left := self._beat_due - self._timing.mono()) > 1:": (
         "A beat is not promised to the millisecond."
     ),
-    "redaction.redacted: if word in lower: -> if True:": (
+    "redaction._without_secrets: if word in lower: -> if True:": (
         "It saves a search: without the word the pattern finds nothing."
     ),
     'workers.Workers.submit: thread = threading.Thread(target=self._run, name="firecron-worker", daemon=True) -> '
@@ -439,7 +439,7 @@ EQUIVALENT: dict[str, str] = {
     "blocks.while_held: work.cancel() -> nothing": ("A task that is cancelled has cancelled the work that it awaits."),
     "connection.PlainConnection._send: with suppress(BrokenPipeError, ConnectionResetError): -> with "
     "suppress(ConnectionResetError, BrokenPipeError):": ("The order of the exceptions says nothing."),
-    'connection.PlainConnection.connect: threading.Thread(target=work, name="firecron-connect", '
+    'connection.PlainConnection._begin: threading.Thread(target=work, name="firecron-connect", '
     "daemon=True).start() -> threading.Thread(target=work, daemon=True).start()": ("A thread's name is for people."),
     "settings._remedy: close = difflib.get_close_matches(name, known, n=1) -> close = "
     "difflib.get_close_matches(name, known)": ("Only the closest is used."),

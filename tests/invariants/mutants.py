@@ -113,8 +113,9 @@ RECORD = in_file(
     ("    if record.fence != fence:\n", "    if False:\n", HOLDING),
     ('{"cancel": None, "cancelWhy": None} if is_anothers else {}', "{}", HOLDING),
     ('{"cancel": None, "cancelWhy": None} if is_anothers else {}', '{"cancel": None}', HOLDING),
-    ("forgets_cancel or (finished is not None and unfinished is not None)", "forgets_cancel", RESUMED),
-    ("(finished is not None and unfinished is not None)", "(finished is not None)", f"{RESUMED} {HOLDING}"),
+    ("is_anothers = unfinished is not None and unfinished != tick", "is_anothers = tick is None", RESUMED),
+    ("unfinished is not None and unfinished != tick", "unfinished is not None", f"{RESUMED} {HOLDING}"),
+    ("unfinished is not None and unfinished != tick", "unfinished != tick", f"{RESUMED} {HOLDING}"),
     (
         '        if request.slot is not None:\n            fields["unfinished"] = None',
         '        if True:\n            fields["unfinished"] = None',
@@ -165,9 +166,9 @@ RECORD = in_file(
     ("record.failures, record.open_slot, record", "record.failures, record.unfinished, record", FAILED),
     ("record.open_slot, record.releasedAt, record.outcome)", "record.open_slot, None, record.outcome)", FAILED),
     ("record.open_slot, record.releasedAt, record.outcome)", "record.open_slot, record.releasedAt, None)", FAILED),
-    ("is_tick=record.slot is not None and not forgets_cancel", "is_tick=True", FAILED),
-    ("is_tick=record.slot is not None and not forgets_cancel", "is_tick=record.slot is not None", FAILED),
-    ("is_tick=record.slot is not None and not forgets_cancel", "is_tick=not forgets_cancel", FAILED),
+    ("is_tick=record.slot is not None and tick is not None", "is_tick=True", FAILED),
+    ("is_tick=record.slot is not None and tick is not None", "is_tick=record.slot is not None", FAILED),
+    ("is_tick=record.slot is not None and tick is not None", "is_tick=tick is not None", FAILED),
 )
 
 FIELDS = in_file(

@@ -29,6 +29,7 @@ FOLLOWS = in_file(
     "lock/candidate.py",
     ("pause is not None and (now is None or pause.holds(now.server))", "pause is not None", CANDIDATES),
     ("pause is not None and (now is None or pause.holds(now.server))", "False", CANDIDATES),
+    ("min(seconds, left)", "seconds", CANDIDATES),
 )
 
 HEARING = in_file(

@@ -9,6 +9,7 @@ LEASE = "tests/invariants/test_lease.py"
 RENEWAL = "tests/invariants/test_renewal.py"
 STORE = "tests/invariants/test_store.py"
 WATCH = "tests/invariants/test_watch.py"
+CATCHING = "tests/invariants/test_catching_up.py"
 CANCEL = "tests/invariants/test_cancel.py"
 EVERY = "tests/invariants/test_every.py"
 LEADER = "tests/invariants/test_leader.py"
@@ -187,6 +188,12 @@ INVARIANTS = (
         ),
     ),
     *_of(
+        24,
+        CATCHING,
+        ("runs/runner.py", "holds = self._hold_left(answer) > 0", "holds = False"),
+        ("runs/runner.py", "(claimed.bid.hold_at_least - held)", "(claimed.bid.hold_at_least + held)"),
+    ),
+    *_of(
         29,
         STORE,
         ("lock/record.py", "int(record.fence or 0) + 1 if", "int(record.fence or 0) if"),
@@ -211,7 +218,7 @@ INVARIANTS = (
         ("base/backoff.py", "2.0 ** min(tries - 1, 16)", "1"),
         (
             "base/backoff.py",
-            "max(backoff(tries, chance), asked or 0.0)",
+            "max(backoff(tries, chance), _asked(error))",
             "backoff(tries, chance)",
         ),
     ),
@@ -276,8 +283,8 @@ INVARIANTS = (
             "        if False:\n            return",
         ),
         ("runs/execution.py", '("succeeded", "failed", "cancelled")', '("succeeded", "failed")'),
-        ("runs/execution.py", "forgets_cancel=execution.slot is None", "forgets_cancel=False"),
-        ("runs/execution.py", "forgets_cancel=execution.slot is None", "forgets_cancel=True"),
+        ("lock/record.py", "unfinished is not None and unfinished != tick", "unfinished is not None"),
+        ("lock/record.py", "unfinished is not None and unfinished != tick", "False"),
         ("runs/body.py", "isinstance(error, Cancelled)", "False"),
         ("jobs/run.py", "        if self.cancelled:\n            raise Cancelled\n", ""),
         # What the next claim makes of it.

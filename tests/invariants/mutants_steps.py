@@ -11,6 +11,7 @@ STEPS = (
     " tests/unit/runs/steps/test_steps_refused.py"
 )
 ASYNC = "tests/unit/runs/steps/test_steps_async.py"
+CANDIDATE = "tests/unit/lock/test_candidate.py"
 ONCE = "tests/unit/lock/test_once.py"
 HISTORY = "tests/unit/runs/test_history.py"
 RESUMING = "tests/unit/runs/test_resuming.py"
@@ -65,8 +66,10 @@ STEP_MUTANTS = (
     ),
     *_in(
         "lock/writing.py",
-        ("            if lease.renew():\n                raise\n", "            raise\n", STEPS),
-        ("            if lease.renew():\n                raise\n", "            pass\n", STEPS),
+        ("                if lease.renew():\n                    raise\n", "                raise\n", STEPS),
+        ("                if lease.renew():\n                    raise\n", "                pass\n", STEPS),
+        ("        except Unavailable as error:\n", "        except ZeroDivisionError as error:\n", STEPS),
+        ("pause_within(left, error, failures, random.random())", "0.05", STEPS),
         ("                case Lost(why):\n                    lease.lose(why)\n", "", STEPS),
         ("    while not lease.lost:\n", "    while True:\n", STEPS),
     ),
@@ -96,6 +99,8 @@ STEP_MUTANTS = (
         "lock/kinds.py",
         ("if wanted is not None and slot is not None:", "if False:", ONCE),
         ("if kind is not None and kind != wanted:", "if False:", ONCE),
+        ("kind is None and outcome is not None:", "False:", ONCE),
+        ("kind is None and outcome is not None:", "outcome is not None:", CANDIDATE),
     ),
     *_in(
         "runs/history.py",

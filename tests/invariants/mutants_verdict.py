@@ -31,7 +31,7 @@ VERDICT_MUTANTS = (
             "    finally:\n        pass",
             HEALTH,
         ),
-        ('misfit(current.kept.get("kind"), None, None)', "None", HEALTH),
+        ('misfit(current.kept.get("kind"), None)', "None", HEALTH),
         ("record is not None and record.is_live(now, margin) and (held", "False and (held", HEALTH),
         ("record is not None and record.is_live(now, margin) and (held", "record is not None and (held", HEALTH),
         ("record.is_live(now, margin)", "record.is_live(now, 0)", HEALTH),

@@ -151,6 +151,27 @@ def test_i24_after_a_rerun_the_schedule_comes_back(catch_up: str) -> None:
     assert is_on_time(fleet)
 
 
+@pytest.mark.parametrize("catch_up", ["once", "all"])
+@pytest.mark.parametrize("hold", [3, 12])
+def test_i24_a_minimum_hold_lets_the_schedule_come_back(catch_up: str, hold: float) -> None:
+    """What is to be caught up is run as soon as the hold of the run before it is over, and not one of it a tick."""
+    line = "*/10 * * * * *"
+    # The jitter is for a claim after its tick: else no turn leaves a free tick behind, which is one more to catch up.
+    options = {"grace": 5, "jitter": 0.3, "lock_ttl": 20, "hold_at_least": hold, "catch_up": catch_up}
+    fleet, instances, ledger = fleet_of(2, line, body=1, **options)
+    outage(fleet, instances, 65.5, 125.6)
+    fleet.world.until(500)
+    late = [run for run in fleet.runs if run.trigger == "catch_up"]
+    assert 1 <= len(late) <= (2 if catch_up == "once" else 8)
+    assert len(late) < 6 or lag(late[5], fleet.world.history()) < 61 + 5 * (hold + 1 - 10)
+    check(fleet, ledger, line, catch_up)
+    if hold < 10:
+        assert is_on_time(fleet)
+    else:
+        # Each run keeps the tick after it out: every other one is run, on time.
+        assert all(run.trigger == "schedule" for run in fleet.runs[-4:])
+
+
 @settings(max_examples=8)
 @given(st.data())
 def test_i24_whatever_was_missed_the_schedule_comes_back(data: st.DataObject) -> None:
@@ -158,12 +179,14 @@ def test_i24_whatever_was_missed_the_schedule_comes_back(data: st.DataObject) ->
     interval = data.draw(st.sampled_from([2, 5, 20]), label="interval")
     line = f"*/{interval} * * * * *"
     catch_up = data.draw(st.sampled_from(["skip", "once", "all"]), label="catch_up")
+    ttl = data.draw(st.sampled_from([6, 30]), label="ttl")
     fleet, instances, ledger = fleet_of(
         data.draw(st.integers(1, 3), label="instances"),
         line,
         body=interval * data.draw(st.sampled_from([0.05, 0.5, 0.9, 1.1, 1.6, 2.3]), label="body"),
         grace=interval * data.draw(st.sampled_from([0.5, 1, 3, 10]), label="grace"),
-        lock_ttl=data.draw(st.sampled_from([6, 30]), label="ttl"),
+        lock_ttl=ttl,
+        hold_at_least=min(ttl, interval * data.draw(st.sampled_from([0, 0.5, 0.9]), label="hold")),
         catch_up=catch_up,
         on_abandoned=data.draw(st.sampled_from(["skip", "rerun"]), label="on_abandoned"),
     )

@@ -48,16 +48,23 @@ class Wire:
         self.is_cut = False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.host = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)  # a thread that accepts would not notice that it is closed
+        self._accepting.join(BOUND)
         self._listener.close()
 
     def _accept(self) -> None:
         with suppress(OSError):  # closed
             while True:
                 client, _ = self._listener.accept()
-                server = socket.create_connection(self._upstream)
+                try:
+                    server = socket.create_connection(self._upstream)
+                except OSError:
+                    client.close()
+                    continue
                 threading.Thread(target=self._pass_on, args=(client, server), daemon=True).start()
 
     def _pass_on(self, client: socket.socket, server: socket.socket) -> None:

@@ -1,8 +1,11 @@
-"""Apps of firebase-admin, and the two orders in which a database may look at a stale write, for the tests of stores."""
+"""Apps of firebase-admin, the two orders in which a database may look at a stale write, and the sockets of clients, for
+the tests of stores.
+"""
 
 from __future__ import annotations
 
-from typing import cast
+import socket
+from typing import Any, cast
 
 import pytest
 from tests.emulator.conftest import make_app
@@ -21,3 +24,17 @@ def loser_sends(rtdb: Rtdb, request: pytest.FixtureRequest) -> str:
     if rules_first:
         rtdb.faults.rules_first(times=None)
     return "PUT GET" if rules_first else "PUT"
+
+
+@pytest.fixture
+def connected(monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
+    """The sockets of all connections that the test's clients make: one that is dropped, and not closed, stays here."""
+    found: list[socket.socket] = []
+    connect = socket.socket.connect
+
+    def note(sock: socket.socket, address: Any) -> None:
+        found.append(sock)
+        connect(sock, address)
+
+    monkeypatch.setattr(socket.socket, "connect", note)
+    return found

@@ -7,7 +7,7 @@ import select
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal, TypeAlias
 
@@ -85,13 +85,11 @@ def between(upstream: str) -> Iterator[Proxy]:
         do_GET = do_PUT = do_PATCH = do_DELETE = pass_on  # what the server calls
 
         def ask(self, body: bytes) -> tuple[int, str | None, bytes]:
-            upstream = http.client.HTTPConnection(proxy.upstream)
             headers = {name: value for name, value in self.headers.items() if name.lower() in _PASSED_ON}
-            upstream.request(self.command, self.path, body or None, headers)
-            reply = upstream.getresponse()
-            answer = reply.status, reply.getheader("ETag"), reply.read()
-            upstream.close()
-            return answer
+            with closing(http.client.HTTPConnection(proxy.upstream)) as onward:
+                onward.request(self.command, self.path, body or None, headers)
+                with onward.getresponse() as reply:
+                    return reply.status, reply.getheader("ETag"), reply.read()
 
         def log_message(self, format: str, *args: object) -> None:
             """Nothing is logged."""

@@ -53,6 +53,8 @@ class Raw:
         self.port = self.listening.getsockname()[1]
         self.pool = ThreadPoolExecutor(8)
         self.open: list[socket.socket] = []
+        # So that each connection is either served, or closed by who stops.
+        self._lock = threading.Lock()
 
     def serve(self) -> None:
         while True:
@@ -60,9 +62,13 @@ class Raw:
                 connection, _ = self.listening.accept()
             except OSError:
                 return
-            self.connections += 1
-            self.open.append(connection)
-            self.pool.submit(self._behave, connection)
+            with self._lock:
+                if self.stopping.is_set():
+                    connection.close()
+                    return
+                self.connections += 1
+                self.open.append(connection)
+                self.pool.submit(self._behave, connection)
 
     def _behave(self, connection: socket.socket) -> None:
         # The client may go away at any time.
@@ -70,7 +76,8 @@ class Raw:
             self.behaviour(Wire(connection, self))
 
     def stop(self) -> None:
-        self.stopping.set()
+        with self._lock:
+            self.stopping.set()
         self.listening.shutdown(socket.SHUT_RDWR)
         self.listening.close()
         for connection in self.open:

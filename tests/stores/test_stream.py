@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -13,6 +15,7 @@ from tests.stores.raw_server import LONG, Behaviour, Raw, Wire, serving
 
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.errors import Denied, EmulatorDown, StoreError, Unavailable
+from firecron.rtdb.connection import OpenReply
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.stream import redirected
 from firecron.rtdb.target import Target, find_target
@@ -213,6 +216,32 @@ def test_a_stream_closes_at_once_from_another_thread() -> None:
                 watch.next()
         assert time.monotonic() - started < LONG / 2
         closing.join()
+
+
+def test_a_stream_that_is_closed_as_its_value_comes_is_closed(
+    connected: list[socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that gets its value all the same may never read again: its connection is closed with that."""
+    read, told = OpenReply.read, threading.Event()
+
+    def behave(wire: Wire) -> None:
+        wire.request()
+        wire.connection.sendall(HEAD + FIRST)
+        told.wait(LONG)
+        wire.connection.sendall(FIRST)
+        wire.server.stopping.wait(LONG)
+
+    def closing(reply: OpenReply) -> bytes:
+        received = read(reply)
+        threads.submit(watch.close).result(LONG)
+        return received
+
+    with ThreadPoolExecutor(1) as threads, watching(behave) as watch:
+        watch.next()
+        monkeypatch.setattr(OpenReply, "read", closing)
+        told.set()
+        assert watch.next() == {"holder": "a"}
+        assert [sock.fileno() for sock in connected] == [-1]
 
 
 @pytest.mark.parametrize(

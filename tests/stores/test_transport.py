@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from queue import LifoQueue
+from typing import Any
 
 import pytest
 from tests.stores.raw_server import LONG, Behaviour, Raw, Wire, answering, serving
+from tests.unit.threads import ended, named
 from urllib3.exceptions import ConnectTimeoutError
 
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.rtdb import transport
 from firecron.rtdb.connection import NoReply
 from firecron.rtdb.replies import DeadlineExceeded, Reply
+from firecron.testing import FakeTiming
+from firecron.testing.conformance.kit import real_clock
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-From: raw\r\n\r\nbody"
 CLOSING = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nbody"
@@ -299,6 +305,42 @@ def test_a_name_that_is_not_resolved_is_left_at_the_deadline(
         assert server.requests == []
 
 
+LEAVINGS = ["at the deadline", "as its thread starts", "by an interrupt"]
+
+
+@pytest.mark.parametrize("leaves", LEAVINGS)
+def test_a_connection_that_nobody_waits_for_is_closed(
+    client_of: MakeClient, connected: list[socket.socket], monkeypatch: pytest.MonkeyPatch, leaves: str
+) -> None:
+    """However a caller leaves the thread that connects for it, that thread closes what it makes."""
+    go_on = threading.Event()
+    timing = FakeTiming(base=real_clock)
+    start, resolve = threading.Thread.start, socket.getaddrinfo
+
+    def start_late(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "firecron-connect" and leaves == "as its thread starts":
+            timing.advance(LONG)
+
+    def hang(*arguments: Any, **keywords: Any) -> Any:
+        if leaves == "by an interrupt":
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        assert go_on.wait(LONG)
+        return resolve(*arguments, **keywords)
+
+    monkeypatch.setattr(threading.Thread, "start", start_late)
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    with serving(silent) as server:
+        transport = client_of(server).transport
+        deadline = Deadline.after(timing, SHORT if leaves == "at the deadline" else LONG)
+        with pytest.raises(KeyboardInterrupt if leaves == "by an interrupt" else NoReply):
+            transport.send("GET", "/node.json", {}, None, deadline)
+        go_on.set()
+        assert all(map(ended, named("firecron-connect")))
+        assert [sock.fileno() for sock in connected] == [-1]
+        assert server.requests == []
+
+
 def test_where_no_thread_can_be_had_nothing_is_sent(client_of: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connecting thread that can't be started is a failure to connect; the next call has its own."""
 
@@ -399,3 +441,20 @@ def test_a_closed_transport_keeps_no_connection(client_of: MakeClient) -> None:
         with pytest.raises(NoReply):
             client.get()
         assert len(server.requests) == 1
+
+
+def test_a_connection_that_comes_back_to_a_closed_pool_is_closed(
+    client_of: MakeClient, connected: list[socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that ends while another thread closes the transport leaves no connection behind."""
+    put = LifoQueue.put
+
+    def put_late(queue: LifoQueue[Any], *arguments: Any, **keywords: Any) -> None:
+        client.transport.close()
+        put(queue, *arguments, **keywords)
+
+    with serving(answering(OK)) as server:
+        client = client_of(server)
+        monkeypatch.setattr(LifoQueue, "put", put_late)
+        assert client.get().content == b"body"
+        assert [sock.fileno() for sock in connected] == [-1]

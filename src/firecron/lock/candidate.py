@@ -127,8 +127,8 @@ class Candidate:
         """Wait for so long, or until `stop` is called or the node changes."""
         self.listen()
         with self._changed:
-            if self.pause():
-                self._timing.wait(self._changed, seconds)
+            if left := self.pause():  # what was heard since the caller asked has woken nobody
+                self._timing.wait(self._changed, min(seconds, left))
 
     def listen(self) -> None:
         """Follow the part of the node that this candidate should hear of while it waits."""

@@ -16,7 +16,7 @@ import threading
 from dataclasses import dataclass
 from typing import Protocol
 
-from firecron.base.backoff import backoff
+from firecron.base.backoff import pause_within
 from firecron.base.clocks import Timing
 from firecron.base.events import Events
 from firecron.errors import StoreError, Unavailable
@@ -189,8 +189,7 @@ class Keeper:
             kept.due = min(lease.renewal_due, kept.limit)
         except StoreError as error:
             kept.failures += 1
-            asked = min((error.retry_after or 0.0) if isinstance(error, Unavailable) else 0.0, left / 3000)
-            pause = max(backoff(kept.failures, random.random()), asked)
+            pause = pause_within(left / 1000, error, kept.failures, random.random())
             kept.due = min(self._timing.mono() + pause * 1000, lease.ends, kept.limit)
             self._events.emit(
                 "lock.renewal_failed",

@@ -134,7 +134,7 @@ class Lease:
         """
         return self.keep(self.driver.settings.acquire_timeout)
 
-    def release(self, *, outcome: str | None = None, finished: str | None = None, forgets_cancel: bool = False) -> bool:
+    def release(self, *, outcome: str | None = None, finished: str | None = None, tick: str | None = None) -> bool:
         """Release the lock. Return True if this call did it.
 
         This never raises, so it can't hide an exception of the work under the lock. The record of a later holder stays
@@ -143,7 +143,7 @@ class Lease:
         Args:
             outcome: A word for the node's `outcome`, such as `succeeded`.
             finished: The slot whose run has ended; without it, the node's `unfinished` stays.
-            forgets_cancel: Remove the node's `cancel`, because what is unfinished there is another run's.
+            tick: The slot that was run under the lock, ended or not.
         """
         with self._state_lock:
             if self._state in ("releasing", "released"):
@@ -151,7 +151,7 @@ class Lease:
             self._state = "releasing"  # from here on the lease is neither trusted nor renewed
             self._lost.set()
         self._on_end(self, None)
-        left = self._release(outcome, finished, forgets_cancel)
+        left = self._release(outcome, finished, tick)
         with self._state_lock:
             self._state = "released"
             was_lost = self._was_lost
@@ -298,7 +298,7 @@ class Lease:
             message = f'The callback for the {what} of lock "{self.name}" raised {error!r}'
             self._emit("listener.failed", logging.ERROR, message, why=repr(error))
 
-    def _release(self, outcome: str | None, finished: str | None, forgets_cancel: bool) -> Snapshot | Lost | None:
+    def _release(self, outcome: str | None, finished: str | None, tick: str | None) -> Snapshot | Lost | None:
         deadline = self.driver.deadline(self.driver.settings.release_timeout)
         if not self._request_lock.acquire(timeout=deadline.remaining()):
             self._emit_unreleased("a renewal under way did not end in time")
@@ -310,7 +310,7 @@ class Lease:
                 hold_at_least=self._hold_at_least,
                 outcome=outcome,
                 finished=finished,
-                forgets_cancel=forgets_cancel,
+                tick=tick,
             )
             return self.driver.run(exchange, self._path, deadline)
         except Exception as error:

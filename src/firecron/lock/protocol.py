@@ -216,7 +216,7 @@ def releasing(
     hold_at_least: int = 0,
     outcome: str | None = None,
     finished: str | None = None,
-    forgets_cancel: bool = False,
+    tick: str | None = None,
 ) -> Exchange[Snapshot | Lost]:
     """Release the lock if this holder still has it, and return the node after that. Raise StoreError if it fails."""
     holder = held.record.holder
@@ -239,7 +239,7 @@ def releasing(
             hold_at_least=hold_at_least,
             outcome=outcome,
             finished=finished,
-            forgets_cancel=forgets_cancel,
+            tick=tick,
         )
         if isinstance(after, Lost):
             return after

@@ -183,7 +183,7 @@ def decide(node: object, request: Request, now: Moment, written: Mapping[Number,
     except Malformed as error:
         return Refused("malformed", detail=str(error))
     record = current if isinstance(current, LockRecord) else None
-    if why := misfit(current.kept.get("kind"), record.slot if record else None, request.kind):
+    if why := misfit(current.kept.get("kind"), request.kind, *((record.slot, record.outcome) if record else ())):
         return Refused("malformed", current, detail=why)
 
     # 3. Is the record this request's own? It counts only with the term of the write that made it, never with a new one.
@@ -308,13 +308,13 @@ def released(
     hold_at_least: int = 0,
     outcome: str | None = None,
     finished: str | None = None,
-    forgets_cancel: bool = False,
+    tick: str | None = None,
 ) -> LockRecord | Lost | None:
     """Return the record after the release; None to delete the node, because it has nothing to remember.
 
-    `finished` is the slot whose run ends with this release: unfinished no more, and remembered if it succeeded. A
-    holder that claimed no slot `forgets_cancel`: a slot that is unfinished was another run's, which is not cancelled.
-    So is one beside the tick of a run by hand that has resumed another.
+    `finished` is the slot whose run ends with this release: unfinished no more, and remembered if it succeeded. `tick`
+    is the slot that the holder has run, ended or not: None of a plain lock, and of a run by hand that resumes none. A
+    slot that is left unfinished and is not this one was another run's, so a cancel was not meant for it, and goes.
     """
     record = check_holding(node, holder, now)
     if isinstance(record, Lost):
@@ -322,7 +322,7 @@ def released(
     # The `acquiredAt` of this holder's record is a number, unless it was removed by hand.
     expires_at = max(now, int(record.acquiredAt or 0) + hold_at_least)
     unfinished = None if finished is not None and record.unfinished == finished else record.unfinished
-    is_anothers = forgets_cancel or (finished is not None and unfinished is not None)
+    is_anothers = unfinished is not None and unfinished != tick
     remembers = (record.slot, record.fence, unfinished)
     if all(item is None for item in remembers) and not record.model_extra and expires_at == now:
         return None
@@ -331,7 +331,7 @@ def released(
             "releasedAt": now,
             "expiresAt": expires_at,
             "expires": to_text(expires_at),
-            "failures": after_release(record.failures, outcome, is_tick=record.slot is not None and not forgets_cancel),
+            "failures": after_release(record.failures, outcome, is_tick=record.slot is not None and tick is not None),
             "outcome": outcome,
             "unfinished": unfinished,
             **({"succeededSlot": record.newest_success(finished)} if finished and outcome == "succeeded" else {}),

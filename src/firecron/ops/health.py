@@ -130,7 +130,7 @@ def _judge(
     except Malformed as error:
         return _malformed(job, str(error))
     record = current if isinstance(current, LockRecord) else None
-    if wrong := misfit(current.kept.get("kind"), None, None):
+    if wrong := misfit(current.kept.get("kind"), None):
         return _malformed(job, wrong)
     if record is not None and record.is_live(now, margin) and (held := _held(job, declared, record, now)):
         return held

@@ -10,7 +10,9 @@ from __future__ import annotations
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 from http.client import HTTPException
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -105,20 +107,43 @@ class PlainConnection(HTTPConnection):
         return sock
 
     def connect(self) -> None:
-        """Connect on a thread of its own, because the calls that connect, above all DNS, have no reliable deadline."""
+        """Connect on a thread of its own, because the calls that connect, above all DNS, have no reliable deadline.
+
+        That thread connects a copy of this connection, so that it may go on after its caller has left.
+        """
+        made = copy(self)
         failures: list[BaseException] = []
         done = threading.Event()
-        abandoned = threading.Event()
+        # Taken by the thread when it is done, or by the caller that leaves: by whichever is first. The second of them
+        # closes what was made.
+        first = threading.Lock()
 
         def work() -> None:
             try:
-                super(PlainConnection, self).connect()
+                super(PlainConnection, made).connect()
             except BaseException as error:
                 failures.append(error)
-            done.set()
-            if abandoned.is_set():
-                self.close()
+            if first.acquire(blocking=False):
+                done.set()
+            else:
+                made.close()
 
+        try:
+            if not self._begin(work):
+                super().connect()
+                return
+            if not done.wait(left(self.deadline)):
+                raise ConnectTimeoutError(self, "no connection within the deadline")
+            if failures:
+                raise failures[0]
+            vars(self).update(vars(made))
+        except BaseException:
+            if not first.acquire(blocking=False):
+                made.close()
+            raise
+
+    def _begin(self, work: Callable[[], None]) -> bool:
+        """Start a thread that connects. Return False where the caller has to connect."""
         try:
             threading.Thread(target=work, name="firecron-connect", daemon=True).start()
         except RuntimeError as error:
@@ -126,14 +151,10 @@ class PlainConnection(HTTPConnection):
                 # No thread can be started, for want of memory. Nothing was sent.
                 raise ConnectTimeoutError(self, str(error)) from error
             # From Python 3.12 on no thread can start while `atexit` runs, but a stop releases locks there. So the
-            # connection is made here. The socket's timeout is the deadline; only name resolution may take longer.
-            super().connect()
-            return
-        if not done.wait(left(self.deadline)):
-            abandoned.set()
-            raise ConnectTimeoutError(self, "no connection within the deadline")
-        if failures:
-            raise failures[0]
+            # connection is made by the caller. The socket's timeout is the deadline; only name resolution may take
+            # longer.
+            return False
+        return True
 
 
 class TlsConnection(PlainConnection, HTTPSConnection):

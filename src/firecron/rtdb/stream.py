@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 from urllib.parse import parse_qs, quote, urljoin, urlsplit
 
@@ -47,12 +48,12 @@ class Stream:
 
     def begin(self) -> None:
         """Wait until the first value has come, or the deadline of the request. Raises as `next` does."""
-        with self._reading:
+        with self._at_reading():
             self._fill()
 
     def next(self) -> object:
         """Wait for the next value of the node, and return it. Raise Unavailable or Denied if there is none."""
-        with self._reading:
+        with self._at_reading():
             self._fill()
             return self._values.popleft()
 
@@ -64,12 +65,22 @@ class Stream:
         """End the stream, from any thread: a `next` that waits raises Unavailable at once."""
         self._is_closed = True
         self._reply.shut()
-        # The connection belongs to who reads it. A thread that reads now ends by itself, and closes it.
+        # The connection belongs to who reads it. A thread that reads now ends by itself, and closes it afterwards.
         if self._reading.acquire(blocking=False):
             try:
                 self._reply.close()
             finally:
                 self._reading.release()
+
+    @contextmanager
+    def _at_reading(self) -> Iterator[None]:
+        try:
+            with self._reading:
+                yield
+        finally:
+            # Also where the value had come already, and this thread may never read again.
+            if self._is_closed:
+                self.close()
 
     def _fill(self) -> None:
         """Read until there is a value."""

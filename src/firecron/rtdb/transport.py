@@ -111,9 +111,8 @@ class _PlainPool(HTTPConnectionPool):
     ConnectionCls = PlainConnection
 
     def exchange(self, request: bytes, deadline: Deadline, *, on_new: bool, most: int | None) -> Reply:
-        """Make a call on one of the connections, or on a new one. A connection whose call failed is not used again."""
-        connection: PlainConnection | None = cast(PlainConnection, self._get_conn())
-        assert connection is not None
+        """Make a call on one of the connections, or on a new one. A connection whose call failed is closed."""
+        connection = cast(PlainConnection, self._get_conn())
         try:
             if on_new:
                 connection.close()
@@ -123,12 +122,12 @@ class _PlainPool(HTTPConnectionPool):
                 self.connect(connection)
             reply = connection.exchange(request, most)
         except BaseException:
-            # An abandoned thread may still be connecting it.
             connection.close()
-            connection = None
             raise
         finally:
             self._put_conn(connection)
+            if self.pool is None:
+                connection.close()  # it may have come back after `close` had closed all others
         return reply
 
     def open(self, request: bytes, deadline: Deadline) -> OpenReply:

@@ -122,15 +122,18 @@ class Claimer:
                 self._ears.close(pending.job)
         return answer
 
-    def pause(self, pending: PendingClaim) -> float | None:
+    def pause(self, pending: PendingClaim, planned: float) -> float | None:
         """Return the seconds until the next try of a claim that may hear of another instance's release.
 
-        Return None if this claim hears nothing.
+        `planned` are those until the planned try. If nothing is heard any more, no try comes later than planned: a
+        stream that fails again and again would put it off each time. Return None if this claim never hears anything.
         """
         if pending.refusal is None or pending.refusal.reason != "held" or not self._ears.has_one(pending.job):
             return None
+        heard = self._ears.seconds(pending.job)
+        pause = min(self._polled(), planned) if heard is None else heard
         # The next try comes at the end of the grace at the latest.
-        return max(0.0, min(self._pause(pending.job), self._left(pending)))
+        return max(0.0, min(pause, self._left(pending)))
 
     def forget(self) -> None:
         """Listen for no turn any more: the turns are dropped, or a forked child's parent has them."""
@@ -266,7 +269,10 @@ class Claimer:
 
     def _pause(self, job: Job) -> float:
         heard = self._ears.seconds(job)
-        return 0.5 + 4.5 * self._chance() if heard is None else heard
+        return self._polled() if heard is None else heard
+
+    def _polled(self) -> float:
+        return 0.5 + 4.5 * self._chance()
 
     def _settle_doubts(self, pending: PendingClaim, claimed: str | None = None) -> None:
         """Give up the ticks in doubt, except the `claimed` one: it is now known which tick was claimed, if any."""

@@ -307,7 +307,7 @@ class Performer:
         # A run that was cut short stays `unfinished` in the record, so that another claim finds it.
         is_finished = ending.outcome in ("succeeded", "failed", "cancelled") or (ending.outcome == "lost" and is_over)
         finished = execution.slot if is_finished else None
-        lease.release(outcome=outcome, finished=finished, forgets_cancel=execution.slot is None)
+        lease.release(outcome=outcome, finished=finished, tick=execution.slot)
         outcome = "lost" if lease.was_lost else outcome
         return Ending(outcome, ending.error if outcome in ("failed", "lost") else None)
 

@@ -1,11 +1,12 @@
 """Lanes: they decide which turn of a job may claim on this instance, and how many runs of the job go on at a time.
 
 At most one turn per job tries to claim at a time: the lane's current turn. Its state is "called" (a worker is to call
-it), "trying", or "waiting" for its next try, without a thread. The other turns stand in line. After each change the
-lane is settled:
+it), "trying", or, without a thread, "waiting" for its next try or "holding" the lock: the minimum hold of its last run
+is not over. The other turns stand in line. After each change the lane is settled:
 
     no current turn, a place is free            the first in line becomes the current turn, and is called
     no current turn, all places are taken       the line stays if ticks queue; else its ticks are skipped
+    the current turn holds the lock             the same, for the lock is held as it is by a run
     the current turn is called or waits,        the newer turn becomes the current one and takes over the pending
     and a newer one comes                       claim, token and all; catch_up runs what was not claimed until then
     the current turn tries                      the line waits for the answer
@@ -140,13 +141,16 @@ class Lanes:
             _make_room(turn)
         self._go_on(turn.lane)
 
-    def end(self, turn: Turn, *, goes_on: bool) -> None:
-        """End the turn's run. If it `goes_on` with another claim, it comes before all turns in line."""
+    def end(self, turn: Turn, *, goes_on: bool, holds: bool = False) -> None:
+        """End the turn's run. If it `goes_on` with another claim, it comes before all turns in line.
+
+        If it still `holds` the lock, it goes on later, and the line treats it as a run until then.
+        """
         lane, dropped = turn.lane, _Dropped()
         with self._lock:
             lane.running.discard(turn)
             if goes_on and lane.current is None:
-                lane.current, lane.state = turn, "called"
+                lane.current, lane.state = turn, "holding" if holds else "called"
             elif goes_on:
                 self._stand_in_line(turn, dropped)
         self._tell(dropped)
@@ -213,15 +217,16 @@ class Lanes:
             lane.current, lane.look, lane.state = lane.look, None, "called"
             return lane.current
         first = lane.line[0]
-        if lane.current is not None:
+        is_held = lane.current is not None and lane.state == "holding"
+        if lane.current is not None and not is_held:
             if lane.state == "trying" or lane.keeps_all or not first.is_newer_than(lane.current):
                 return None
             # A turn that has not tried for its own tick has not reported the tick, and will not: report it here.
             if not lane.current.has_tried:
                 dropped.overtaken.append(lane.current)
             first.pending = lane.current.pending
-        elif lane.is_full:
-            if not lane.queues and len(lane.running) >= lane.most:
+        elif is_held or lane.is_full:
+            if not lane.queues and (is_held or len(lane.running) >= lane.most):
                 dropped.running += lane.line
                 lane.line.clear()
             return None

@@ -12,7 +12,8 @@ its own record. `missedAfter` and `missedUntil` are the oldest span. `missedMore
 slash. Spans without a tick are left out, and two spans with no tick between them become one, so there are rarely two.
 
 Limits: after an unlock (`expiresAt = 0`) the record doesn't show when the lock was freed. The lock then counts as free
-from `acquiredAt` on. Of more than ten spans only the newest ten are remembered.
+from `acquiredAt` on. Of more than ten spans only the newest ten are remembered. A job's first claim replaces no record,
+so it remembers nothing: if it is late, the ticks between its slot and itself count as skipped.
 """
 
 from __future__ import annotations

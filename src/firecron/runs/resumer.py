@@ -63,4 +63,4 @@ class Resumer:
         held = claimed.held
         before = parse(held.replaced, held.term.reading.server)
         outcome = before.outcome if isinstance(before, LockRecord) else None
-        self._locks.contender.unkept(claimed.bid, held).release(outcome=outcome, forgets_cancel=True)
+        self._locks.contender.unkept(claimed.bid, held).release(outcome=outcome)

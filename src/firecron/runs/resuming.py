@@ -57,7 +57,13 @@ def judge(key: str, entry: object, unfinished: str | None, attempt: int) -> Resu
     """
     is_unfinished = key == unfinished
     if entry is None and not is_unfinished:
-        return f"the history has no run of {key}: it may have been pruned, or never claimed (run it with --slot)"
+        why = (
+            "it may have been pruned, or its instance died, for a run by hand that dies leaves no entry. See what it "
+            "has recorded (firecron runs JOB --steps), and run the job by hand anew"
+            if _MANUAL in key
+            else "it may have been pruned, or never claimed (run it with --slot)"
+        )
+        return f"the history has no run of {key}: {why}"
     last = attempt if is_unfinished else 0
     if entry is not None:
         seen = read_entry(key, entry)

@@ -117,10 +117,19 @@ class Runner:
                 try:
                     ran = self._run_slot(job, answer)
                 finally:
-                    self._lanes.end(turn, goes_on=ran is not None and not is_last)
-                turn.results.append(self._record(job, ran))
+                    holds = self._hold_left(answer) > 0
+                    self._lanes.end(turn, goes_on=ran is not None and not is_last, holds=holds)
+                try:
+                    turn.results.append(self._record(job, ran))
+                except BaseException:
+                    self._lanes.give_up(turn)  # the lane would wait for it
+                    raise
                 if is_last:
                     return None
+                if holds and self.wants(job):
+                    # The next claim would be refused until then, and what came before the hold would wait for a tick
+                    # that finds the lock free. Each such tick would leave its own tick behind.
+                    return max(0.0, self._hold_left(answer))
             self._lanes.give_up(turn)
         return None
 
@@ -148,6 +157,8 @@ class Runner:
                 result = self._record(job, self._run_slot(job, answer))
                 if _slot_of(answer) == slot:
                     return _raised(result)
+                while not self.stopping and (left := self._hold_left(answer)) > 0:
+                    self._timing.sleep(min(left, _LOOK_AGAIN))
         raise AssertionError(f"{job.name}: more claims before {slot} than are possible")
 
     def run_manually(self, job: Job, trigger: Trigger = "manual", resume: str | None = None) -> Result:
@@ -297,6 +308,12 @@ class Runner:
         assert claimed.claim is not None
         self._bookkeeper.note(job, claimed.held, claimed.claim)
         return self.performer.perform(job, run_of(job, claimed, claimed.claim.trigger), claimed, self.loop)
+
+    def _hold_left(self, claimed: Claimed) -> float:
+        """Return how many seconds are left of the minimum hold of a run that has ended."""
+        reading, now = claimed.held.term.reading, self._locks.clock.peek()
+        held = self._timing.mono() - reading.mono if now is None else now.server - reading.server
+        return (claimed.bid.hold_at_least - held) / 1000
 
     def _record(self, job: Job, ran: Ran) -> Result:
         """Write the run to the history, and return its result.

@@ -21,7 +21,7 @@ from firecron.lock.bid import Bid
 from firecron.lock.refusal import Refusal
 from firecron.runs.policy import Claim
 
-State: TypeAlias = Literal["called", "trying", "waiting"]
+State: TypeAlias = Literal["called", "trying", "waiting", "holding"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,6 @@ class Unlocked:
     def disown(self) -> None:
         self.lost.set()
 
-    def release(self, *, outcome: str | None = None, finished: str | None = None, forgets_cancel: bool = False) -> bool:
+    def release(self, *, outcome: str | None = None, finished: str | None = None, tick: str | None = None) -> bool:
         """Return False: there is no lock to release."""
         return False

@@ -24,6 +24,8 @@ No lock depends on an entry, so the writes have no condition. What may interleav
                                            hour after its last look
     `since` when two schedules take turns  it begins anew with each, so a tick of before is not called late
     a reply is lost                        the next look reads what was written
+    a stop while a look reads              nothing is written: the entries would say that the jobs don't tick
+    a stop while a look writes             what is written stands, and says that they tick
 
 A program that only triggers run leaves the entry of a job that live instances tick for to them. So a run by hand in a
 service doesn't say of its worker pool's job that only triggers run it: nobody would miss the pool then.
@@ -137,7 +139,7 @@ class Declaring:
     def _work(self, term: object) -> None:
         while names := self._take(term):
             try:
-                self._look(names)
+                self._look(names, term)
             except Exception as error:
                 self._put_off(term, names, error)
                 return
@@ -150,7 +152,7 @@ class Declaring:
             self._is_busy = bool(names)
             return names
 
-    def _look(self, names: set[str]) -> None:
+    def _look(self, names: set[str], term: object) -> None:
         """Read the entries of these jobs, and write those that differ. Raise StoreError."""
         store, paths = self._locks.store, self._locks.paths
         jobs = {job.name: job for job in self._registry.jobs() if job.name in names}
@@ -160,26 +162,31 @@ class Declaring:
         else:
             stored = store.read(paths.jobs, self._deadline()).node if jobs else None
         entries = stored if isinstance(stored, dict) else {}
-        found = {name: self._changed(job, entries.get(name)) for name, job in jobs.items()}
+        with self._lock:
+            if term is not self._term:
+                return
+            ticks = self._ticks
+        found = {name: self._changed(job, entries.get(name), ticks=ticks) for name, job in jobs.items()}
         ticked = {name for name, node in found.items() if node is not None and _ticks(entries.get(name))}
-        if ticked and not self._ticks:
+        if ticked and not ticks:
             found |= dict.fromkeys(self._run_elsewhere(ticked))
         values = [(name, node) for name, node in found.items() if node is not None]
         for start in range(0, len(values), _MOST):
             store.merge(paths.jobs, dict(values[start : start + _MOST]), self._deadline())
         now = self._timing.mono()
         with self._lock:
-            self._looked.update(dict.fromkeys(jobs, now))
-            self._has_failed = False
+            if term is self._term:
+                self._looked.update(dict.fromkeys(jobs, now))
+                self._has_failed = False
 
-    def _changed(self, job: Job, stored: object) -> dict[str, object] | None:
+    def _changed(self, job: Job, stored: object, *, ticks: bool) -> dict[str, object] | None:
         """Return the entry to write for the job; None if none is to be written."""
         who = self._locks.identity
         is_here = self._registry.runs_here(job)
         if not is_here and isinstance(stored, dict) and stored.get("service") != "":
             return None
         service, revision = (who.service, who.revision) if is_here else ("", None)
-        mine = declared(job.options, where=job.where, ticks=self._ticks, service=service, revision=revision)
+        mine = declared(job.options, where=job.where, ticks=ticks, service=service, revision=revision)
         return changed(mine, stored)
 
     def _run_elsewhere(self, names: Iterable[str]) -> set[str]:

@@ -181,8 +181,9 @@ class Engine:
         turn = self.lanes.waiting(job)
         if turn is None or turn.pending is None:
             return
-        delay = self.claimer.pause(turn.pending)
-        if delay is not None and abs(self._timing.mono() + delay * 1000 - turn.tries_at) > _SAME:
+        planned = turn.tries_at - self._timing.mono()
+        delay = self.claimer.pause(turn.pending, planned / 1000)
+        if delay is not None and abs(delay * 1000 - planned) > _SAME:
             self._plan(turn, delay)
 
     # --- the asker of the waves

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from tests.simulation.fleets.bodies import Failure
 from tests.simulation.fleets.cancels import was_cancelled
 from tests.simulation.fleets.database import Database
+from tests.simulation.fleets.happened import Body, Claim, History
 from tests.simulation.fleets.instance import Instance
-from tests.simulation.fleets.oracle import Body, Claim, History, Oracle
+from tests.simulation.fleets.oracle import Oracle
 from tests.simulation.fleets.times import slots_between, time_of
 from tests.simulation.machines import SECOND
 

@@ -18,7 +18,8 @@ from tests.simulation.stand_ins import sleep
 from firecron.jobs.run import Run
 
 if TYPE_CHECKING:
-    from tests.simulation.fleets.oracle import Body, Oracle
+    from tests.simulation.fleets.happened import Body
+    from tests.simulation.fleets.oracle import Oracle
 
 # What a body does when its lease is lost or its instance stops: it looks up and ends, it goes on, or it is async.
 Manner: TypeAlias = Literal["checks", "ignores", "async", "async_stubborn"]

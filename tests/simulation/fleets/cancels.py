@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tests.simulation.fleets.happened import Claim, History
 from tests.simulation.fleets.instance import Instance
-from tests.simulation.fleets.oracle import Claim, History, Oracle
+from tests.simulation.fleets.oracle import Oracle
 from tests.simulation.fleets.scenario import Scenario
 from tests.simulation.fleets.steps import STEPS
 from tests.simulation.fleets.timeline import at

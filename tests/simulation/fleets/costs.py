@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from math import ceil
 
 from tests.simulation.fleets.database import LOCKS
+from tests.simulation.fleets.happened import History
 from tests.simulation.fleets.instance import Instance
-from tests.simulation.fleets.oracle import History, Oracle
+from tests.simulation.fleets.oracle import Oracle
 from tests.simulation.fleets.scenario import Scenario
 from tests.simulation.fleets.times import slots_between, time_of
 from tests.simulation.machines import SECOND

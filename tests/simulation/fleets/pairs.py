@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tests.simulation.fleets.costs import asked_a_tick
-from tests.simulation.fleets.oracle import History
+from tests.simulation.fleets.happened import History
 from tests.simulation.fleets.reasons import held
 from tests.simulation.fleets.run import World, under_way
 from tests.simulation.fleets.scenario import Scenario, make

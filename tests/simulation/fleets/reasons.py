@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tests.simulation.fleets.happened import Body, Claim, History
 from tests.simulation.fleets.instance import Instance
-from tests.simulation.fleets.oracle import Body, Claim, History, Oracle
+from tests.simulation.fleets.oracle import Oracle
 from tests.simulation.fleets.scenario import Scenario
 from tests.simulation.fleets.times import time_of
 from tests.simulation.machines import MILLISECOND, SECOND
@@ -103,19 +104,6 @@ class Reasons:
             and claim.released_at is not None
             and claim.body.ended <= time <= claim.released_at + heard
             for claim in self._job.claims
-        )
-
-    def had_worker(self, time: int) -> bool:
-        """Return whether a machine had a worker that no other job used, from a tick's time until it could begin."""
-        spec, until = self._job.spec, time + self._needs
-        others = [body for body in self._bodies if body.job != spec.name]
-        return any(
-            spec in instance.jobs
-            and instance.ticking_from is not None
-            and instance.ticking_from <= time
-            and not instance.has_gone(time)
-            and _at_once(others, instance, time, until) < self._workers
-            for instance in self._instances.values()
         )
 
     def must_begin(self, claim: Claim) -> bool:

@@ -19,7 +19,8 @@ from firecron.errors import ConfigurationError, StepInDoubt, StoreError
 from firecron.jobs.run import Run
 
 if TYPE_CHECKING:
-    from tests.simulation.fleets.oracle import Body, Oracle
+    from tests.simulation.fleets.happened import Body
+    from tests.simulation.fleets.oracle import Oracle
 
 # What becomes of a step in doubt.
 _DOUBTS = ("fails", "settles", "retries")

@@ -21,7 +21,8 @@ from firecron.jobs.run import Run
 
 if TYPE_CHECKING:
     from tests.simulation.fleets.database import Database
-    from tests.simulation.fleets.oracle import Body, History, Oracle
+    from tests.simulation.fleets.happened import Body, History
+    from tests.simulation.fleets.oracle import Oracle
 
 # The path of the steps' nodes.
 STEPS = "cron-steps/"

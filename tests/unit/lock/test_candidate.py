@@ -42,6 +42,21 @@ def test_a_second_candidate_is_refused_until_a_margin_after_the_record(world: Wo
     assert len(loop.had) == 1
 
 
+def test_a_release_before_the_wait_is_not_slept_through(world: World, candidate: Candidate) -> None:
+    """What the stream tells as it opens, after the pause was computed, is waited for no longer than from then on."""
+    tenure = elected(candidate)
+    other = Instance(world, hears=True).live().locks.candidate(ELECTION)
+    assert other.stand() is None
+    pause = other.pause()
+    assert pause is not None
+    assert pause > 1
+    candidate.end(tenure)
+    other.wait(pause)
+    assert world.mono() < 10
+    elected(other)
+    world.advance(0)
+
+
 def test_is_mine_is_arithmetic(world: World, one: Instance, candidate: Candidate) -> None:
     """It is true from the election to a margin before the record's end, and asks nobody."""
     seen = [candidate.is_mine]
@@ -196,10 +211,11 @@ def test_a_refusal_is_told_once(world: World, one: Instance) -> None:
     ("node", "said"),
     [
         ({"expiresAt": 1, "slot": "2026-11-18T08:00:00Z"}, "so the name belongs to a job: rename"),
+        ({"expiresAt": 1, "outcome": "failed"}, "so the name belongs to a job: rename"),
         ({"kind": "once"}, "its `kind` is 'once', so the name belongs to something else"),
         ({"expiresAt": 1, "kind": 7}, "its `kind` is 7"),
     ],
-    ids=["a job", "another kind", "no kind at all"],
+    ids=["a job", "a job run by hand", "another kind", "no kind at all"],
 )
 def test_a_leader_does_not_take_another_kind_of_node(
     world: World, one: Instance, candidate: Candidate, node: dict[str, object], said: str

@@ -13,9 +13,9 @@ DIED = {**HELD, "expiresAt": NOW - MARGIN, "holder": "theirs"}
 LET_GO: dict[str, object] = {"releasedAt": NOW - 9_000, "expiresAt": NOW - 9_000}
 
 
-def after(current: dict[str, object], outcome: str | None, **options: bool) -> object:
+def after(current: dict[str, object], outcome: str | None, tick: str | None = slot(-60)) -> object:
     """The count after a release."""
-    record = released(current, "mine", NOW, outcome=outcome, **options)  # type: ignore[arg-type]  # flags only
+    record = released(current, "mine", NOW, outcome=outcome, tick=tick)
     assert isinstance(record, LockRecord)
     return record.to_json().get("failures")
 
@@ -34,15 +34,15 @@ def test_another_end_leaves_the_count(outcome: str | None) -> None:
     assert after({**HELD, "failures": 2}, outcome) == 2
 
 
-@pytest.mark.parametrize("forgets_cancel", [False, True])
-def test_a_success_ends_the_count(forgets_cancel: bool) -> None:
+@pytest.mark.parametrize("tick", [slot(), None])
+def test_a_success_ends_the_count(tick: str | None) -> None:
     """Also that of a run by hand, which claims no tick."""
-    assert after({**HELD, "failures": 2}, "succeeded", forgets_cancel=forgets_cancel) is None
+    assert after({**HELD, "failures": 2}, "succeeded", tick=tick) is None
 
 
 def test_a_run_by_hand_counts_nothing() -> None:
     """It failed in the hands of whoever began it; and a leader's term is no run of a tick."""
-    assert after({**HELD, "failures": 2}, "failed", forgets_cancel=True) == 2
+    assert after({**HELD, "failures": 2}, "failed", tick=None) == 2
     assert after(node(holder="mine", fence=9, kind="leader"), "failed") is None
 
 

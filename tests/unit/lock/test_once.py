@@ -14,6 +14,7 @@ from tests.simulation.world import NAME, World, slot
 
 from firecron import ConfigurationError, Done, LeaseLost, LockService, NotAcquired
 from firecron.errors import Denied, Unavailable
+from firecron.lock.lease import Lease
 from firecron.testing import FakeTiming, MemoryStore
 
 WORK = "backfill"
@@ -176,6 +177,22 @@ def test_a_jobs_name_is_refused(fleet: Fleet) -> None:
     assert refusal is not None
     assert "rename one of the two" in refusal.message
     assert other.runs == []
+
+
+def test_a_job_that_was_only_run_by_hand_is_told_apart(fleet: Fleet) -> None:
+    """Its node has no slot, but the outcome of its run. A lock that leaves a fence and no outcome is nobody's job."""
+    one = fleet.instance()
+    assert one.crons.registry.trigger(NAME).outcome == "succeeded"
+    before = fleet.world.node()
+    assert "slot" not in before
+    with pytest.raises(NotAcquired, match="an `outcome` and no `kind`, so the name belongs to a job"):
+        one.locks.once(NAME, dict)
+    assert fleet.world.node() == before
+    lease = one.locks.acquire(WORK, 60, fenced=True)
+    assert isinstance(lease, Lease)
+    lease.release()
+    assert "fence" in fleet.world.node(WORK)
+    one.locks.once(WORK, dict)
 
 
 def test_another_kind_of_lock_is_refused(fleet: Fleet) -> None:

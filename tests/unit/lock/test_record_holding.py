@@ -253,13 +253,13 @@ def test_renewal_and_release_keep_a_cancel() -> None:
     renewal = renewed(asked, "mine", TTL, at(), LONG, MARGIN)
     assert isinstance(renewal, Take)
     assert renewal.record.is_cancelled
-    left = released(asked, "mine", NOW, finished=slot())
+    left = released(asked, "mine", NOW, finished=slot(), tick=slot())
     assert isinstance(left, LockRecord)
     assert left.is_cancelled
 
 
 def test_a_holder_without_a_slot_takes_its_cancel_with_it() -> None:
     """What is unfinished in its record was another run's, which nobody has cancelled."""
-    left = released({**WHOLE, "cancel": 9, "cancelWhy": "x"}, "mine", NOW, forgets_cancel=True)
+    left = released({**WHOLE, "cancel": 9, "cancelWhy": "x"}, "mine", NOW)
     assert isinstance(left, LockRecord)
     assert (left.is_cancelled, left.cancelWhy, left.open_slot) == (False, None, slot())

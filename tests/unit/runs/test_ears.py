@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from tests.simulation.fleet import Fleet
 from tests.simulation.world import slot
@@ -27,18 +29,43 @@ def test_a_queued_tick_starts_when_the_run_before_it_ends() -> None:
     assert one.said("run.delayed")
 
 
-def test_a_queued_tick_that_hears_nothing_polls() -> None:
-    """Once the stream is lost, and until it is there again, the turn tries as often as without it."""
+@pytest.mark.parametrize("breaks", [False, True], ids=["no stream", "a stream that breaks"])
+def test_a_queued_tick_that_hears_nothing_polls(breaks: bool) -> None:
+    """While the stream is lost, the turn tries as often as without it: each loss is told, and puts no try off."""
     fleet = Fleet(overlap="queue", grace=30)
-    one, other = fleet.instance(hears=True), fleet.instance()
+    one, other = fleet.instance(hears=breaks), fleet.instance()
+    one.chance.value = 1.0
     one.network.next("watch", before=_fail, times=1_000)
     lease = other.hold(slot())
     fleet.world.until(55)
     one.start()
-    fleet.world.at(70, lease.release)
-    fleet.world.until(75.5)
-    assert fleet.slots() == [slot(60)]
-    assert one.network.methods.count("watch") > 1
+    started: list[float] = []
+    fleet.body = lambda run: started.append(fleet.world.mono() / 1000)
+    fleet.world.at(69.75, lease.release)
+    fleet.world.until(71)
+    assert started == [pytest.approx(70, abs=0.02)], "the longest pause is 5 s: it tried at 60, 65 and 70"
+    assert (one.network.methods.count("watch") > 2) == breaks
+
+
+def test_a_stream_that_fails_again_and_again_puts_no_try_off() -> None:
+    """Each failure wakes the turn. Its next try comes as it was planned, or sooner: five seconds after the last."""
+    fleet = Fleet(overlap="queue", grace=300, lock_ttl=600)
+    one, other = fleet.instance(hears=True), fleet.instance()
+    one.network.next("watch", before=_fail, times=1_000)
+    other.hold(slot())
+    fleet.world.until(55)
+    tries: list[float] = []
+
+    def note(method: str, path: str) -> None:
+        if method == "swap" and path == "cron-locks/job":
+            tries.append(fleet.world.mono() / 1000)
+
+    one.network.before = note
+    one.start()
+    fleet.world.until(200)
+    since = [time for time in tries if time >= 60]
+    assert len(since) > 28
+    assert max(after - before for before, after in pairwise(since)) <= 5.01
 
 
 def test_a_queued_tick_is_over_at_the_end_of_its_grace() -> None:

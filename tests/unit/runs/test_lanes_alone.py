@@ -185,6 +185,30 @@ def test_a_run_that_goes_on_comes_before_the_line() -> None:
     assert bench.next() is waiting
 
 
+@pytest.mark.parametrize(("options", "skipped"), [({}, [slot(60)]), (QUEUE, [])])
+def test_a_turn_that_holds_its_lock_is_a_run_for_the_line(options: dict[str, object], skipped: list[str]) -> None:
+    """A tick that comes during the minimum hold of a catch-up is skipped, or stands in line: it displaces nobody."""
+    bench = Bench(**options)
+    run = bench.running()
+    bench.lanes.end(run, goes_on=True, holds=True)
+    bench.lanes.line_up(bench.turn(60))
+    assert (bench.called, bench.skipped()) == ([], skipped)
+    assert bench.lanes.enter(run)
+    bench.lanes.give_up(run)
+    assert [turn.wanted.due for turn in bench.called] == [slot(60)] * (not skipped)
+
+
+def test_a_turn_that_holds_its_lock_is_over_with_a_stop() -> None:
+    """Nothing is left of it for the next start."""
+    bench = Bench()
+    run = bench.running()
+    bench.lanes.end(run, goes_on=True, holds=True)
+    bench.lanes.clear()
+    assert not bench.lanes.is_open(run)
+    assert not bench.lanes.enter(run)
+    assert bench.lanes.enter(bench.turn(60))
+
+
 @pytest.mark.parametrize(("seconds", "skipped"), [(0, []), (120, [slot(60)])])
 def test_a_run_that_goes_on_beside_another_turn_stands_in_line(seconds: float, skipped: list[str]) -> None:
     """Where two may run, one that goes on while another turn tries is called after it; of two that wait the newer."""

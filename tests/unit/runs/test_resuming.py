@@ -48,6 +48,16 @@ def test_the_history_says_whether_a_tick_may_be_resumed(
         assert found in answer
 
 
+@pytest.mark.parametrize(
+    ("key", "remedy"), [(slot(), "run it with --slot"), (MANUAL, "a run by hand that dies leaves no entry")]
+)
+def test_what_the_history_does_not_know_has_a_remedy(key: str, remedy: str) -> None:
+    """A tick can be claimed. A run by hand may have died, and then it is begun anew."""
+    answer = judge(key, None, None, 1)
+    assert isinstance(answer, str)
+    assert (remedy in answer, "--slot" in answer) == (True, key != MANUAL)
+
+
 @pytest.mark.parametrize("key", ["", "now", "2026-11-18", f"{MANUAL}0", f"{slot()}-manual-", f"{slot()}x", "x/y"])
 def test_a_key_is_a_tick_or_a_run_by_hand(key: str) -> None:
     """Any other text is refused, with examples."""
@@ -145,6 +155,38 @@ def test_a_resumed_run_that_is_cancelled_leaves_another_tick_to_its_rerun(listen
     other.turn(None)
     assert (fleet.runs[-1].slot, fleet.runs[-1].trigger) == (to_datetime(slot(60)), "rerun")
     assert fleet.world.outcomes()[slot(60)] == "succeeded"
+
+
+@pytest.mark.parametrize("is_other", [True, False])
+def test_a_resumed_run_that_is_cancelled_and_interrupted_takes_its_cancel_with_it(is_other: bool) -> None:
+    """The instance stops before the run has heard of the cancel. Another tick is run again; the resumed one is not."""
+    fleet = Fleet(on_abandoned="rerun")
+    one, other, third = fleet.instance(), fleet.instance(), fleet.instance()
+    if is_other:
+        failing_once(fleet)
+        one.turn(slot())
+        fleet.world.until(60)
+    one.die_holding(slot(60 * is_other))
+    fleet.world.until(100)
+
+    def body(run: Run) -> None:
+        operator = Operator(third.locks)
+        assert operator.cancel(operator.look(NAME))
+        run.stopping.set()
+        run.check()
+
+    fleet.body = body
+    assert other.crons.registry.trigger(NAME, resume=TICK).outcome == "interrupted"
+    fleet.body = lambda run: None
+    begun = len(fleet.runs)
+    third.turn(None)
+    assert [(run.slot, run.trigger) for run in fleet.runs[begun:]] == [(to_datetime(slot(60)), "rerun")] * is_other
+    fleet.world.until(180)
+    third.turn(slot(180))
+    fleet.world.advance(1)
+    assert not {"cancel", "cancelWhy", "unfinished"} & fleet.world.node().keys()
+    assert not fleet.runs[-1].cancelled
+    assert fleet.world.outcomes()[slot(60 * is_other)] == ("succeeded" if is_other else "interrupted")
 
 
 def test_a_resumed_run_that_dies_is_rerun_by_nobody() -> None:

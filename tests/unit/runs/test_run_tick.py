@@ -186,6 +186,27 @@ def test_a_hundred_missed_ticks_come_first(is_asked_for: bool) -> None:
     assert fleet.slots() == [slot(second) for second in range(-MOST_MISSED, 1)]
 
 
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_minimum_hold_is_waited_for(stops: bool) -> None:
+    """The tick that is asked for comes after the missed ones and their holds. A stop ends the wait in a second."""
+    fleet = Fleet("*/10 * * * * *", catch_up="all", hold_at_least=20)
+    one = fleet.instance()
+    before = START - 30_000
+    fleet.world.put(
+        {"acquiredAt": before, "expiresAt": before, "releasedAt": before, "holder": "theirs", "slot": slot(-30)}
+    )
+    if stops:
+        fleet.world.at(25, one.runner.stopping.set)
+        with pytest.raises(Stopping):
+            one.crons.registry.trigger(NAME, slot=NINE)
+        assert fleet.slots() == [slot(-20), slot(-10)]
+        assert fleet.world.mono() <= 26_000
+    else:
+        assert one.crons.registry.trigger(NAME, slot=NINE).outcome == "succeeded"
+        assert fleet.slots() == [slot(-20), slot(-10), slot()]
+        assert fleet.world.mono() == pytest.approx(40_000, abs=100)
+
+
 def test_a_stop_ends_the_catching_up() -> None:
     """Once the instance stops, what is left of the missed ticks is not run, nor the tick itself."""
     fleet = Fleet("* * * * * *", catch_up="all")

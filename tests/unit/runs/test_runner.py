@@ -424,3 +424,24 @@ def test_a_run_of_the_parent_is_not_the_childs_to_record(overlap: str) -> None:
     (result,) = one.turn(slot())
     assert result == Result(fleet.runs[0], "lost")
     assert fleet.world.history() == {}
+
+
+def test_an_error_beside_a_minimum_hold_frees_the_lane() -> None:
+    """If writing the history raises what it never should, no turn is left behind that the next ticks would wait for."""
+    fleet = Fleet("*/10 * * * * *", catch_up="all", hold_at_least=5)
+    one = fleet.instance()
+    before = START - 20_000
+    fleet.world.put(
+        {"acquiredAt": before, "expiresAt": before, "releasedAt": before, "holder": "theirs", "slot": slot(-20)}
+    )
+    record = one.crons.history.record
+
+    def broken(name: str, entry: object) -> None:
+        raise ERROR
+
+    one.crons.history.record = broken  # type: ignore[method-assign]  # it raises nothing
+    with pytest.raises(ValueError, match="no paper"):
+        one.turn(slot())
+    one.crons.history.record = record  # type: ignore[method-assign]  # as it was
+    fleet.world.until(10)
+    assert {result.outcome for result in one.turn(slot(10))} == {"succeeded"}

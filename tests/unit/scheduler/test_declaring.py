@@ -44,12 +44,16 @@ class Counting(MemoryStore):
         self.error: Exception | None = None
         self.denied = ""
         self.before_merge: Callable[[], object] = lambda: None
+        self.after_read: Callable[[], object] = lambda: None
 
     def read(self, path: str, deadline: Deadline) -> Snapshot:
         self._note(f"read {path}")
         if path == self.denied:
             raise Denied("no")
-        return super().read(path, deadline)
+        found = super().read(path, deadline)
+        after, self.after_read = self.after_read, lambda: None
+        after()
+        return found
 
     def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
         self._note(f"merge {len(values)}")
@@ -334,6 +338,39 @@ def test_what_was_asked_for_before_a_stop_is_dropped(programs: Programs) -> None
     programs.store.error = None
     crons.engine.declaring.begin()
     assert programs.store.since() == ["read cron-jobs/digest"]
+
+
+@pytest.mark.parametrize("starts_again", [False, True])
+def test_a_stop_in_the_middle_of_a_look_says_not_that_nothing_ticks(programs: Programs, starts_again: bool) -> None:
+    """What another instance has declared stays. After another start all jobs are looked at anew."""
+    programs.begin(job())
+    before = programs.entry()
+    crons = programs.program(job(), revision="api-2")
+    declaring = crons.engine.declaring
+
+    def stop() -> None:
+        declaring.forget()
+        if starts_again:
+            declaring.begin()
+
+    programs.store.after_read = stop
+    declaring.begin()
+    assert programs.entry()["ticks"] is True
+    assert (programs.entry() == before) is not starts_again
+    programs.store.since()
+    declaring.won(crons.registry.get("digest"))
+    assert programs.store.since() == []
+
+
+def test_a_stop_while_a_look_writes_leaves_nothing_for_the_next_start(programs: Programs) -> None:
+    """What was looked at before the stop is looked at again after the next start."""
+    crons = programs.program(job())
+    declaring = crons.engine.declaring
+    programs.store.before_merge = declaring.forget
+    declaring.begin()
+    programs.store.since()
+    declaring.served(crons.registry.get("digest"))
+    assert programs.store.since() == ["read cron-jobs/digest", "read cron-groups", "merge 1"]
 
 
 class Waiting(Inline):

@@ -39,8 +39,9 @@ from firecron.ops.views import plain
 HELP = """Run the job NAME of APP once, now, under its lock.
 
 The command waits for the end of the run. A run by hand claims no tick, unless --slot names one. --resume runs a tick
-again that has not succeeded: what its steps have recorded is not done again. The production guard doesn't apply. After
-Ctrl-C or SIGTERM the job has FIRECRON_SHUTDOWN_GRACE seconds to stop. A second Ctrl-C ends the command at once.
+again that has not succeeded: what its steps have recorded is not done again. A run by hand that dies leaves no entry in
+the history, and can't be resumed. The production guard doesn't apply. After Ctrl-C or SIGTERM the job has
+FIRECRON_SHUTDOWN_GRACE seconds to stop. A second Ctrl-C ends the command at once.
 
 \b
 Exit codes:

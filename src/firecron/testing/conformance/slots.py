@@ -83,13 +83,13 @@ class SlotConformance(Kit):
         """A failed run of a slot, a lost one and one that died count one each. A success ends the count."""
         service = self.service()
         for slot, outcome in ((EARLIER, "failed"), (SLOT, "lost")):
-            taken(self.claim(service, slot)).release(outcome=outcome)
+            taken(self.claim(service, slot)).release(outcome=outcome, tick=slot)
         taken(self.claim(service, LATER))
         assert self.number("failures") == 2
         self.jump(TTL + MARGIN + 1)
         lease = taken(service.acquire(self.name, TTL))
         assert self.number("failures") == 3
-        lease.release(outcome="succeeded", forgets_cancel=True)
+        lease.release(outcome="succeeded")
         assert "failures" not in self.fields
 
     def test_another_release_leaves_the_slot_unfinished(self) -> None:

@@ -6,10 +6,12 @@ import threading
 
 import pytest
 from tests.simulation.fleet import Fleet
+from tests.simulation.network import nothing
 from tests.simulation.world import NAME, slot
 from tests.unit.runs.steps.sync_jobs import Calls, steps_of
 
 from firecron import ConfigurationError, Denied, LeaseLost, Run
+from firecron.errors import Unavailable
 
 
 def test_a_step_is_recorded_with_all_that_tells_whose_it_is() -> None:
@@ -166,6 +168,30 @@ def test_a_write_is_repeated_while_the_lease_is_trusted() -> None:
     assert (calls.seen, list(steps_of(fleet))) == ([1, 2], ["a"])
 
 
+def test_a_database_that_asks_for_a_longer_pause_than_the_lease_lasts_is_asked_seldom() -> None:
+    """A write under a Retry-After beyond the lease is repeated a few times a lease, until the database takes it."""
+    fleet = Fleet()
+    one = fleet.instance()
+    calls = Calls()
+
+    def busy(method: str, path: str) -> None:
+        if path.startswith("cron-steps/"):
+            raise Unavailable("busy", retry_after=3_600)
+
+    def body(run: Run) -> None:
+        one.network.requests()
+        one.network.before = busy
+        fleet.world.at(120, lambda: setattr(one.network, "before", lambda method, path: None))
+        assert run.step("a", calls, 1) == 1
+        assert 120 <= fleet.world.mono() / 1000 < 140
+        # A ttl is 30 seconds, and a renewal comes every ten: so a pause is six seconds at least.
+        assert len(one.network.requests("cron-steps/")) <= 30
+
+    fleet.body = body
+    (result,) = one.turn(slot())
+    assert (result.outcome, calls.seen) == ("succeeded", [1])
+
+
 def test_a_lost_reply_is_no_second_call_and_no_second_record() -> None:
     """The write is found by its fence."""
     fleet = Fleet()
@@ -174,6 +200,25 @@ def test_a_lost_reply_is_no_second_call_and_no_second_record() -> None:
 
     def body(run: Run) -> None:
         one.network.lose_reply()
+        assert run.step("a", calls, 1) == 1
+
+    fleet.body = body
+    (result,) = one.turn(slot())
+    assert (result.outcome, calls.seen) == ("succeeded", [1])
+
+
+def test_a_refused_write_is_repeated_if_the_lock_can_not_be_looked_at() -> None:
+    """Rules refuse a step, and the database says not whether the lock is still held: it is asked again, as ever."""
+    fleet = Fleet()
+    one = fleet.instance()
+    calls = Calls()
+
+    def body(run: Run) -> None:
+        one.network.next("swap", before=denied, times=2)
+        one.network.next("swap", before=down, times=100)
+        one.network.next("read", before=nothing, times=2)
+        one.network.next("read", before=down, times=100)
+        fleet.world.at(12, one.network.mend)
         assert run.step("a", calls, 1) == 1
 
     fleet.body = body
@@ -201,6 +246,10 @@ def test_a_refused_write_of_a_holder_that_was_overtaken_is_a_lost_lease(is_overt
 
 def denied() -> None:
     raise Denied("no")
+
+
+def down() -> None:
+    raise Unavailable("no reply")
 
 
 def test_steps_may_be_nested_and_side_by_side() -> None:
