@@ -143,47 +143,55 @@ def _check(healthchecks: str | None, templates: Mapping[Kind, str | None]) -> di
     if (healthchecks is None) == (not given):
         raise ConfigurationError("pings needs either healthchecks=, or at least one of start=, success= and fail=")
     if healthchecks is not None:
-        base = healthchecks.rstrip("/") if "://" in healthchecks else f"{HEALTHCHECKS}/{healthchecks}"
-        if "://" not in healthchecks and not _KEY.fullmatch(healthchecks):
-            raise ConfigurationError(
-                "healthchecks= is no ping key: it is in the settings of the project, or write the URL of your own "
-                "server with the key, https://HOST/ping/KEY"
-            )
-        if not {"?", "#"}.isdisjoint(base):
-            raise ConfigurationError(
-                "healthchecks= has a query or a fragment, and the job's slug comes after it: end it with the key, "
-                "https://HOST/ping/KEY"
-            )
-        base = base.replace("{", "{{").replace("}", "}}")
-        given = {
-            "start": f"{base}/{{slug}}/start?rid={{rid}}",
-            "success": f"{base}/{{slug}}?rid={{rid}}",
-            "fail": f"{base}/{{slug}}/fail?rid={{rid}}",
-        }
+        given = _of_healthchecks(healthchecks)
     for kind, template in given.items():
-        name = kind if healthchecks is None else "healthchecks"
-        try:
-            # What a format string may do besides is no field: it could fail at each ping.
-            used = {
-                f"{field}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}"
-                for _, field, form, conversion in string.Formatter().parse(template)
-                if field is not None
-            }
-            parts = urlsplit(template)
-            has_host = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            used, has_host = set(), False
-        if not has_host:
-            raise ConfigurationError(
-                f"{name}= is no URL: begin it with https:// and a host, and double each brace that is no field's"
-            )
-        if not (template.isascii() and template.isprintable()) or " " in template:
-            raise ConfigurationError(f"{name}= has a character that no URL has: write it as %20 is written for a space")
-        if not used <= _FIELDS:
-            raise ConfigurationError(
-                f"{name}= has the field {{{min(used - _FIELDS)}}}: there are {{job}}, {{slug}}, {{rid}} and {{error}}"
-            )
+        _check_template(template, kind if healthchecks is None else "healthchecks")
     return given
+
+
+def _of_healthchecks(key: str) -> dict[Kind, str]:
+    """Return the templates for a ping key, or for the URL of a server with the key."""
+    base = key.rstrip("/") if "://" in key else f"{HEALTHCHECKS}/{key}"
+    if "://" not in key and not _KEY.fullmatch(key):
+        raise ConfigurationError(
+            "healthchecks= is no ping key: it is in the settings of the project, or write the URL of your own "
+            "server with the key, https://HOST/ping/KEY"
+        )
+    if not {"?", "#"}.isdisjoint(base):
+        raise ConfigurationError(
+            "healthchecks= has a query or a fragment, and the job's slug comes after it: end it with the key, "
+            "https://HOST/ping/KEY"
+        )
+    base = base.replace("{", "{{").replace("}", "}}")
+    return {
+        "start": f"{base}/{{slug}}/start?rid={{rid}}",
+        "success": f"{base}/{{slug}}?rid={{rid}}",
+        "fail": f"{base}/{{slug}}/fail?rid={{rid}}",
+    }
+
+
+def _check_template(template: str, name: str) -> None:
+    try:
+        # What a format string may do besides is no field: it could fail at each ping.
+        used = {
+            f"{field}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}"
+            for _, field, form, conversion in string.Formatter().parse(template)
+            if field is not None
+        }
+        parts = urlsplit(template)
+        has_host = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        used, has_host = set(), False
+    if not has_host:
+        raise ConfigurationError(
+            f"{name}= is no URL: begin it with https:// and a host, and double each brace that is no field's"
+        )
+    if not (template.isascii() and template.isprintable()) or " " in template:
+        raise ConfigurationError(f"{name}= has a character that no URL has: write it as %20 is written for a space")
+    if not used <= _FIELDS:
+        raise ConfigurationError(
+            f"{name}= has the field {{{min(used - _FIELDS)}}}: there are {{job}}, {{slug}}, {{rid}} and {{error}}"
+        )
 
 
 def _check_slugs(names: Sequence[str]) -> None:

@@ -226,6 +226,19 @@ def test_a_name_that_nobody_has_used_is_paused_only_with_yes(rtdb: Rtdb) -> None
     assert answer(CHANGED, "pause", "job")["changed"] is False
 
 
+def test_a_job_of_the_catalogue_is_paused_before_its_first_run(rtdb: Rtdb) -> None:
+    """Its name is no misspelling, so it needs no --yes; unless this user may not read the catalogue."""
+    rtdb.set("/cron-jobs/job", {"line": "0 9 * * *"})
+    readable = {".read": True, ".write": True}
+    nodes = dict.fromkeys(("cron-locks", "cron-runs", "cron-instances", "cron-acts"), readable)
+    become_nobody(rtdb)
+    rtdb.set_rules({"rules": nodes})
+    assert "give --yes" in complaint(2, "pause", "job")
+    rtdb.set_rules({"rules": {**nodes, "cron-jobs": readable}})
+    assert answer(CHANGED, "pause", "job")["changed"] is True
+    assert rtdb.get(f"{PATH}/paused") is True
+
+
 @pytest.mark.parametrize(
     ("command", "code"),
     [(("pause",), 2), (("resume",), 0), (("unlock",), 0), (("cancel",), 1), (("locks",), 0), (("runs",), 0)],

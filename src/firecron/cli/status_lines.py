@@ -33,20 +33,20 @@ _VERDICTS: dict[VerdictWord, str] = {
 }
 
 
-def rank(row: Row) -> tuple[bool, bool, str]:
-    """Return the sort key of a row: alarms first, then warnings, then the others, each by name."""
-    return not row.verdict.is_alarm, not row.verdict.is_warning, row.job
+def rank(row: Row) -> tuple[bool, bool, bool, str]:
+    """Return the sort key of a row: alarms first, then warnings, then the others, then retired jobs, each by name."""
+    return _is_retired(row), not row.verdict.is_alarm, not row.verdict.is_warning, row.job
 
 
 def table(rows: Sequence[Row], now: int, console: Console) -> list[Text]:
     """Return the lines for this terminal: those of the retired jobs at the end, apart."""
-    live = sorted((row for row in rows if row.verdict.word != "retired"), key=rank)
+    live = sorted((row for row in rows if not _is_retired(row)), key=rank)
     cells = [_cells(row, now) for row in live]
     widths = [max(map(cell_len, column)) for column in zip(_HEAD, *cells, strict=True)]
     lines = [Text(_line(_HEAD, widths), "dim")] if live else []
     for row, found in zip(live, cells, strict=True):
         lines += _block(row, found, widths, console)
-    retired = [row for row in rows if row.verdict.word == "retired"]
+    retired = [row for row in rows if _is_retired(row)]
     if retired:
         lines += [Text(""), Text("Retired, not in the count:", "dim")]
         lines += [line for row in retired for line in _wrapped(f"{row.job}: {row.verdict.why}", "dim", console)]
@@ -69,7 +69,7 @@ def row_line(row: Row, now: int) -> Text:
 
 def total(rows: Sequence[Row]) -> Text:
     """Return the number of jobs with each verdict, as a sentence."""
-    live = [row.verdict.word for row in rows if row.verdict.word != "retired"]
+    live = [row.verdict.word for row in rows if not _is_retired(row)]
     counted: Counter[str] = Counter(live)
     of_all = ", ".join(f"{counted[word]} {word}" for word in _VERDICTS if counted[word])
     return Text(f"{len(live)} {'job' if len(live) == 1 else 'jobs'}{of_all and ': '}{of_all}", "dim")
@@ -142,6 +142,10 @@ def _schedule(row: Row) -> str:
     schedule = row.declared.schedule
     words = in_words(schedule)
     return words if schedule.every is not None else f"{schedule.line}{_GAP}{words}"
+
+
+def _is_retired(row: Row) -> bool:
+    return row.verdict.word == "retired"
 
 
 def _is_said(verdict: JobVerdict) -> bool:

@@ -37,7 +37,7 @@ def nothing() -> tuple[()]:
 
 def checked(around: Iterable[Around]) -> tuple[Around, ...]:
     """Return the functions given as `around`. Raise ConfigurationError for one that can't be around a run."""
-    if callable(around):
+    if not isinstance(around, Iterable):
         raise ConfigurationError(f"around={_named(around)} is not a list: {_EXAMPLE}")
     arounds = tuple(around)
     for one in arounds:

@@ -124,6 +124,13 @@ class Operator:
         keys = [self._locks.store.keys(path, self._deadline()) for path in (self._paths.locks, self._paths.runs)]
         return sorted({name for names in keys for name in names})
 
+    def is_declared(self, name: str) -> bool:
+        """Return whether the catalogue has this job, as far as this user may read it."""
+        try:
+            return self._locks.store.read(self._paths.job(check_name(name)), self._deadline()).node is not None
+        except Denied:
+            return False
+
     def runs(self, name: str) -> tuple[Entry, ...]:
         """Return the history of one job, oldest first."""
         path = self._paths.runs_of(check_name(name))

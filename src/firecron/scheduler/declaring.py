@@ -167,8 +167,8 @@ class Declaring:
                 return
             ticks = self._ticks
         found = {name: self._changed(job, entries.get(name), ticks=ticks) for name, job in jobs.items()}
-        ticked = {name for name in found if _ticks(entries.get(name))}
-        if not ticks and any(found[name] is not None for name in ticked):
+        ticked = {name for name, node in found.items() if node is not None and _ticks(entries.get(name))}
+        if ticked and not ticks:
             found |= dict.fromkeys(self._run_elsewhere(ticked))
         values = [(name, node) for name, node in found.items() if node is not None]
         for start in range(0, len(values), _MOST):

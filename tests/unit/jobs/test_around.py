@@ -90,6 +90,8 @@ async def async_job() -> None:
 
 WRONG: dict[str, tuple[Any, str]] = {
     "no list": (sync_one, "is not a list: give around="),
+    "no list, and one context manager": (nullcontext(), "is not a list: give around="),
+    "nothing": (None, "is not a list: give around="),
     "no function": (["sync_one"], "can't be called: give around="),
     "a context manager": ([nullcontext()], "is one context manager, and each try needs its own: write lambda run"),
     "a context manager that can be called": ([sync_one(Any)], "is one context manager"),  # type: ignore[arg-type]  # no run

@@ -29,15 +29,15 @@ def pause(name: Name, why: Why = None, until: Until = None, yes: Yes = False, as
     """Pause a lock, so that no instance can acquire it.
 
     It is paused until it is resumed, or until WHEN. All instances skip the ticks of its job. A run that is under way
-    goes on. A pause replaces the one before it. A name that the database doesn't have yet needs --yes.
+    goes on. A pause replaces the one before it. A name that is neither a lock nor a job of the catalogue needs --yes.
     """
     output = Output(as_json=as_json)
     with answering(output):
         operator, seen = _look(output, name, why)
         _check_usable(seen)
-        if seen.view.state == "absent" and not yes:
+        if seen.view.state == "absent" and not yes and not operator.is_declared(name):
             raise Failure(
-                f"{name} was not paused: there is no such lock in {database_of(operator.settings)}"
+                f"{name} was not paused: there is no such lock or job in {database_of(operator.settings)}"
                 f"{close_to(operator, name) or '.'} To pause a name before its first use, give --yes",
                 Exit.USAGE,
             )
