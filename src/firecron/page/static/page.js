@@ -463,7 +463,7 @@ const inNeed = () => active().filter(needsHand).length;
 function sentence() {
   const [all, need] = [active(), inNeed()];
   const odd = all.filter((row) => row.warning || row.verdict === "unknown").length;
-  if (need) return `${need < all.length ? `${need} of ` : ""}${counted(all.length)} ${need === 1 ? "needs" : "need"} a hand`;
+  if (need) return `${counted(all.length)}, ${need} ${need === 1 ? "needs" : "need"} a hand`;
   if (all.length === 0) return "No jobs yet";
   return `${counted(all.length)}, ${all.length === 1 ? "as it" : "all as they"} should be${odd ? `; ${odd} worth a look` : ""}`;
 }
