@@ -860,7 +860,10 @@ on($("dialog").querySelector("form"), "submit", async (event) => {
   $("confirm").disabled = true;
   // The reply to a run comes when it has ended.
   const running = path === "run" ? notice(`${name} runs.`, true) : null;
-  if (running) $("dialog").close();
+  if (running) {
+    $("dialog").close();
+    setTimeout(() => live.wake(), 500);
+  }
   try {
     const { message } = await post(`api/jobs/${encodeURIComponent(name)}/${path}`, body(lock, fields, run));
     if (isOpen()) $("dialog").close();
@@ -871,6 +874,7 @@ on($("dialog").querySelector("form"), "submit", async (event) => {
     $("confirm").disabled = false;
   }
   running?.remove();
+  live.wake();
   refreshView();
 });
 
