@@ -45,7 +45,7 @@ EQUIVALENT: dict[str, str] = {
     "identity.Identity.after_fork: self.known = threading.Event() -> nothing": (
         "Only a thread that sets it at the very instant of the fork would leave its lock held."
     ),
-    "redaction.redacted: break -> nothing": "The same pattern finds nothing in what it has left.",
+    "redaction._without_secrets: break -> nothing": "The same pattern finds nothing in what it has left.",
     'workers.Workers.threads: with self.changed: -> with __import__("contextlib").nullcontext():': (
         "One reading is one step."
     ),
@@ -399,7 +399,7 @@ EQUIVALENT: dict[str, str] = {
     "-> while self._thread is me and (left := self._beat_due - self._timing.mono()) > 1:": (
         "A beat is not promised to the millisecond."
     ),
-    "redaction.redacted: if word in lower: -> if True:": (
+    "redaction._without_secrets: if word in lower: -> if True:": (
         "It saves a search: without the word the pattern finds nothing."
     ),
     'workers.Workers.submit: thread = threading.Thread(target=self._run, name="firecron-worker", daemon=True) -> '
