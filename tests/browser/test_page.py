@@ -9,6 +9,7 @@ import pytest
 import requests
 from playwright.sync_api import Browser, expect
 from tests.browser.conftest import opened
+from tests.browser.fleet import SAMPLES, seed
 from tests.browser.served import LOCK, Served, is_live, row, served, width
 from tests.page.paging import OWN, declare
 from tools.browser import find_axe
@@ -238,6 +239,33 @@ def test_a_phone_shows_a_run_without_a_jump(browser: Browser, site: Served) -> N
         expect(page.locator("#tip")).to_contain_text("no instance claimed it in time")
         page.evaluate("() => document.dispatchEvent(new Event('scroll'))")
         expect(page.locator("#tip")).to_be_hidden()
+
+
+def test_those_in_need_are_counted_and_on_top(browser: Browser, site: Served) -> None:
+    """The sentence and the title say how many jobs need a hand. Their rows come first, and go back once they don't."""
+    with opened(browser, site.url) as page:
+        names = page.locator("#list .name")
+        expect(names).to_have_text(["cleanup", "digest", "invoices"])
+        for need, name in enumerate(("invoices", "digest"), 1):
+            site.rtdb.set(f"/cron-locks/{name}", {**LOCK, "outcome": "failed", "failures": 1})
+            expect(page.locator("#sentence")).to_have_text(f"3 jobs, {need} need{'s' if need == 1 else ''} a hand")
+            expect(page).to_have_title(re.compile(rf"^\({need}\) "))
+        expect(names).to_have_text(["digest", "invoices", "cleanup"])
+        site.rtdb.set("/cron-locks/digest", LOCK)
+        expect(names).to_have_text(["invoices", "cleanup", "digest"])
+
+
+def test_the_labels_of_a_strip_stand_apart(browser: Browser, rtdb: Rtdb) -> None:
+    """The first tick at the left, the longest run in the middle, the newest tick at the right."""
+    with served(rtdb, jobs=()) as site:
+        seed(rtdb, SAMPLES[:1], in_need=False)
+        with opened(browser, f"{site.url}#job/{SAMPLES[0].name}", width=360) as page:
+            expect(page.locator("#scale > *")).to_have_count(3)
+            ends = "all => all.map(one => one.getBoundingClientRect()).flatMap(({ left, right }) => [left, right])"
+            places = page.locator("#scale > *").evaluate_all(ends)
+            left, right = page.locator("#job-strip .strip").evaluate_all(ends)
+            assert (places[0], places[-1]) == (pytest.approx(left, abs=1), pytest.approx(right, abs=1))
+            assert min(places[2] - places[1], places[4] - places[3]) > 10
 
 
 def test_a_stuck_run_names_its_instance_once(browser: Browser, site: Served) -> None:

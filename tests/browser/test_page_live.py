@@ -7,6 +7,7 @@ import re
 from playwright.sync_api import Browser, Page, Request, expect
 from tests.browser.conftest import opened
 from tests.browser.served import Served, is_live, row, served
+from tests.page.paging import until
 
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -106,6 +107,27 @@ def test_two_windows_share_one_stream(browser: Browser, site: Served) -> None:
         with first.context.expect_event("request", lambda request: request.url.endswith("/api/events")):
             second.evaluate(HIDE, False)
         other.close()
+
+
+def test_without_a_stream_it_asks_after_an_act(browser: Browser, site: Served) -> None:
+    """Half a second after a run was begun, and as soon as anything else was done: by a clock that stands still."""
+    with opened(browser, "about:blank") as page:
+        page.clock.install()
+        page.route("**/api/events", lambda route: route.fulfill(status=204))
+        page.goto(f"{site.url}#job/digest")
+        expect(page.locator("#live")).to_have_text("asks every 5 s")
+        page.get_by_role("button", name="Run now").click()
+        page.clock.pause_at(page.evaluate("Date.now() / 1000 + 1"))
+        page.locator("#confirm").click()
+        until(lambda: site.rtdb.get("/cron-locks/digest") is not None, "the run holds the lock")
+        page.clock.run_for(500)
+        expect(page.locator("#job-now")).to_contain_text("running")
+        site.may_end.set()
+        expect(page.locator("#notices")).to_contain_text("succeeded")
+        expect(page.locator("#job-now")).not_to_contain_text("running")
+        page.get_by_role("button", name="Pause").click()
+        page.locator("#confirm").click()
+        expect(page.locator("#job-now")).to_contain_text("paused")
 
 
 def test_without_a_stream_it_asks_with_an_etag(browser: Browser, site: Served) -> None:

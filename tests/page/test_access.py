@@ -107,20 +107,20 @@ def test_a_password_may_have_any_characters(rtdb: Rtdb) -> None:
 @pytest.mark.parametrize(
     ("scope", "headers", "warns"),
     [
-        ({"client": ("10.0.0.1", 1)}, {}, True),
-        ({"client": ("10.0.0.1", 1)}, {"X-Forwarded-Proto": "http"}, True),
-        ({"client": ("10.0.0.1", 1)}, {"X-Forwarded-Proto": "https"}, False),
-        ({"client": ("10.0.0.1", 1)}, {"X-Forwarded-Proto": "https, http"}, False),
-        ({"client": ("10.0.0.1", 1), "scheme": "https"}, {}, False),
-        ({"client": ("127.0.0.1", 1)}, {}, False),
-        ({"client": ("::1", 1)}, {}, False),
-        ({"client": None}, {}, False),
+        ({}, {}, True),
+        ({"client": None}, {}, True),
+        ({}, {"X-Forwarded-Proto": "http"}, True),
+        ({}, {"X-Forwarded-Proto": "https"}, False),
+        ({}, {"X-Forwarded-Proto": "https, http"}, False),
+        ({"scheme": "https"}, {}, False),
     ],
 )
 def test_a_password_without_tls_is_a_warning_once(
     rtdb: Rtdb, scope: dict[str, Any], headers: dict[str, str], warns: bool
 ) -> None:
-    """The first request over a network without TLS is a WARNING; on loopback and behind TLS there is none."""
+    """The first request without TLS is a WARNING, also from this machine: a proxy on it may have received the password
+    like that. With TLS, here or at the proxy, there is none.
+    """
     page = Page(**BASIC)
     for _ in range(2):
         page.get("/", {**headers, **basic("ops", PASSWORD)}, **scope)

@@ -154,7 +154,7 @@ def test_what_this_process_cannot_run_is_409(rtdb: Rtdb, options: dict[str, Any]
 
 
 def test_a_run_goes_on_although_others_look(rtdb: Rtdb) -> None:
-    """While a run is under way the page is served; a second run of the job is refused."""
+    """While a run is under way the page is served, and shows it at once; a second run of the job is refused."""
     begun, opened = threading.Event(), threading.Event()
 
     @distributed_cron("digest", "0 9 * * *", lock_ttl=30)
@@ -162,9 +162,14 @@ def test_a_run_goes_on_although_others_look(rtdb: Rtdb) -> None:
         begun.set()
         assert opened.wait(20)
 
+    declare(rtdb, "digest")
     page = Page(digest, **ACTING)
+    assert page.get("/api/jobs").body["jobs"][0]["lock"] is None
+    assert page.get(DIGEST).body["lock"] is None
     with aside(lambda: page.post(f"{DIGEST}/run")) as replies:
         assert begun.wait(20)
+        assert page.get("/api/jobs").body["jobs"][0]["lock"]["state"] == "held"
+        assert page.get(DIGEST).body["lock"]["state"] == "held"
         assert page.post(f"{DIGEST}/run").body["result"] == "held"
         assert Page().get("/api/jobs").status == 200
         opened.set()

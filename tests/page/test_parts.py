@@ -11,7 +11,6 @@ from tests.triggers.triggering import aside
 
 from firecron.errors import StoreError, Unavailable
 from firecron.page.log_links import log_link, project_of
-from firecron.page.safety import is_loopback
 from firecron.page.shared import Shared
 from firecron.runs.entry import Entry
 from firecron.testing.clocks import FakeTiming
@@ -171,28 +170,3 @@ def test_the_project_is_the_environments() -> None:
     link = log_link("digest", RUN, "shop", None)
     assert link is not None
     assert "project" not in link
-
-
-# --- who is on this machine
-
-
-@pytest.mark.parametrize(
-    ("peer", "is_here"),
-    [
-        (None, True),
-        ("", True),
-        ("127.0.0.1", True),
-        ("127.8.9.1", True),
-        ("::1", True),
-        ("localhost", True),
-        ("10.0.0.1", False),
-        ("0.0.0.0", False),
-        ("::", False),
-        ("fe80::1%eth0", False),
-        ("127.0.0.1.evil.example", False),
-        ("unknown", False),
-    ],
-)
-def test_who_is_on_this_machine(peer: str | None, is_here: bool) -> None:
-    """An address of loopback, or a socket of this machine, which has none."""
-    assert is_loopback(peer) is is_here

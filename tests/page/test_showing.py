@@ -248,6 +248,28 @@ def test_a_strip_has_every_tick_and_why_it_did_not_run(rtdb: Rtdb) -> None:
     ]
 
 
+def test_a_tick_in_a_pause_says_so(rtdb: Rtdb) -> None:
+    """From the beginning of a pause to its end, also when it is over; not if somebody has ended it by hand."""
+    ticks = [now() // MINUTE * MINUTE - back * MINUTE for back in range(5, 1, -1)]
+    declare(rtdb, "digest", "* * * * *", since=ticks[0] - 1, grace=30_000)
+    for paused, until, ends in ((True, None, 4), (True, ticks[3], 3), (None, None, 0)):
+        rtdb.set("/cron-locks/digest", {"paused": paused, "pausedAt": ticks[1], "pausedUntil": until})
+        shown = Page().get("/api/jobs/digest/strip").body["ticks"][:4]
+        assert [tick["slot"] for tick in shown] == [to_text(tick) for tick in ticks]
+        assert [tick["why"] == "the job was paused" for tick in shown] == [1 <= number < ends for number in range(4)]
+
+
+def test_a_tick_of_a_disabled_job_says_so(rtdb: Rtdb) -> None:
+    """From the start of the program that declares it disabled."""
+    ticks = [now() // MINUTE * MINUTE - back * MINUTE for back in range(4, 1, -1)]
+    declare(
+        rtdb, "digest", "* * * * *", since=ticks[0] - 1, grace=30_000, disabled=True, declared_at=ticks[1] - MINUTE // 2
+    )
+    shown = Page().get("/api/jobs/digest/strip").body["ticks"][:3]
+    reason = "the job was declared disabled"
+    assert [tick["why"] for tick in shown] == ["nothing is recorded of it", reason, reason]
+
+
 def test_several_strips_come_at_once(rtdb: Rtdb) -> None:
     """`api/strips` has those that were asked for; a name that can be none is 400. One without a job is empty, and the
     database isn't asked about it.

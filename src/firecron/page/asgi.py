@@ -138,7 +138,6 @@ async def _body(receive: Receive) -> bytes | None:
 
 
 def _request(scope: Message) -> PageRequest:
-    client = scope.get("client")
     root = scope.get("root_path", "")
     return PageRequest(
         scope["method"],
@@ -147,7 +146,6 @@ def _request(scope: Message) -> PageRequest:
         query=scope.get("query_string", b"").decode("latin-1"),
         full_path=scope["path"] if scope["path"].startswith(root) else f"{root}{scope['path']}",
         scheme=scope.get("scheme", "http"),
-        peer=client[0] if client else None,
         original=_original(scope),
     )
 

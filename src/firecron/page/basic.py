@@ -15,7 +15,7 @@ from hashlib import sha256
 from firecron.base.events import Events
 from firecron.errors import ConfigurationError
 from firecron.page.messages import PageRequest
-from firecron.page.safety import is_readable_by_others
+from firecron.page.safety import is_encrypted
 from firecron.page.visitor import Access
 from firecron.triggers.verifier import Denial
 
@@ -33,11 +33,11 @@ class BasicGate:
         self._has_warned = False
 
     def check(self, request: PageRequest) -> Access | Denial:
-        if not self._has_warned and is_readable_by_others(request):
+        if not self._has_warned and not is_encrypted(request):
             self._has_warned = True
             message = (
-                "The page's password comes over a connection without TLS, where others can read it: serve the page "
-                "by https, or behind a proxy that sets X-Forwarded-Proto"
+                "The page's password comes over a connection without TLS; on a network others can read it: serve the "
+                "page by https, or behind a proxy that sets X-Forwarded-Proto"
             )
             self._events.emit("page.insecure", "firecron", logging.WARNING, message)
         scheme, _, sent = request.headers.get("authorization", "").strip().partition(" ")

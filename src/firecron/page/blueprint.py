@@ -42,7 +42,6 @@ def make_page_blueprint(desk: Desk, name: str) -> flask.Blueprint:
             query=asked.query_string.decode("latin-1"),
             full_path=f"{asked.script_root}{asked.path}",
             scheme=asked.scheme,
-            peer=asked.remote_addr,
             original=asked,
         )
         # Where the program has read the body before, as some log it, Flask has kept it.

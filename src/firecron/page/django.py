@@ -41,7 +41,6 @@ def make_urls(desk: Desk) -> list[object]:
             query=asked.META.get("QUERY_STRING", ""),
             full_path=asked.path,
             scheme=asked.scheme or "http",
-            peer=asked.META.get("REMOTE_ADDR"),
             original=asked,
         )
         reply = serve(desk, request, lambda: asked.read(MOST_BODY + 1))

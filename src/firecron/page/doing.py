@@ -69,8 +69,11 @@ class Doing:
         except StoreError as error:
             return store_problem(error)
         finally:
-            self._board.done()
-            self._details.done(name)
+            self._look_anew(name)
+
+    def _look_anew(self, name: str) -> None:
+        self._board.done()
+        self._details.done(name)
 
     def _run(self, name: str, body: Mapping[str, object], who: str) -> Reply:
         resume, why = _text(body, "resume"), _why(body)
@@ -92,7 +95,7 @@ class Doing:
 
     @contextmanager
     def _recorded(self, name: str, why: str | None, who: str) -> Iterator[None]:
-        """Record the run that begins in this block, if one does.
+        """Record and show the run that begins in this block, if one does.
 
         Not at its end, because it may take hours; and beside it, because it must not wait.
         """
@@ -101,6 +104,7 @@ class Doing:
         def note(event: Event) -> None:
             # What begins elsewhere now is another's.
             if event.slug == "run.started" and event.name == name and threading.get_ident() == here:
+                self._look_anew(name)
                 recording = lambda: self._operator.record("run", name, why, by=who)  # noqa: E731
                 threading.Thread(target=recording, name="firecron-act", daemon=True).start()
 

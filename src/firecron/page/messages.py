@@ -21,7 +21,7 @@ class PageRequest:
     """The parts of a request that the page needs.
 
     `path` is the decoded path below the mount; it is empty for the mount without its slash. `full_path` is the path
-    with the mount. `peer` is the client's address, None if it is not known. `original` is the framework's own request.
+    with the mount. `original` is the framework's own request.
     """
 
     method: str
@@ -30,7 +30,6 @@ class PageRequest:
     query: str = ""
     full_path: str = ""
     scheme: str = "http"
-    peer: str | None = None
     original: object = None
 
     @property

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from http import HTTPStatus
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from firecron.page.messages import PageRequest, Reply, problem
@@ -63,20 +62,10 @@ def foreign_post(request: PageRequest) -> Reply | None:
     return None
 
 
-def is_readable_by_others(request: PageRequest) -> bool:
-    """Return whether the request came over a network without TLS, as far as its headers tell."""
+def is_encrypted(request: PageRequest) -> bool:
+    """Return whether the visitor's connection has TLS, as far as the request and the headers of a proxy tell."""
     forwarded = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
-    return "https" not in (request.scheme, forwarded) and not is_loopback(request.peer)
-
-
-def is_loopback(peer: str | None) -> bool:
-    """Return whether the client is on this machine; a client without an address came by a socket of this machine."""
-    if not peer:
-        return True
-    try:
-        return ip_address(peer.partition("%")[0]).is_loopback
-    except ValueError:
-        return peer.lower() == "localhost"
+    return "https" in (request.scheme, forwarded)
 
 
 def _is_own_origin(request: PageRequest) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 
 from firecron.base.instants import to_milliseconds
 from firecron.cron.ticks import newest
@@ -48,7 +49,10 @@ def make_strip(declared: Declared | None, entries: Iterable[Entry], lock: LockVi
         slots.add(running)
     slots |= set(_ticks(declared, slots, now))
     covered = _covered(sorted(slots), found)
-    return [_tick(slot, found.get(slot), covered, running, declared, now) for slot in sorted(slots)[-MOST_TICKS:]]
+    return [
+        _tick(slot, found.get(slot), covered, running) or _hole(slot, declared, lock, now)
+        for slot in sorted(slots)[-MOST_TICKS:]
+    ]
 
 
 def _ticks(declared: Declared | None, slots: set[str], now: int) -> list[str]:
@@ -74,14 +78,8 @@ def _covered(slots: list[str], found: Mapping[str | None, Entry]) -> dict[str, E
     return covered
 
 
-def _tick(
-    slot: str,
-    entry: Entry | None,
-    covered: Mapping[str, Entry],
-    running: str | None,
-    declared: Declared | None,
-    now: int,
-) -> Tick:
+def _tick(slot: str, entry: Entry | None, covered: Mapping[str, Entry], running: str | None) -> Tick | None:
+    """Return the tick as it is known; None if nothing is."""
     if slot == running:
         return Tick(slot, "running")
     if entry is None and slot in covered:
@@ -89,9 +87,18 @@ def _tick(
         return Tick(slot, outcome, why=_REASONS.get(outcome))
     if entry is not None:
         return Tick(slot, entry.outcome, entry.duration, entry.error or _REASONS.get(entry.outcome))
+    return None
+
+
+def _hole(slot: str, declared: Declared | None, lock: LockView | None, now: int) -> Tick:
+    """Return a tick of which nothing is known, with why it did not run, as far as lock and catalogue tell."""
+    at = to_milliseconds(slot)
+    if lock is not None and (lock.paused_at or inf) <= at < (lock.paused_until or inf):
+        return Tick(slot, why="the job was paused")
+    if declared is not None and declared.disabled and at >= (declared.declared_at or inf):
+        return Tick(slot, why="the job was declared disabled")
     grace = 0 if declared is None else declared.grace
-    is_young = now - to_milliseconds(slot) <= grace
-    return Tick(slot, why="it is due" if is_young else "nothing is recorded of it")
+    return Tick(slot, why="it is due" if now - at <= grace else "nothing is recorded of it")
 
 
 def _is_slot(slot: str | None) -> bool:

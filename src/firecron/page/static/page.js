@@ -463,7 +463,7 @@ const inNeed = () => active().filter(needsHand).length;
 function sentence() {
   const [all, need] = [active(), inNeed()];
   const odd = all.filter((row) => row.warning || row.verdict === "unknown").length;
-  if (need) return `${need < all.length ? `${need} of ` : ""}${counted(all.length)} ${need === 1 ? "needs" : "need"} a hand`;
+  if (need) return `${counted(all.length)}, ${need} ${need === 1 ? "needs" : "need"} a hand`;
   if (all.length === 0) return "No jobs yet";
   return `${counted(all.length)}, ${all.length === 1 ? "as it" : "all as they"} should be${odd ? `; ${odd} worth a look` : ""}`;
 }
@@ -860,7 +860,10 @@ on($("dialog").querySelector("form"), "submit", async (event) => {
   $("confirm").disabled = true;
   // The reply to a run comes when it has ended.
   const running = path === "run" ? notice(`${name} runs.`, true) : null;
-  if (running) $("dialog").close();
+  if (running) {
+    $("dialog").close();
+    setTimeout(() => live.wake(), 500);
+  }
   try {
     const { message } = await post(`api/jobs/${encodeURIComponent(name)}/${path}`, body(lock, fields, run));
     if (isOpen()) $("dialog").close();
@@ -871,6 +874,7 @@ on($("dialog").querySelector("form"), "submit", async (event) => {
     $("confirm").disabled = false;
   }
   running?.remove();
+  live.wake();
   refreshView();
 });
 
