@@ -284,9 +284,9 @@ def test_what_is_free_is_not_cancelled(rtdb: Rtdb) -> None:
 # --- what is there, and what is not
 
 
-@pytest.mark.parametrize("act", ["pause", "resume", "unlock", "cancel"])
+@pytest.mark.parametrize("act", ["run", "pause", "resume", "unlock", "cancel"])
 def test_a_name_that_nobody_knows_is_404(rtdb: Rtdb, act: str) -> None:
-    """A misspelt name pauses nothing: neither the catalogue nor the locks have it."""
+    """A misspelt name runs and pauses nothing: neither the catalogue nor the locks have it."""
     assert Page(**ACTING).post(f"/api/jobs/digst/{act}").said == (404, "unknown_job")
     assert rtdb.get("/cron-locks") is None
 

@@ -80,6 +80,7 @@ class Doing:
         tick = None if resume is None else _tick(resume)
         why_not = self._code.why_not(name)
         if why_not is not None or self._code.registry is None:
+            self._seen(name)  # a name that nobody knows is a 404, as for each other act
             return problem(409, "no_code", f"{name} was not run: {why_not}")
         with self._recorded(name, why, who):
             try:
