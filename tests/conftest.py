@@ -68,7 +68,9 @@ class Start(Protocol):
 
 
 def pytest_configure() -> None:
-    """Undo what a shell, or `nohup`, does to a job in the background: every child would inherit what is ignored."""
+    """Undo what children would inherit: signals that a shell, or `nohup`, ignores in a job in the background, and a ban
+    on bytecode.
+    """
     for number, handler in (
         (signal.SIGINT, signal.default_int_handler),
         (signal.SIGQUIT, signal.SIG_DFL),
@@ -76,6 +78,8 @@ def pytest_configure() -> None:
     ):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
+    # Many images set it. Each child would compile the sources again, which is half of what a short one costs.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.fixture(autouse=True)

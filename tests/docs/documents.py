@@ -50,6 +50,7 @@ SHELL = {"sh", "bash", "shell"}
 PYTHON = {"python"}
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[^\n`]*)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE)
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _SAVED = re.compile(r"`([\w-]+\.\w+)`:\s*$")
 _EXIT = re.compile(r"\s+# exit code (\d+)\b.*$")
 _CLOUD = {"firebase", "gcloud", "kubectl"}
@@ -58,9 +59,13 @@ _ASSIGNED = re.compile(r"[A-Z_]+=")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block; `line` is the page's line that its text begins at, `file` what it is to be saved as."""
+    """A fenced block; `line` is the page's line that its text begins at, `file` what it is to be saved as.
+
+    `section` is the heading above it.
+    """
 
     page: Path
+    section: str
     line: int
     language: str
     text: str
@@ -105,7 +110,8 @@ def blocks(page: Path) -> Iterator[Block]:
         line = text.count("\n", 0, found.start("text")) + 1
         saved = _SAVED.search(text[: found.start()])
         language = found["language"].strip()
-        yield Block(page, line, language, dedent(found["text"]), saved and saved[1])
+        headings = _HEADING.findall(_FENCE.sub("", text[: found.start()]))
+        yield Block(page, headings[-1] if headings else "", line, language, dedent(found["text"]), saved and saved[1])
 
 
 def prose(page: Path) -> str:

@@ -46,9 +46,17 @@ def scripts(page: Path) -> list[Block]:
     return [block for block in blocks(page) if block.language in PYTHON and not is_a_test(block)]
 
 
-def to_run(page: Path) -> list[Command]:
-    found = [command for block in blocks(page) if block.language in SHELL for command in commands(block)]
-    return [command for command in found if why_left_out(command) is None]
+def to_run(page: Path) -> dict[str, list[Command]]:
+    """The commands of each section that has any, in their order."""
+    found: dict[str, list[Command]] = {}
+    for block in blocks(page):
+        for command in commands(block) if block.language in SHELL else ():
+            if why_left_out(command) is None:
+                found.setdefault(block.section, []).append(command)
+    return found
+
+
+SECTIONS = [pytest.param(page, section, id=f"{name(page)}#{section}") for page in PAGES for section in to_run(page)]
 
 
 @pytest.mark.usefixtures("rtdb", "logging_as_before")
@@ -87,26 +95,27 @@ def test_the_tests_on_the_pages_pass(run: Run, tmp_path: Path) -> None:
     assert f"{sum(block.text.count('def test_') for block in found)} passed" in finished.stdout
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if to_run(page)], ids=name)
-def test_the_commands_of_a_page_run(page: Path, rtdb: Rtdb, tmp_path: Path) -> None:
-    """The shell blocks of a page run one after the other in one shell, each command to the exit code that it should
+@pytest.mark.parametrize(("page", "section"), SECTIONS)
+def test_the_commands_of_a_page_run(page: Path, section: str, rtdb: Rtdb, tmp_path: Path) -> None:
+    """The shell blocks of a section run one after the other in one shell, each command to the exit code that it should
     have.
     """
-    for command in to_run(page):
+    to_type = to_run(page)[section]
+    for command in to_type:
         if command.program[:2] == ["firecron", "pause"]:
             # It has run before: `pause` takes no name that nobody has used.
             rtdb.set(f"/cron-locks/{command.program[2]}", {"expiresAt": 1, "releasedAt": 1})
         if command.program[:2] == ["firecron", "forget"]:
             # A program that is gone has declared it.
             rtdb.set(f"/cron-jobs/{command.program[2]}", {"line": "0 9 * * *"})
-    for command in to_run(page):
+    for command in to_type:
         if command.program[:2] == ["firecron", "cancel"]:
             # It is running: `cancel` takes no lock that nobody holds.
             now = round(time.time() * 1000)
             running = {"acquiredAt": now, "expiresAt": now + 600_000, "fence": now, "holder": "h"}
             rtdb.set(f"/cron-locks/{command.program[2]}", running)
     finished = subprocess.run(
-        ["bash", "-c", "\n".join(map(checked, to_run(page)))],
+        ["bash", "-c", "\n".join(map(checked, to_type))],
         cwd=folder_of(page, tmp_path),
         env=environment(rtdb),
         stdin=subprocess.DEVNULL,
@@ -143,7 +152,8 @@ def environment(rtdb: Rtdb) -> dict[str, str]:
     return inherited | {
         "PATH": os.pathsep.join([bin_folder, os.environ.get("PATH", os.defpath)]),
         "FIRECRON_DATABASE_URL": f"{rtdb.emulator.url}?ns={rtdb.namespace}",
-        "PYTHONDONTWRITEBYTECODE": "1",
+        # A command that compiles the sources costs twice as much.
+        "PYTHONDONTWRITEBYTECODE": "",
     }
 
 

@@ -21,6 +21,8 @@ from tests.mutation.source import without_words
 # Files of tests that one process runs, and the seconds that it may take.
 _TOGETHER = 12
 _LONGEST = 900
+# What starts coverage in each process. A file `.pth` of coverage does the same, where it is in `site-packages` itself.
+_START = "import coverage\n\ncoverage.process_startup()\n"
 _SETTINGS = """\
 [run]
 source = {source}
@@ -97,6 +99,7 @@ def _ask(overlay: Overlay, tasks: list[tuple[Path, Path]]) -> None:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         settings, notes, data = directory / "coveragerc", directory / "notes.json", directory / "data"
+        Path(overlay.source, "sitecustomize.py").write_text(_START, "utf-8")
         settings.write_text(_SETTINGS.format(source=overlay.source, data=data, test=TEST), "utf-8")
         # The tests' bytecode is kept for the trials; that of the sources is there.
         keep = {"PYTHONDONTWRITEBYTECODE": ""}

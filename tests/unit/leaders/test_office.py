@@ -16,6 +16,7 @@ from tests.unit.threads import PATIENCE, named
 from firecron import FireCron, LeaseLost, Term, UnknownJob, current_term, leader
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.base.events import Event
+from firecron.base.instants import to_text
 from firecron.errors import ConfigurationError
 from firecron.settings import load
 from firecron.store import Snapshot
@@ -232,10 +233,11 @@ def test_no_new_term_begins_beside_an_old_body(store: MemoryStore) -> None:
 
 def test_the_next_leader_records_one_that_died(store: MemoryStore) -> None:
     """A term that expired without a release is `abandoned` in the history, once its successor is elected."""
+    acquired = int(SystemTiming().wall()) - 3_600_000
     dead = {
-        "acquiredAt": 1_794_992_400_000,
-        "expiresAt": 1_794_992_415_000,
-        "fence": 1_794_992_400_000,
+        "acquiredAt": acquired,
+        "expiresAt": acquired + 15_000,
+        "fence": acquired,
         "holder": "dead",
         "instance": "i1",
         "instanceId": "rev-1",
@@ -245,7 +247,7 @@ def test_the_next_leader_records_one_that_died(store: MemoryStore) -> None:
     with running(store, feed(lambda term: term.stopping.wait(PATIENCE))) as (crons, heard):
         heard.wait("leader.elected")
     found = history(crons)
-    assert found["2026-11-18T09:00:00Z-term-1794992400000"] == "abandoned"
+    assert found[f"{to_text(acquired)}-term-{acquired}"] == "abandoned"
 
 
 def test_the_guard_keeps_leaders_from_standing(store: MemoryStore) -> None:
