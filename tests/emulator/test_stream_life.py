@@ -133,7 +133,7 @@ def test_streams_and_holds_end_with_the_emulator(
 ) -> None:
     """Twenty open streams, a held request, a slow one and a half one don't keep the emulator from stopping at once."""
     # A stop that has to wait for one of them lasts longer than the test waits for the stop.
-    monkeypatch.setattr(listener, "_STOP_GRACE", 30)
+    monkeypatch.setattr(listener, "STOP_GRACE", 30)
     with contextlib.ExitStack() as stack:
         streams = [stack.enter_context(stream(own, "ns", "/n.json")) for _ in range(20)]
         for opened in streams:

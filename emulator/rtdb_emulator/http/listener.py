@@ -28,7 +28,7 @@ logger = logging.getLogger("rtdb_emulator")
 T = TypeVar("T")
 
 # Seconds that requests under way may take to finish at the end, before their connections are closed.
-_STOP_GRACE = 2.0
+STOP_GRACE = 2.0
 _BACKLOG = 2048
 
 
@@ -149,13 +149,13 @@ class Listener:
         for connection in tuple(self._state.connections):
             connection.shutdown()
         if self._state.tasks:
-            await asyncio.wait(tuple(self._state.tasks), timeout=_STOP_GRACE)
+            await asyncio.wait(tuple(self._state.tasks), timeout=STOP_GRACE)
         for connection in tuple(self._state.connections):
             if connection.transport is not None:
                 connection.transport.abort()
         await asyncio.sleep(0)  # let the connections see their end
         if self._state.tasks:
-            await asyncio.wait(tuple(self._state.tasks), timeout=_STOP_GRACE)
+            await asyncio.wait(tuple(self._state.tasks), timeout=STOP_GRACE)
 
 
 def _config(app: ASGIApp) -> Config:
