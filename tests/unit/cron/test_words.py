@@ -159,7 +159,8 @@ def test_lines_that_fire_differently_have_other_words() -> None:
     meant: dict[str, object] = {}
     for line in all_lines():
         words = in_words(Schedule(line))
-        assert meant.setdefault(words, meaning(line)) == meaning(line), (line, words)
+        means = meaning(line)
+        assert meant.setdefault(words, means) == means, (line, words)
 
 
 @settings(max_examples=150)
@@ -174,7 +175,8 @@ def test_any_lines_that_fire_differently_have_other_words(found: list[str]) -> N
             assert "never fires" in str(error)
             continue
         assert words
-        assert meant.setdefault(words, meaning(line)) == meaning(line), (line, words)
+        means = meaning(line)
+        assert meant.setdefault(words, means) == means, (line, words)
 
 
 @pytest.mark.parametrize("line", CronExpression, ids=lambda line: str(line.name))
