@@ -191,6 +191,7 @@ INVARIANTS = (
         24,
         CATCHING,
         ("runs/runner.py", "holds = self._hold_left(answer) > 0", "holds = False"),
+        ("runs/runner.py", "if (left := turn.hold_left()) > 0:", "if False:"),
         ("runs/runner.py", "(claimed.bid.hold_at_least - held)", "(claimed.bid.hold_at_least + held)"),
     ),
     *_of(

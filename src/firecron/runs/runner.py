@@ -14,6 +14,7 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from firecron.base.clocks import Timing
 from firecron.base.flag import Flag
@@ -94,6 +95,11 @@ class Runner:
                 if not self.wants(job):
                     self._drop(turn)
                     return None
+                if (left := turn.hold_left()) > 0:
+                    # The next claim would be refused until then, and what came before the hold would wait for a tick
+                    # that finds the lock free. Each such tick would leave its own tick behind. Looked at before each
+                    # claim, because RTDB's time may have been estimated anew since the wait began.
+                    return left
                 if not self._lanes.enter(turn):
                     return self._cancel_previous(turn)
                 turn.take_up(self._timing.mono(), self._locks.settings.margin_ms)
@@ -117,6 +123,7 @@ class Runner:
                 try:
                     ran = self._run_slot(job, answer)
                 finally:
+                    turn.hold_left = partial(self._hold_left, answer)
                     holds = self._hold_left(answer) > 0
                     self._lanes.end(turn, goes_on=ran is not None and not is_last, holds=holds)
                 try:
@@ -126,10 +133,6 @@ class Runner:
                     raise
                 if is_last:
                     return None
-                if holds and self.wants(job):
-                    # The next claim would be refused until then, and what came before the hold would wait for a tick
-                    # that finds the lock free. Each such tick would leave its own tick behind.
-                    return max(0.0, self._hold_left(answer))
             self._lanes.give_up(turn)
         return None
 

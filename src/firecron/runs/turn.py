@@ -11,6 +11,7 @@ to its end.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -82,7 +83,8 @@ class Turn:
     """One attempt to run a job, until it has run or can't. `results` has the results of its runs, or its refusal.
 
     `came` is when it was made, on the monotonic clock: a worker may be free for it only later. While it waits,
-    `tries_at` is when it tries again, on the same clock. `plans` grows each time that changes.
+    `tries_at` is when it tries again, on the same clock. `plans` grows each time that changes. `hold_left` returns how
+    many seconds are left of the minimum hold of its last run.
     """
 
     job: Job
@@ -94,6 +96,7 @@ class Turn:
     has_entered: bool = False
     plans: int = 0
     tries_at: float = 0.0
+    hold_left: Callable[[], float] = lambda: 0.0
 
     @property
     def has_tried(self) -> bool:

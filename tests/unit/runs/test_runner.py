@@ -445,3 +445,18 @@ def test_an_error_beside_a_minimum_hold_frees_the_lane() -> None:
     one.crons.history.record = record  # type: ignore[method-assign]  # as it was
     fleet.world.until(10)
     assert {result.outcome for result in one.turn(slot(10))} == {"succeeded"}
+
+
+def test_a_minimum_hold_is_over_by_the_time_as_it_is_known_then() -> None:
+    """If RTDB's time is found to be earlier during a hold, the turn waits longer, and all that it catches up is run."""
+    fleet = Fleet("*/10 * * * * *", catch_up="all", hold_at_least=5, grace=60)
+    one = fleet.instance()
+    before = START - 30_000
+    fleet.world.put(
+        {"acquiredAt": before, "expiresAt": before, "releasedAt": before, "holder": "theirs", "slot": slot(-30)}
+    )
+    now, sent = START + 1_990, fleet.world.mono() + 2_000
+    fleet.world.at(2, lambda: one.locks.clock.note(now, sent, sent))
+    assert {result.outcome for result in one.turn(slot())} == {"succeeded"}
+    assert fleet.slots() == [slot(-20), slot(-10), slot()]
+    assert one.locks.clock.peek() is not None
