@@ -227,7 +227,7 @@ class Lanes:
             first.pending = lane.current.pending
         elif is_held or lane.is_full:
             if not lane.queues and (is_held or len(lane.running) >= lane.most):
-                dropped.running += lane.line
+                (dropped.held if is_held else dropped.running).extend(lane.line)
                 lane.line.clear()
             return None
         lane.current, lane.state = lane.line.pop(0), "called"
@@ -253,8 +253,11 @@ class Lanes:
             del line[:-1]
 
     def _tell(self, dropped: _Dropped) -> None:
-        whys = (dropped.running, "it still runs on this instance"), (dropped.overtaken, "a newer tick came")
-        for turns, why in whys:
+        for turns, why in (
+            (dropped.running, "it still runs on this instance"),
+            (dropped.held, "the minimum hold of its last run is not over"),
+            (dropped.overtaken, "a newer tick came"),
+        ):
             for turn in turns:
                 if (slot := turn.wanted.tick_to_report) is not None:
                     report_skipped(self._events, turn.job.name, slot, why)
@@ -262,9 +265,10 @@ class Lanes:
 
 @dataclass(eq=False)
 class _Dropped:
-    """Turns that ended before they could try, because the job runs (`running`) or a newer tick came (`overtaken`)."""
+    """Turns that ended before they could try: the job runs, holds its lock after a run, or a newer tick came."""
 
     running: list[Turn] = field(default_factory=list)
+    held: list[Turn] = field(default_factory=list)
     overtaken: list[Turn] = field(default_factory=list)
 
 

@@ -193,6 +193,7 @@ def test_a_turn_that_holds_its_lock_is_a_run_for_the_line(options: dict[str, obj
     bench.lanes.end(run, goes_on=True, holds=True)
     bench.lanes.line_up(bench.turn(60))
     assert (bench.called, bench.skipped()) == ([], skipped)
+    assert all("the minimum hold of its last run is not over" in event.message for event in bench.told)
     assert bench.lanes.enter(run)
     bench.lanes.give_up(run)
     assert [turn.wanted.due for turn in bench.called] == [slot(60)] * (not skipped)
