@@ -10,7 +10,6 @@ and runs what is due by Debian's rule. Slow, and simple enough to be seen to be 
 from __future__ import annotations
 
 import calendar
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo
@@ -24,7 +23,10 @@ DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 
 
 class Daemon:
-    """Awake in a zone from `start` to `end` (both in UTC). Its first day is for looking back only: it runs nothing."""
+    """Awake in a zone from `start` to `end` (both in UTC). Its first day is for looking back only: it runs nothing.
+
+    `jumps` is where the wall does not go on by one step.
+    """
 
     def __init__(self, zone: str, start: datetime, end: datetime, step: timedelta = MINUTE) -> None:
         self.start, self.end = start, end
@@ -33,12 +35,8 @@ class Daemon:
         count = (end - start) // step
         self.instants = [start + index * step for index in range(count + 1)]
         self.walls = [instant.astimezone(place).replace(tzinfo=None) for instant in self.instants]
-
-    def jumps(self) -> Iterator[int]:
-        """Where the wall does not go on by one step."""
-        for index in range(1, len(self.walls)):
-            if self.walls[index] - self.walls[index - 1] != self._step:
-                yield index
+        pairs = enumerate(zip(self.walls, self.walls[1:], strict=False), 1)
+        self.jumps = [index for index, (before, after) in pairs if after - before != step]
 
     def runs(self, line: str) -> list[datetime]:
         """When it runs a job with this line."""

@@ -117,7 +117,7 @@ def next_by(runs: list[datetime], start: datetime) -> datetime | None:
 
 def starts(awake: Daemon, runs: list[datetime], chance: random.Random) -> list[datetime]:
     """Instants just before, at and after runs and the edges of gaps and passes, and some anywhere."""
-    edges = [awake.instants[index] for index in awake.jumps()]
+    edges = [awake.instants[index] for index in awake.jumps]
     near = [edge + timedelta(minutes=minutes) for edge in edges for minutes in range(-125, 126, 5)]
     near += [edge + timedelta(seconds=seconds) for edge in edges for seconds in (-1, 0, 1)]
     for run in chance.sample(runs, min(len(runs), 8)):
@@ -130,9 +130,7 @@ def starts(awake: Daemon, runs: list[datetime], chance: random.Random) -> list[d
 def test_the_nights_are_what_they_are_listed_for(place: tuple[str, str]) -> None:
     """Each of these nights has the change of the clocks that it is here for."""
     awake = daemon(*place)
-    changes = [
-        round((awake.walls[index] - awake.walls[index - 1]) / timedelta(minutes=1)) - 1 for index in awake.jumps()
-    ]
+    changes = [round((awake.walls[index] - awake.walls[index - 1]) / timedelta(minutes=1)) - 1 for index in awake.jumps]
     assert changes == NIGHTS[place]
 
 
@@ -153,7 +151,7 @@ def test_i21_the_next_tick_is_what_the_daemon_runs_next(place: tuple[str, str]) 
 @pytest.mark.parametrize("place", SECOND_NIGHTS, ids="-".join)
 def test_i21_seconds_obey_the_same_rule(place: tuple[str, str]) -> None:
     """With six fields, each tick of the hours around a change is one at which a daemon of seconds runs."""
-    (edge,) = (daemon(*place).instants[index] for index in daemon(*place).jumps())
+    (edge,) = (daemon(*place).instants[index] for index in daemon(*place).jumps)
     awake = Daemon(place[0], edge - timedelta(minutes=70), edge + timedelta(minutes=130), SECOND)
     for line in SECOND_LINES:
         runs = awake.runs(line)

@@ -39,7 +39,7 @@ class History:
 
     def __init__(self, awake: Daemon, runs: list[int], chance: random.Random) -> None:
         first, last = (round(exact_milliseconds(day)) for day in (awake.start + timedelta(days=1), awake.end))
-        edges = [round(exact_milliseconds(awake.instants[index])) for index in awake.jumps()]
+        edges = [round(exact_milliseconds(awake.instants[index])) for index in awake.jumps]
         near = [one for one in [*runs, *edges] if first <= one < last] or [first]
 
         def some() -> int:
@@ -131,5 +131,5 @@ def test_each_zone_has_a_night_forward_and_one_back() -> None:
     for zone, nights in ZONES.items():
         for night, is_forward in zip(nights, (True, False), strict=True):
             awake = daemon(zone, night)
-            jumps = [awake.walls[index] - awake.walls[index - 1] > timedelta(minutes=1) for index in awake.jumps()]
+            jumps = [awake.walls[index] - awake.walls[index - 1] > timedelta(minutes=1) for index in awake.jumps]
             assert jumps == [is_forward], (zone, datetime.fromisoformat(night))
