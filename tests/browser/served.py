@@ -107,7 +107,7 @@ def served(
     may_end = threading.Event()
     crons = _instance(may_end, name)
     app = crons.status_app(**(access or {"access": lambda visitor: ACTING}))
-    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error")
+    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", log_config=None)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -82,6 +82,8 @@ def ping_server() -> Iterator[PingServer]:
                 with suppress(OSError):  # the sender hangs up
                     while True:
                         self.wfile.write(bytes(1 << 20))
+                self.close_connection = True
+                return
             self.send_header("Content-Length", "0")
             self.end_headers()
 
