@@ -21,7 +21,7 @@ import rtdb_emulator
 
 # A property is judged by what it says, not by how fast this machine is just now.
 settings.register_profile("without-a-clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# A mutant's tests only have to fail: the smallest example is looked for nowhere.
+# The tests of a mutant only have to fail, so Hypothesis looks for no smaller example.
 settings.register_profile(
     "first-example", settings.get_profile("without-a-clock"), phases=(Phase.explicit, Phase.reuse, Phase.generate)
 )

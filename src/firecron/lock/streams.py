@@ -295,7 +295,7 @@ class Streams:
         why = f"{type(error).__name__}: {error}"
         level = logging.DEBUG if why in self._told else logging.INFO
         self._told.put(why, None)
-        message = f"Changes of {stream.path} are not told for now, so it is asked again and again: {error}"
+        message = f"No stream tells of changes of {stream.path}, so the database is asked every few seconds: {error}"
         self._events.emit("watch.failed", stream.path.rpartition("/")[2], level, message, why=why)
 
 
