@@ -92,7 +92,9 @@ def is_caught(overlay: Overlay, mutant: Mutant) -> bool:
     source = (ROOT / "src" / file).read_bytes()
     overlay.put(file, mutate(source.decode(), mutant).encode())
     try:
-        code = overlay.run(["-x", "--timeout", "10", *mutant.tests.split()], BOUND, {})
+        # By a thread, which ends the process: an alarm may come in the middle of pytest's own code.
+        limit = ("--timeout", "10", "--timeout-method", "thread")
+        code = overlay.run(["-x", *limit, *mutant.tests.split()], BOUND, {})
     finally:
         overlay.put(file, source)
     if code not in (None, 0, FAILED_TESTS):
